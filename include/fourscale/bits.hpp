@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+// Fixed-width integers, bit_cast and the few integer helpers that <bit>, <algorithm> and <cstdint> would
+// bring. Own, because NVRTC has no <cstdint> and std::bit_cast is not callable in device code.
+#pragma once
+
+#include "config.hpp"
+
+namespace fourscale {
+
+using u8 = unsigned char;
+using u16 = unsigned short;
+using u32 = unsigned int;
+using u64 = unsigned long long;
+using i32 = int;
+using i64 = long long;
+static_assert(sizeof(u16) == 2 && sizeof(u32) == 4 && sizeof(u64) == 8);
+
+/// The bits of `from` as a `To` of the same size.
+template <class To, class From>
+FOURSCALE_HD constexpr To bit_cast(From from) {
+  static_assert(sizeof(To) == sizeof(From), "bit_cast needs two types of the same size.");
+  return __builtin_bit_cast(To, from);
+}
+
+/// ceil(a / b) for a >= 0, b > 0.
+template <class T>
+FOURSCALE_HD constexpr T ceil_div(T a, T b) {
+  return (a + b - 1) / b;
+}
+
+/// The smallest multiple of b that is not below a.
+template <class T>
+FOURSCALE_HD constexpr T round_up(T a, T b) {
+  return ceil_div(a, b) * b;
+}
+
+/// True while a constant expression is evaluated, when no instruction may be emitted.
+FOURSCALE_HD constexpr bool is_constant_evaluated() { return __builtin_is_constant_evaluated(); }
+
+/// Magnitude bits of the largest finite binary32, of infinity, and its value.
+inline constexpr u32 float_max_bits = 0x7f7f'ffff;
+inline constexpr u32 float_inf_bits = 0x7f80'0000;
+inline constexpr float float_max = 0x1.fffffep+127f;
+
+/// |x| as an integer, which orders as the magnitudes do, and 0 for NaN: what every amax of the library
+/// compares. It needs no rule for -0 or subnormals, and its maximum does not depend on the order of the
+/// values.
+FOURSCALE_HD constexpr i32 amax_bits(float x) {
+  const i32 magnitude = static_cast<i32>(bit_cast<u32>(x) & 0x7fff'ffffu);
+  return magnitude > static_cast<i32>(float_inf_bits) ? 0 : magnitude;
+}
+
+/// The smallest unsigned type with at least `Bits` bits.
+template <int Bits>
+constexpr auto unsigned_for() {
+  static_assert(Bits <= 64, "No unsigned type is wider than 64 bits.");
+  if constexpr (Bits <= 8)
+    return u8{};
+  else if constexpr (Bits <= 16)
+    return u16{};
+  else if constexpr (Bits <= 32)
+    return u32{};
+  else
+    return u64{};
+}
+template <int Bits>
+using uint_t = decltype(unsigned_for<Bits>());
+
+}  // namespace fourscale

@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: Apache-2.0
+// One quantized block as a value.
+#pragma once
+
+#include "../formats/block_formats.hpp"
+#include "../formats/packed.hpp"
+
+namespace fourscale {
+
+/// The scale and the packed codes of one block, in memory order.
+template <block_format F>
+struct packed_block {
+  using element = typename F::element;
+
+  typename F::scale scale;
+  u8 codes[block_code_bytes<F>];
+
+  /// Element i, 0 <= i < F::block_size.
+  FOURSCALE_HD constexpr element get(int i) const {
+    const int bit = i * element::width, byte = bit / 8;
+    u32 word = codes[byte];
+    if (8 % element::width != 0 && byte + 1 < block_code_bytes<F>) word |= u32{codes[byte + 1]} << 8;
+    return {static_cast<u8>((word >> (bit % 8)) & ((1u << element::width) - 1))};
+  }
+
+  friend constexpr bool operator==(packed_block const&, packed_block const&) = default;
+};
+
+}  // namespace fourscale

@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0
+// One block, in registers: the text that every matrix loop, warp and kernel of the library calls.
+#pragma once
+
+#include "packed_block.hpp"
+#include "quantizer.hpp"
+
+namespace fourscale {
+
+/// The largest magnitude of N values, as TE's cast kernels take it: NaN is dropped, infinity stays, no values
+/// give 0.
+template <int N>
+FOURSCALE_HD constexpr float block_amax(float const (&x)[N]) {
+  i32 largest = 0;
+  FOURSCALE_UNROLL
+  for (int i = 0; i < N; ++i) {
+    const i32 magnitude = amax_bits(x[i]);
+    largest = magnitude > largest ? magnitude : largest;
+  }
+  return bit_cast<float>(largest);
+}
+
+/// Codes of one block under a known multiplier: one IEEE product, then the rounding policy. `where` is x[0]'s
+/// position.
+template <block_format F, class Round>
+requires rounding_policy<Round, typename F::element> FOURSCALE_HD constexpr void round_block(
+    float const (&x)[F::block_size], float multiplier, Round const& round, position where,
+    u8 (&codes)[block_code_bytes<F>]) {
+  using element = typename F::element;
+  FOURSCALE_UNROLL
+  for (int i = 0; i < F::block_size; i += 4) {
+    float scaled[4]{};
+    FOURSCALE_UNROLL
+    for (int j = 0; j < 4; ++j) scaled[j] = ptx::mul_rn_f32(x[i + j], multiplier);
+    const packed<element, 4> four = round(element{}, scaled, where.right(i));
+    FOURSCALE_UNROLL
+    for (int j = 0; j < four.bytes; ++j) codes[i / 4 * four.bytes + j] = four.byte(j);
+  }
+}
+
+/// One block of F::block_size values, quantized. Executed by one thread. `tensor` matters for formats with a
+/// tensor scale; `where` is the position of x[0], which random rounding is a function of.
+template <block_format F, quantizer_for<F> Quantizer>
+FOURSCALE_HD constexpr packed_block<F> quantize_block(float const (&x)[F::block_size], Quantizer const& q,
+                                                      tensor_scale<F> const& tensor, position where = {}) {
+  float y[F::block_size]{};
+  FOURSCALE_UNROLL
+  for (int i = 0; i < F::block_size; ++i) y[i] = x[i];
+  q.transform(y);
+  const block_scale<F> scaled = q.scale(F{}, block_amax(y), tensor);
+  packed_block<F> block{scaled.scale, {}};
+  round_block<F>(y, scaled.multiplier, q.round, where, block.codes);
+  return block;
+}
+
+/// As above with tensor scale 1; `index` counts blocks along one row.
+template <block_format F, quantizer_for<F> Quantizer>
+FOURSCALE_HD constexpr packed_block<F> quantize_block(float const (&x)[F::block_size], Quantizer const& q,
+                                                      i64 index = 0) {
+  return quantize_block<F>(x, q, tensor_scale<F>{}, position{0, index * F::block_size});
+}
+
+/// The values of a block: code * factor with one rounding, where factor is the scale (exact) or, under a
+/// tensor scale, (scale * amax) * (1/2688). A NaN scale gives NaN; amax = infinity gives NaN for zeros, as in
+/// TE.
+template <block_format F>
+FOURSCALE_HD constexpr void dequantize_block(packed_block<F> const& block, float (&y)[F::block_size],
+                                             tensor_scale<F> const& tensor) {
+  const float factor = tensor.dequantize_factor(decode(block.scale));
+  FOURSCALE_UNROLL
+  for (int i = 0; i < F::block_size; ++i) y[i] = ptx::mul_rn_f32(decode(block.get(i)), factor);
+}
+
+/// As above with tensor scale 1: code * scale, exactly.
+template <block_format F>
+FOURSCALE_HD constexpr void dequantize_block(packed_block<F> const& block, float (&y)[F::block_size]) {
+  const float scale = decode(block.scale);
+  FOURSCALE_UNROLL
+  for (int i = 0; i < F::block_size; ++i) y[i] = ptx::mul_rn_f32(decode(block.get(i)), scale);
+}
+
+}  // namespace fourscale

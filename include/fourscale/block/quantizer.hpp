@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: Apache-2.0
+// A recipe for one operand as a value: how to transform, scale and round.
+#pragma once
+
+#include "../rounding/nearest_even.hpp"
+#include "../scaling/amax_scale.hpp"
+#include "../transform/identity.hpp"
+
+namespace fourscale {
+
+/// Joins three policies. The order is fixed: transform -> amax -> scale -> multiply -> round -> pack; a
+/// policy fills one place and sees nothing of the others. Trivially copyable, so it is passed to kernels by
+/// value.
+template <class Round = nearest_even, class Scale = amax_scale, class Transform = identity>
+struct quantizer {
+  Round round;
+  Scale scale;
+  Transform transform;
+
+  FOURSCALE_HD constexpr quantizer(Round r = {}, Scale s = {}, Transform t = {})
+      : round(r), scale(s), transform(t) {}
+};
+
+/// What block, host and device functions ask of a recipe for format F.
+template <class Q, class F>
+concept quantizer_for = block_format<F> && requires(Q q, float (&x)[F::block_size]) {
+  requires rounding_policy<decltype(q.round), typename F::element>;
+  requires scaling_policy<decltype(q.scale), F>;
+  requires transform_policy<decltype(q.transform), F::block_size>;
+};
+
+}  // namespace fourscale

@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: Apache-2.0
+// Who compiles, what this pass may emit, and the version. The only file with #if on compilers and targets.
+#pragma once
+
+#define FOURSCALE_VERSION_MAJOR 0
+#define FOURSCALE_VERSION_MINOR 1
+#define FOURSCALE_VERSION_PATCH 0
+
+#if !(defined(_MSVC_LANG) && _MSVC_LANG >= 202002L) && __cplusplus < 202002L
+#error "fourscale needs C++20: pass -std=c++20 (to nvcc as well: its default is C++17)"
+#endif
+
+#if defined(__FAST_MATH__)
+#error \
+    "fourscale promises bits that -ffast-math breaks: compile this file without it (nvcc --use_fast_math is fine)"
+#endif
+
+// clang defines __CUDACC__ only in its wrapper header, so ask for __CUDA__ as well.
+#if defined(__CUDACC__) || defined(__CUDACC_RTC__) || (defined(__clang__) && defined(__CUDA__))
+#define FOURSCALE_CUDA 1
+#define FOURSCALE_HD __host__ __device__
+#define FOURSCALE_D __device__
+#else
+#define FOURSCALE_CUDA 0
+#define FOURSCALE_HD
+#define FOURSCALE_D
+#endif
+
+// 0 on a host pass; 900, 1000, ... on a device pass.
+#if defined(__CUDA_ARCH__)
+#define FOURSCALE_DEVICE_PASS __CUDA_ARCH__
+#else
+#define FOURSCALE_DEVICE_PASS 0
+#endif
+
+// The suffix of sm_100f / sm_100a. Plain sm_100 has neither, and none of the 4-bit instructions.
+#if defined(__CUDA_ARCH_FAMILY_SPECIFIC__)
+#define FOURSCALE_DETAIL_FAMILY __CUDA_ARCH_FAMILY_SPECIFIC__
+#else
+#define FOURSCALE_DETAIL_FAMILY 0
+#endif
+#if defined(__CUDA_ARCH_SPECIFIC__)
+#define FOURSCALE_DETAIL_SPECIFIC __CUDA_ARCH_SPECIFIC__
+#else
+#define FOURSCALE_DETAIL_SPECIFIC 0
+#endif
+
+// Loops over register arrays must unroll fully on the device; host compilers choose for themselves.
+#if FOURSCALE_DEVICE_PASS
+#define FOURSCALE_UNROLL _Pragma("unroll")
+#else
+#define FOURSCALE_UNROLL
+#endif
+
+// Always 0 or 1. Macros, because inline asm must vanish from the text of a pass that cannot assemble it.
+#define FOURSCALE_HAS_CVT_FP8 (FOURSCALE_DEVICE_PASS >= 890)
+#define FOURSCALE_HAS_CVT_NARROW (FOURSCALE_DETAIL_FAMILY >= 1000 && FOURSCALE_DETAIL_FAMILY < 1300)
+#define FOURSCALE_HAS_CVT_RS (FOURSCALE_DETAIL_SPECIFIC == 1000 || FOURSCALE_DETAIL_SPECIFIC == 1030)
+
+// Internal linkage without -rdc, hidden visibility with it: two libraries that instantiate the same kernel
+// must not launch each other's copy (nvcc 13 does this by default, nvcc 12 does not).
+#if defined(__CUDACC_RDC__)
+#define FOURSCALE_KERNEL __attribute__((visibility("hidden"))) __global__
+#else
+#define FOURSCALE_KERNEL static __global__
+#endif
+
+/// What the current compiler pass may emit. Read these inside function bodies only: host and device passes
+/// see different values, so a signature or a class layout must never depend on them.
+namespace fourscale::arch {
+/// cvt to and from e4m3x2 and e5m2x2: sm_89 and later.
+inline constexpr bool has_cvt_fp8 = FOURSCALE_HAS_CVT_FP8;
+/// cvt to and from e2m1x2, e2m3x2, e3m2x2, ue8m0x2: sm_100f/a, 103, 110, 120, 121 (PTX ISA 9.7.9.21).
+inline constexpr bool has_cvt_narrow = FOURSCALE_HAS_CVT_NARROW;
+/// cvt.rs, stochastic rounding: sm_100a and sm_103a only.
+inline constexpr bool has_cvt_rs = FOURSCALE_HAS_CVT_RS;
+}  // namespace fourscale::arch
+
+namespace fourscale {
+/// The version as one number: 10000 * major + 100 * minor + patch.
+inline constexpr int version =
+    10000 * FOURSCALE_VERSION_MAJOR + 100 * FOURSCALE_VERSION_MINOR + FOURSCALE_VERSION_PATCH;
+}  // namespace fourscale

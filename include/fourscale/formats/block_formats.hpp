@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+// Block formats: which element, under which scale, how many to a block. Empty structs, used as tags.
+// MX: OCP Microscaling Formats v1.0 section 5. NVFP4: arXiv 2509.25149 section 2.
+#pragma once
+
+#include "e2m1.hpp"
+#include "e2m3.hpp"
+#include "e3m2.hpp"
+#include "e4m3.hpp"
+#include "e5m2.hpp"
+#include "e8m0.hpp"
+
+namespace fourscale {
+
+/// 16 E2M1 elements under one E4M3 scale, and one FP32 scale for the tensor: 4.5 bits a value.
+struct nvfp4 {
+  using element = e2m1;
+  using scale = e4m3;
+  static constexpr int block_size = 16;
+  static constexpr bool has_tensor_scale = true;
+  static constexpr char const* name = "nvfp4";
+};
+
+/// 32 elements under one E8M0 scale. The tensor has no scale of its own.
+struct mxfp4 {
+  using element = e2m1;
+  using scale = e8m0;
+  static constexpr int block_size = 32;
+  static constexpr bool has_tensor_scale = false;
+  static constexpr char const* name = "mxfp4";
+};
+struct mxfp6_e2m3 : mxfp4 {
+  using element = e2m3;
+  static constexpr char const* name = "mxfp6_e2m3";
+};
+struct mxfp6_e3m2 : mxfp4 {
+  using element = e3m2;
+  static constexpr char const* name = "mxfp6_e3m2";
+};
+struct mxfp8_e4m3 : mxfp4 {
+  using element = e4m3;
+  static constexpr char const* name = "mxfp8_e4m3";
+};
+struct mxfp8_e5m2 : mxfp4 {
+  using element = e5m2;
+  static constexpr char const* name = "mxfp8_e5m2";
+};
+
+/// The member of each family that most users mean.
+using mxfp6 = mxfp6_e2m3;
+using mxfp8 = mxfp8_e4m3;
+
+/// A tag like the ones above; write your own to try another combination.
+template <class F>
+concept block_format = element_format<typename F::element> && scale_format<typename F::scale> && requires {
+  F::block_size, F::has_tensor_scale, F::name;
+} && F::block_size % 8 == 0;
+
+/// Bytes that the codes of one block take: always whole bytes.
+template <block_format F>
+inline constexpr int block_code_bytes = F::block_size* F::element::width / 8;
+
+}  // namespace fourscale

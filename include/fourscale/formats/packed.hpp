@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+// N codes side by side in one word, element 0 in the lowest bits: the order of memory, of PTX and of the
+// tensor cores. This is the only place that says it.
+#pragma once
+
+#include "e2m1.hpp"
+#include "e2m3.hpp"
+#include "e3m2.hpp"
+#include "e4m3.hpp"
+#include "e5m2.hpp"
+
+namespace fourscale {
+
+/// N consecutive elements of format F; element i takes bits [i * width, (i + 1) * width). In memory the word
+/// is little-endian, so E2M1 element 0 is the low nibble of byte 0, and four 6-bit elements take three bytes.
+template <element_format F, int N>
+struct packed {
+  using word = uint_t<N * F::width>;
+  static constexpr int size = N;
+  static constexpr int bytes = ceil_div(N * F::width, 8);  ///< bytes in memory
+
+  word bits = 0;
+
+  FOURSCALE_HD constexpr F get(int i) const {
+    return F{static_cast<u8>((bits >> (i * F::width)) & ((word{1} << F::width) - 1))};
+  }
+  FOURSCALE_HD constexpr void set(int i, F value) {
+    const word mask = static_cast<word>(((word{1} << F::width) - 1) << (i * F::width));
+    bits = static_cast<word>((bits & ~mask) | (static_cast<word>(value.bits) << (i * F::width)));
+  }
+  /// Byte i of the word as it lies in memory.
+  FOURSCALE_HD constexpr u8 byte(int i) const { return static_cast<u8>(bits >> (8 * i)); }
+
+  friend constexpr bool operator==(packed, packed) = default;
+};
+
+using e2m1x2 = packed<e2m1, 2>;
+using e2m1x4 = packed<e2m1, 4>;
+using e2m1x8 = packed<e2m1, 8>;
+using e2m3x4 = packed<e2m3, 4>;
+using e2m3x8 = packed<e2m3, 8>;
+using e3m2x4 = packed<e3m2, 4>;
+using e3m2x8 = packed<e3m2, 8>;
+using e4m3x2 = packed<e4m3, 2>;
+using e4m3x4 = packed<e4m3, 4>;
+using e4m3x8 = packed<e4m3, 8>;
+using e5m2x2 = packed<e5m2, 2>;
+using e5m2x4 = packed<e5m2, 4>;
+using e5m2x8 = packed<e5m2, 8>;
+
+}  // namespace fourscale

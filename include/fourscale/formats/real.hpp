@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: Apache-2.0
+// The types that matrices are quantized from and dequantized to: float, bf16 and fp16. The two 16-bit types
+// are bare bits, so that the core needs no CUDA header; interop/cuda_fp.hpp adds the toolkit's __nv_bfloat16
+// and __half.
+#pragma once
+
+#include "../bits.hpp"
+
+namespace fourscale {
+
+/// bfloat16: the upper half of a binary32.
+struct bf16 {
+  u16 bits = 0;
+  friend constexpr bool operator==(bf16, bf16) = default;
+};
+
+/// IEEE 754 binary16.
+struct fp16 {
+  u16 bits = 0;
+  friend constexpr bool operator==(fp16, fp16) = default;
+};
+
+/// How a type converts to and from float. Specialise it for a type of yours to use it in a matrix_view:
+/// `static float to_float(T)`, exact, and `static T from_float(float)`, rounding to nearest even.
+template <class T>
+struct real_traits;
+
+template <>
+struct real_traits<float> {
+  FOURSCALE_HD static constexpr float to_float(float x) { return x; }
+  FOURSCALE_HD static constexpr float from_float(float x) { return x; }
+};
+
+template <>
+struct real_traits<bf16> {
+  FOURSCALE_HD static constexpr float to_float(bf16 x) { return bit_cast<float>(u32{x.bits} << 16); }
+
+  /// To nearest even; overflow gives infinity, every NaN gives 0x7FFF (as cvt.rn.bf16.f32 does).
+  FOURSCALE_HD static constexpr bf16 from_float(float x) {
+    const u32 u = bit_cast<u32>(x);
+    if ((u & 0x7fff'ffffu) > float_inf_bits) return {0x7fff};
+    return {static_cast<u16>((u + 0x7fffu + ((u >> 16) & 1u)) >> 16)};
+  }
+};
+
+template <>
+struct real_traits<fp16> {
+  FOURSCALE_HD static constexpr float to_float(fp16 x) {
+    const u32 sign = (x.bits & 0x8000u) << 16, magnitude = x.bits & 0x7fffu;
+    u32 bits = (magnitude << 13) + (112u << 23);  // rebias: 127 - 15
+    if (magnitude >= 0x7c00u) bits = (magnitude << 13) | float_inf_bits;
+    if (magnitude < 0x0400u)  // subnormal: an integer times 2^-24, exact
+      bits = bit_cast<u32>(static_cast<float>(magnitude) * 0x1p-24f);
+    return bit_cast<float>(sign | bits);
+  }
+
+  /// To nearest even; overflow gives infinity, every NaN gives 0x7FFF (as cvt.rn.f16.f32 does).
+  FOURSCALE_HD static constexpr fp16 from_float(float x) {
+    const u32 u = bit_cast<u32>(x), sign = (u >> 16) & 0x8000u, magnitude = u & 0x7fff'ffffu;
+    if (magnitude > float_inf_bits) return {0x7fff};
+    if (magnitude >= 0x4780'0000u) return {static_cast<u16>(sign | 0x7c00u)};  // 65536 and above
+    const u32 exponent = magnitude >> 23;
+    const u32 significand = exponent ? (magnitude & 0x7f'ffffu) | 0x80'0000u : magnitude;
+    // Normal results drop 13 bits; below 2^-14 one more for each binade, down to nothing.
+    const u32 drop = exponent >= 113 ? 13 : (exponent >= 102 ? 126 - exponent : 25);
+    const u32 rounded = (significand + (1u << (drop - 1)) - 1 + ((significand >> drop) & 1u)) >> drop;
+    return {static_cast<u16>(sign | (exponent >= 113 ? rounded + ((exponent - 113) << 10) : rounded))};
+  }
+};
+
+/// A type that a matrix may hold.
+template <class T>
+concept real = requires(T x) {
+  real_traits<T>::from_float(real_traits<T>::to_float(x));
+};
+
+/// The value of x, exactly.
+template <real T>
+FOURSCALE_HD constexpr float to_float(T x) {
+  return real_traits<T>::to_float(x);
+}
+
+/// x rounded to T, to nearest even.
+template <real T>
+FOURSCALE_HD constexpr T from_float(float x) {
+  return real_traits<T>::from_float(x);
+}
+
+}  // namespace fourscale

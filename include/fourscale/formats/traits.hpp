@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a format must say of itself, and the facts that follow from it. A format is a struct that holds one
+// code in `bits` and states its layout: sign, exponent and mantissa fields, bias, largest finite code, code
+// given to NaN. The fields follow OCP MX v1.0 section 5.3 and OCP OFP8 v1.0.
+#pragma once
+
+#include "../bits.hpp"
+
+namespace fourscale {
+
+/// A floating-point format of at most 8 bits, signed or (E8M0) a bare exponent.
+template <class F>
+concept format = sizeof(F) == 1 && requires(F f) {
+  F::name, F::width, F::exponent_bits, F::mantissa_bits, F::bias;
+  F::is_signed, F::has_nan, F::has_infinity, F::max_bits, F::nan_bits;
+  f.bits;
+};
+
+/// A format with a sign and a zero: what tensor elements are stored in.
+template <class F>
+concept element_format = format<F> && F::is_signed;
+
+/// A format that can hold the scale of a block: E8M0, or E4M3 with its sign clear.
+template <class F>
+concept scale_format = format<F> && F::width == 8;
+
+/// Bits of a code without its sign.
+template <format F>
+inline constexpr u32 magnitude_mask = F::is_signed ? (1u << (F::width - 1)) - 1 : (1u << F::width) - 1;
+
+/// The exponent of the largest binade: 2 for E2M1, 8 for E4M3 (OCP MX v1.0, emax_elem).
+template <element_format F>
+inline constexpr int max_exponent = (F::max_bits >> F::mantissa_bits) - F::bias;
+
+}  // namespace fourscale

@@ -1,0 +1,8 @@
+// SPDX-License-Identifier: Apache-2.0
+// All of fourscale, for CUDA compilers: fourscale.hpp and the functions that launch kernels.
+#pragma once
+
+#include "device/amax.cuh"
+#include "device/dequantize.cuh"
+#include "device/quantize.cuh"
+#include "fourscale.hpp"

@@ -1,0 +1,13 @@
+// SPDX-License-Identifier: Apache-2.0
+// All of fourscale that needs no CUDA compiler: values, blocks, policies, views and whole matrices on the
+// CPU. Opt-in headers stay outside: formats/limits.hpp, formats/io.hpp, interop/.
+#pragma once
+
+#include "block/quantize.hpp"
+#include "formats/real.hpp"
+#include "host/amax.hpp"
+#include "host/dequantize.hpp"
+#include "host/gemm.hpp"
+#include "host/quantize.hpp"
+#include "view/block_scaled_view.hpp"
+#include "view/validate.hpp"

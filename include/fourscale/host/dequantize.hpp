@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: Apache-2.0
+// Back to float, bf16 or fp16, on the CPU.
+#pragma once
+
+#include "../block/quantize.hpp"
+#include "../view/validate.hpp"
+
+namespace fourscale::host {
+
+/// Writes the values of q into y (or into transposed(y), for a columnwise copy), each rounded once to float
+/// as dequantize_block() says and once more to y's type. For NVFP4, q.tensor_scale must be the one it was
+/// quantized with. Errors: see validate(); y is then untouched.
+template <class F, class Layout, class Byte, matrix_like M>
+errc dequantize(block_scaled_view<F, Layout, Byte> const& q, M const& y) {
+  if (const errc e = validate(y, q); e != errc::ok) return e;
+#ifdef _OPENMP
+#pragma omp parallel for if (q.rows * q.cols > 65536)
+#endif
+  for (i64 row = 0; row < q.rows; ++row)
+    for (i64 block = 0; block < q.blocks(); ++block) {
+      float values[F::block_size];
+      dequantize_block(q.load(row, block), values, q.tensor_scale);
+      for (int i = 0; i < F::block_size; ++i)
+        y.at(row, block * F::block_size + i) = from_float<typename M::value_type>(values[i]);
+    }
+  return errc::ok;
+}
+
+}  // namespace fourscale::host

@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: Apache-2.0
+// The block-scaled GEMM that others are compared with: simple, and as exact as double allows.
+#pragma once
+
+#include "../block/quantize.hpp"
+#include "../view/validate.hpp"
+
+namespace fourscale {
+
+/// Factors of D = alpha * A * B^T + beta * D.
+struct gemm_factors {
+  float alpha = 1.0f, beta = 0.0f;
+};
+
+}  // namespace fourscale
+
+namespace fourscale::host {
+
+namespace detail {
+
+/// What the sum of code * scale products is still to be multiplied by: amax / 2688 for each operand under a
+/// tensor scale.
+template <class F>
+double tensor_factor(tensor_scale<F> const& tensor) {
+  if constexpr (F::has_tensor_scale)
+    return static_cast<double>(tensor.amax) / static_cast<double>(largest_block_value<F>);
+  else
+    return 1.0;
+}
+
+/// One row of A times one row of B in units of the tensor scales. Products and the sum of a block are exact
+/// (at most 20 significant bits each); blocks are added in order, in double.
+template <class F, class LA, class BA, class G, class LB, class BB>
+double dot(block_scaled_view<F, LA, BA> const& a, i64 i, block_scaled_view<G, LB, BB> const& b, i64 j) {
+  constexpr int n = F::block_size;
+  double sum = 0;
+  for (i64 block = 0; block < a.blocks(); ++block) {
+    const packed_block<F> x = a.load(i, block);
+    const packed_block<G> y = b.load(j, block);
+    double in_block = 0;
+    for (int k = 0; k < n; ++k)
+      in_block += static_cast<double>(decode(x.get(k))) * static_cast<double>(decode(y.get(k)));
+    sum += in_block * (static_cast<double>(decode(x.scale)) * static_cast<double>(decode(y.scale)));
+  }
+  return sum;
+}
+
+}  // namespace detail
+
+/// D = alpha * A * B^T + beta * D for A (M x K), B (N x K), D (M x N); the two formats may differ but their
+/// block size may not. Rounded once, at the end: |error| <= (K / block_size + 4) * 2^-53 * sum |a||b| |alpha|
+/// before that rounding, since only the sum over blocks and the last four operations are inexact in double. D
+/// is not read when beta = 0. Errors: see validate(); D is then untouched.
+template <class F, class LA, class BA, class G, class LB, class BB, class T>
+errc gemm(block_scaled_view<F, LA, BA> const& a, block_scaled_view<G, LB, BB> const& b,
+          matrix_view<T> const& d, gemm_factors factors = {}) {
+  static_assert(F::block_size == G::block_size, "Both operands of a GEMM need blocks of the same size.");
+  if (const errc e = validate(a); e != errc::ok) return e;
+  if (const errc e = validate(b); e != errc::ok) return e;
+  if (const errc e = validate(d); e != errc::ok) return e;
+  if (a.cols != b.cols || d.rows != a.rows || d.cols != b.rows) return errc::shape_mismatch;
+  const double scale = static_cast<double>(factors.alpha) * detail::tensor_factor(a.tensor_scale) *
+                       detail::tensor_factor(b.tensor_scale);
+#ifdef _OPENMP
+#pragma omp parallel for if (d.rows * d.cols > 256)
+#endif
+  for (i64 i = 0; i < d.rows; ++i)
+    for (i64 j = 0; j < d.cols; ++j) {
+      double value = scale * detail::dot(a, i, b, j);
+      if (factors.beta != 0.0f)
+        value += static_cast<double>(factors.beta) * static_cast<double>(to_float(d.at(i, j)));
+      d.at(i, j) = from_float<T>(static_cast<float>(value));
+    }
+  return errc::ok;
+}
+
+}  // namespace fourscale::host

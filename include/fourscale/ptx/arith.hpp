@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+// The IEEE 754 binary32 operations that the numerics are written in: one rounding each, to nearest even, with
+// subnormals kept. In device code they are the PTX instruction itself, so that nvcc's --use_fast_math (flush
+// to zero, approximate division) and its contraction of a*b+c cannot change a bit. On the host they are `*`
+// and `/`.
+#pragma once
+
+#include "../bits.hpp"
+
+namespace fourscale::ptx {
+
+/// mul.rn.f32 d, a, b;   PTX ISA 9.7.3.6, all targets.
+FOURSCALE_HD constexpr float mul_rn_f32(float a, float b) {
+#if FOURSCALE_DEVICE_PASS
+  if (!is_constant_evaluated()) {
+    float d;
+    asm("mul.rn.f32 %0, %1, %2;" : "=f"(d) : "f"(a), "f"(b));
+    return d;
+  }
+#endif
+  return a * b;
+}
+
+/// div.rn.f32 d, a, b;   PTX ISA 9.7.3.8, all targets. Division by zero gives +-infinity, as IEEE 754 says;
+/// the host spells that out because a constant expression may not divide by zero.
+FOURSCALE_HD constexpr float div_rn_f32(float a, float b) {
+#if FOURSCALE_DEVICE_PASS
+  if (!is_constant_evaluated()) {
+    float d;
+    asm("div.rn.f32 %0, %1, %2;" : "=f"(d) : "f"(a), "f"(b));
+    return d;
+  }
+#endif
+  if (b == 0.0f) {
+    const u32 sign = (bit_cast<u32>(a) ^ bit_cast<u32>(b)) & 0x8000'0000u;
+    return bit_cast<float>(a == 0.0f || a != a ? 0x7fff'ffffu : float_inf_bits | sign);
+  }
+  return a / b;
+}
+
+}  // namespace fourscale::ptx

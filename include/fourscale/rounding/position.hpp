@@ -1,0 +1,17 @@
+// SPDX-License-Identifier: Apache-2.0
+// Which element a rounding policy is looking at. Randomness is a function of it, never of a thread or a
+// launch.
+#pragma once
+
+#include "../bits.hpp"
+
+namespace fourscale {
+
+/// Row and column of an element in the matrix whose rows hold the blocks (the transpose, for a columnwise
+/// copy).
+struct position {
+  i64 row = 0, col = 0;
+  FOURSCALE_HD constexpr position right(i64 columns) const { return {row, col + columns}; }
+};
+
+}  // namespace fourscale

@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: Apache-2.0
+// The scaling rule that NVIDIA's recipe uses for each format, so that a default quantizer fits them all.
+#pragma once
+
+#include "power_of_two.hpp"
+#include "two_level.hpp"
+
+namespace fourscale {
+
+/// two_level for formats with a tensor scale (NVFP4), power_of_two_up for the MX formats.
+struct amax_scale {
+  template <block_format F>
+  FOURSCALE_HD constexpr block_scale<F> operator()(F, float amax, tensor_scale<F> const& tensor) const {
+    if constexpr (F::has_tensor_scale)
+      return two_level{}(F{}, amax, tensor);
+    else
+      return power_of_two_up{}(F{}, amax, tensor);
+  }
+};
+
+}  // namespace fourscale

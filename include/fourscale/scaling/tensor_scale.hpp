@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+// The scale of a whole tensor, from its amax: the first of NVFP4's two levels.
+// Arithmetic of Transformer Engine >= 2.14 (compute_global_encode_scaling_factor_FP4): one IEEE rounding a
+// step.
+#pragma once
+
+#include "../formats/block_formats.hpp"
+#include "../formats/convert.hpp"
+#include "../ptx/arith.hpp"
+
+namespace fourscale {
+
+/// The largest magnitude that a block format can hold under tensor scale 1: 6 * 448 = 2688 for NVFP4.
+template <block_format F>
+inline constexpr float largest_block_value = decode(typename F::element{F::element::max_bits}) *
+                                             decode(typename F::scale{F::scale::max_bits});
+
+/// Largest magnitude of an element: 6 for E2M1.
+template <element_format F>
+inline constexpr float largest_element = decode(F{F::max_bits});
+
+/// The tensor scale of a format that has one. It is kept as the amax that it follows from, because
+/// dequantization multiplies by amax / 2688 and quantization by 2688 / amax, and neither can be had exactly
+/// from the other.
+template <block_format F>
+struct tensor_scale {
+  float amax = largest_block_value<F>;  ///< largest magnitude of the tensor; the default gives scale 1
+  float encode = 1.0f;  ///< 2688 / amax; FLT_MAX where that overflows or amax is NaN; 1 for 0 and infinity
+  float decode = 1.0f;  ///< 1 / encode
+
+  constexpr tensor_scale() = default;
+  FOURSCALE_HD constexpr explicit tensor_scale(float tensor_amax) : amax(tensor_amax) {
+    const float quotient = ptx::div_rn_f32(largest_block_value<F>, amax);
+    encode = quotient <= float_max ? quotient : float_max;  // NaN and infinity become FLT_MAX
+    if (amax == 0.0f || quotient == 0.0f) encode = 1.0f;
+    decode = ptx::div_rn_f32(1.0f, encode);
+  }
+
+  /// What a code is multiplied by in dequantization: (scale * amax) * (1 / 2688), two roundings, as TE does.
+  FOURSCALE_HD constexpr float dequantize_factor(float scale) const {
+    constexpr float inverse = 1.0f / largest_block_value<F>;
+    return ptx::mul_rn_f32(ptx::mul_rn_f32(scale, amax), inverse);
+  }
+};
+
+/// MX formats have none: this is empty and multiplies by nothing.
+template <block_format F>
+requires(!F::has_tensor_scale) struct tensor_scale<F> {
+  constexpr tensor_scale() = default;
+  FOURSCALE_HD constexpr explicit tensor_scale(float) {}
+  FOURSCALE_HD constexpr float dequantize_factor(float scale) const { return scale; }
+};
+
+}  // namespace fourscale

@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: Apache-2.0
+// A quantized matrix that somebody else owns: codes, scales, tensor scale; and how large its buffers must be.
+#pragma once
+
+#include "../block/packed_block.hpp"
+#include "../scaling/tensor_scale.hpp"
+#include "matrix_view.hpp"
+#include "scale_layout.hpp"
+
+namespace fourscale {
+
+/// Bytes of the codes of a rows x cols matrix: row-major, packed, rows * cols * width / 8.
+template <block_format F>
+FOURSCALE_HD constexpr i64 code_bytes(i64 rows, i64 cols) {
+  return rows * (cols / F::block_size) * block_code_bytes<F>;
+}
+
+/// Bytes of the scales of a rows x cols matrix, padding included.
+template <block_format F, scale_layout Layout = linear>
+FOURSCALE_HD constexpr i64 scale_bytes(i64 rows, i64 cols) {
+  return Layout::padded_rows(rows) * Layout::padded_blocks(cols / F::block_size);
+}
+
+/// A rows x cols matrix in format F, blocks along its rows. `Byte` is u8, or u8 const for an input. 2-D
+/// blocks are stored the same way, their scale repeated for each row. Capacities are bytes, or -1 when only
+/// the caller knows.
+template <block_format F, scale_layout Layout = linear, class Byte = u8>
+struct block_scaled_view {
+  using block_format_type = F;
+  using layout = Layout;
+
+  Byte* codes = nullptr;
+  Byte* scales = nullptr;
+  i64 rows = 0, cols = 0;
+  ::fourscale::tensor_scale<F> tensor_scale{};
+  i64 code_capacity = -1, scale_capacity = -1;
+
+  constexpr block_scaled_view() = default;
+  FOURSCALE_HD constexpr block_scaled_view(Byte* c, Byte* s, i64 r, i64 n)
+      : codes(c), scales(s), rows(r), cols(n) {}
+  /// From containers of bytes; their sizes are then checked by validate().
+  template <detail::container_of<Byte> C, detail::container_of<Byte> S>
+  constexpr block_scaled_view(C& c, S& s, i64 r, i64 n) : block_scaled_view(c.data(), s.data(), r, n) {
+    code_capacity = static_cast<i64>(c.size());
+    scale_capacity = static_cast<i64>(s.size());
+  }
+  /// A view of constants from a view of variables.
+  template <class B>
+  requires __is_same(Byte, B const) FOURSCALE_HD
+      constexpr block_scaled_view(block_scaled_view<F, Layout, B> const& q)
+      : codes(q.codes),
+        scales(q.scales),
+        rows(q.rows),
+        cols(q.cols),
+        tensor_scale(q.tensor_scale),
+        code_capacity(q.code_capacity),
+        scale_capacity(q.scale_capacity) {}
+
+  FOURSCALE_HD constexpr i64 blocks() const { return cols / F::block_size; }
+  FOURSCALE_HD constexpr i64 code_offset(i64 row, i64 block) const {
+    return (row * blocks() + block) * block_code_bytes<F>;
+  }
+  FOURSCALE_HD constexpr i64 scale_offset(i64 row, i64 block) const {
+    return Layout::offset(row, block, blocks());
+  }
+
+  /// Writes one block. Any thread may, as no two blocks share a byte.
+  FOURSCALE_HD constexpr void store(i64 row, i64 block, packed_block<F> const& b) const {
+    scales[scale_offset(row, block)] = b.scale.bits;
+    Byte* to = codes + code_offset(row, block);
+    FOURSCALE_UNROLL
+    for (int i = 0; i < block_code_bytes<F>; ++i) to[i] = b.codes[i];
+  }
+
+  /// Reads one block.
+  FOURSCALE_HD constexpr packed_block<F> load(i64 row, i64 block) const {
+    packed_block<F> b{{scales[scale_offset(row, block)]}, {}};
+    Byte* from = codes + code_offset(row, block);
+    FOURSCALE_UNROLL
+    for (int i = 0; i < block_code_bytes<F>; ++i) b.codes[i] = from[i];
+    return b;
+  }
+};
+
+}  // namespace fourscale

@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+// What can be wrong with the arguments of a matrix function, each with its sentence.
+#pragma once
+
+#include "../bits.hpp"
+
+namespace fourscale {
+
+/// Result of a host function and of validate(). Whatever is not `ok` left the output untouched.
+enum class [[nodiscard]] errc{
+    ok,
+    null_pointer,
+    empty_matrix,
+    bad_leading_dimension,
+    partial_block,
+    wrong_block_shape,
+    shape_mismatch,
+    misaligned,
+    buffer_too_small,
+    overlap,
+    too_large,
+};
+
+/// The rule that was broken, as a sentence.
+constexpr char const* message(errc e) {
+  switch (e) {
+    case errc::ok:
+      return "ok";
+    case errc::null_pointer:
+      return "a pointer is null";
+    case errc::empty_matrix:
+      return "rows and columns must be at least 1";
+    case errc::bad_leading_dimension:
+      return "the leading dimension is smaller than the number of columns";
+    case errc::partial_block:
+      return "the dimension that blocks run along is not a multiple of the block size";
+    case errc::wrong_block_shape:
+      return "2-D blocks must be square, as wide as the block of the format";
+    case errc::shape_mismatch:
+      return "the matrices do not have matching rows and columns";
+    case errc::misaligned:
+      return "a pointer is not aligned to its element type";
+    case errc::buffer_too_small:
+      return "a buffer is smaller than its matrix needs";
+    case errc::overlap:
+      return "an output overlaps an input or another output";
+    case errc::too_large:
+      return "a dimension is 2^31 or more, or the matrix has 2^48 elements or more";
+  }
+  return "not an errc";
+}
+
+}  // namespace fourscale

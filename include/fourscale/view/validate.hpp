@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0
+// The one check of arguments, shared by host and device functions: pure, reads no element.
+#pragma once
+
+#include "block_scaled_view.hpp"
+#include "block_shape.hpp"
+#include "errc.hpp"
+
+namespace fourscale {
+
+namespace detail {
+
+inline constexpr i64 dimension_limit = i64{1} << 31;
+inline constexpr i64 size_limit = i64{1} << 48;
+
+/// A run of bytes.
+struct byte_range {
+  u64 begin, end;
+};
+template <class T>
+byte_range bytes_of(T* p, i64 count) {
+  const u64 begin = reinterpret_cast<u64>(p);
+  return {begin, begin + static_cast<u64>(count) * sizeof(T)};
+}
+constexpr bool overlap(byte_range a, byte_range b) { return a.begin < b.end && b.begin < a.end; }
+
+constexpr errc check_shape(i64 rows, i64 cols) {
+  if (rows <= 0 || cols <= 0) return errc::empty_matrix;
+  if (rows >= dimension_limit || cols >= dimension_limit || rows > size_limit / cols) return errc::too_large;
+  return errc::ok;
+}
+
+}  // namespace detail
+
+/// Rules of a matrix by itself: there, not empty, leading dimension, size, alignment to its element type.
+template <class T>
+errc validate(matrix_view<T> const& m) {
+  if (const errc e = detail::check_shape(m.rows, m.cols); e != errc::ok) return e;
+  if (m.data == nullptr) return errc::null_pointer;
+  if (m.ld < m.cols) return errc::bad_leading_dimension;
+  if (m.ld >= detail::dimension_limit) return errc::too_large;
+  if (reinterpret_cast<u64>(m.data) % alignof(T) != 0) return errc::misaligned;
+  if (m.capacity >= 0 && m.extent() > m.capacity) return errc::buffer_too_small;
+  return errc::ok;
+}
+template <class T>
+errc validate(transposed_view<T> const& m) {
+  return validate(m.base);
+}
+
+/// Rules of a quantized matrix by itself: whole blocks, buffers there and large enough, codes apart from
+/// scales.
+template <class F, class Layout, class Byte>
+errc validate(block_scaled_view<F, Layout, Byte> const& q) {
+  if (const errc e = detail::check_shape(q.rows, q.cols); e != errc::ok) return e;
+  if (q.cols % F::block_size != 0) return errc::partial_block;
+  if (q.codes == nullptr || q.scales == nullptr) return errc::null_pointer;
+  const i64 codes = code_bytes<F>(q.rows, q.cols), scales = scale_bytes<F, Layout>(q.rows, q.cols);
+  if (q.code_capacity >= 0 && q.code_capacity < codes) return errc::buffer_too_small;
+  if (q.scale_capacity >= 0 && q.scale_capacity < scales) return errc::buffer_too_small;
+  if (detail::overlap(detail::bytes_of(q.codes, codes), detail::bytes_of(q.scales, scales)))
+    return errc::overlap;
+  return errc::ok;
+}
+
+/// Rules of a matrix and its quantized form together, in either direction.
+template <matrix_like M, class F, class Layout, class Byte, class Blocks = blocks_1d>
+errc validate(M const& x, block_scaled_view<F, Layout, Byte> const& q, Blocks = {}) {
+  if (const errc e = validate(x); e != errc::ok) return e;
+  if (x.rows != q.rows || x.cols != q.cols) return errc::shape_mismatch;
+  if (const errc e = validate(q); e != errc::ok) return e;
+  if constexpr (Blocks::is_2d)
+    if (Blocks::rows != F::block_size || Blocks::cols != F::block_size) return errc::wrong_block_shape;
+  const auto m = stored(x);
+  const detail::byte_range values = detail::bytes_of(m.data, m.extent());
+  if (detail::overlap(values, detail::bytes_of(q.codes, code_bytes<F>(q.rows, q.cols))) ||
+      detail::overlap(values, detail::bytes_of(q.scales, scale_bytes<F, Layout>(q.rows, q.cols))))
+    return errc::overlap;
+  return errc::ok;
+}
+
+}  // namespace fourscale
