@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Catch2, version 2.13 or 3. A device pass gets empty stand-ins instead: it only needs to see which kernels a test
-// launches, and reading Catch2 once for every architecture would cost more than all the rest of the build.
+// Catch2, version 2.13 or 3. A device pass gets empty stand-ins instead: it only needs to see which kernels a
+// test launches, and reading Catch2 once for every architecture would cost more than all the rest of the
+// build.
 #pragma once
 
 #if !defined(__CUDA_ARCH__)

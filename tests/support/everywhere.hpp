@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// One test body, every machine. A body is a struct with `FOURSCALE_HD bool operator()(u64 i) const`, at namespace scope
-// (nvcc names a lambda after its enclosing function, which Catch2 hides). check_everywhere() calls it for each i on all
-// cores and, in a CUDA build with a GPU, in a kernel, and reports the first i that fails.
+// One test body, every machine. A body is a struct with `FOURSCALE_HD bool operator()(u64 i) const`, at
+// namespace scope (nvcc names a lambda after its enclosing function, which Catch2 hides). check_everywhere()
+// calls it for each i on all cores and, in a CUDA build with a GPU, in a kernel, and reports the first i that
+// fails.
 #pragma once
 
-#include <fourscale/bits.hpp>
-
 #include <cstdlib>
+#include <fourscale/bits.hpp>
 
 #include "catch.hpp"
 
@@ -61,6 +61,12 @@ u64 first_failure_on_device(u64 n, Body body) {
 inline bool has_gpu() { return false; }
 #endif
 
+/// has_gpu(), with a warning in the test's output where it is false.
+inline bool gpu_or_warn() {
+  if (!has_gpu()) WARN("no GPU here: not run");
+  return has_gpu();
+}
+
 /// body(i) holds for every i in [0, n), on the CPU and on the GPU if there is one.
 template <class Body>
 void check_everywhere(u64 n, Body body) {
@@ -77,7 +83,8 @@ inline bool exhaustive() { return std::getenv("FOURSCALE_EXHAUSTIVE") != nullptr
 inline constexpr u64 lows = 8;
 inline u64 float_count() { return exhaustive() ? u64{1} << 32 : (u64{1} << 16) * lows; }
 
-/// Pattern i of the sweep. The sampled lower halves are the ones next to where rounding decides, and two others.
+/// Pattern i of the sweep. The sampled lower halves are the ones next to where rounding decides, and two
+/// others.
 FOURSCALE_HD constexpr float nth_float(u64 i, u64 count) {
   if (count == u64{1} << 32) return bit_cast<float>(static_cast<u32>(i));
   constexpr u32 low[lows] = {0x0000, 0x0001, 0x7fff, 0x8000, 0x8001, 0xffff, 0x2e5b, 0xd1a4};

@@ -8,8 +8,12 @@
 #include "convert.hpp"
 #include "real.hpp"
 
-#if __has_include(<fmt/format.h>)
+// fmt 9 does not compile under nvcc in C++20.
+#if __has_include(<fmt/format.h>) && !FOURSCALE_CUDA
+#define FOURSCALE_HAS_FMT 1
 #include <fmt/format.h>
+#else
+#define FOURSCALE_HAS_FMT 0
 #endif
 
 namespace fourscale {
@@ -31,7 +35,7 @@ std::ostream& operator<<(std::ostream& out, packed<F, N> codes) {
 
 }  // namespace fourscale
 
-#if __has_include(<fmt/format.h>)
+#if FOURSCALE_HAS_FMT
 template <fourscale::format F>
 struct fmt::formatter<F> : fmt::formatter<float> {
   template <class Context>

@@ -21,6 +21,18 @@ FOURSCALE_HD constexpr float mul_rn_f32(float a, float b) {
   return a * b;
 }
 
+/// add.rn.f32 d, a, b;   PTX ISA 9.7.3.3, all targets.
+FOURSCALE_HD constexpr float add_rn_f32(float a, float b) {
+#if FOURSCALE_DEVICE_PASS
+  if (!is_constant_evaluated()) {
+    float d;
+    asm("add.rn.f32 %0, %1, %2;" : "=f"(d) : "f"(a), "f"(b));
+    return d;
+  }
+#endif
+  return a + b;
+}
+
 /// div.rn.f32 d, a, b;   PTX ISA 9.7.3.8, all targets. Division by zero gives +-infinity, as IEEE 754 says;
 /// the host spells that out because a constant expression may not divide by zero.
 FOURSCALE_HD constexpr float div_rn_f32(float a, float b) {

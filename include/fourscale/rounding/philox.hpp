@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+// Philox4x32: random bits as a function of a counter. J. K. Salmon et al., "Parallel random numbers: as easy
+// as 1, 2, 3", SC 2011; the same words as Random123, cuRAND and Transformer Engine for the same key and
+// counter.
+#pragma once
+
+#include "position.hpp"
+
+namespace fourscale {
+
+/// The 128 bits that one counter gives.
+struct philox_words {
+  u32 words[4];
+};
+
+/// Philox4x32 with `Rounds` rounds: 10 is the published strength, 7 the least that passes BigCrush.
+template <int Rounds = 10>
+FOURSCALE_HD constexpr philox_words philox4x32(u32 c0, u32 c1, u32 c2, u32 c3, u64 key) {
+  u32 k0 = static_cast<u32>(key), k1 = static_cast<u32>(key >> 32);
+  FOURSCALE_UNROLL
+  for (int round = 0; round < Rounds; ++round) {
+    const u64 p0 = u64{0xd251'1f53u} * c0, p1 = u64{0xcd9e'8d57u} * c2;
+    c0 = static_cast<u32>(p1 >> 32) ^ c1 ^ k0;
+    c1 = static_cast<u32>(p1);
+    c2 = static_cast<u32>(p0 >> 32) ^ c3 ^ k1;
+    c3 = static_cast<u32>(p0);
+    k0 += 0x9e37'79b9u;
+    k1 += 0xbb67'ae85u;
+  }
+  return {{c0, c1, c2, c3}};
+}
+
+/// Random words indexed by element: the contract that every kernel, grid and machine keeps.
+///
+///   The four elements (row, col) .. (row, col + 3), col a multiple of 4, share word (col / 4) % 4 of
+///   philox4x32(counter = {col / 16, row, stream low, stream high}, key = seed).
+///
+/// Row and column are those of the matrix whose rows hold the blocks: of the transpose, for a columnwise
+/// copy. Give the two copies of a tensor different streams, or their errors correlate. Rows below 2^32,
+/// columns below 2^36.
+template <int Rounds = 10>
+struct philox {
+  u64 seed = 0, stream = 0;
+
+  FOURSCALE_HD constexpr philox(u64 s = 0, u64 which = 0) : seed(s), stream(which) {}
+
+  /// The word of the four elements at `where`.
+  FOURSCALE_HD constexpr u32 operator()(position where) const {
+    const philox_words four =
+        philox4x32<Rounds>(static_cast<u32>(where.col >> 4), static_cast<u32>(where.row),
+                           static_cast<u32>(stream), static_cast<u32>(stream >> 32), seed);
+    // A selection, not an index: the word must stay in a register.
+    const u32 which = static_cast<u32>(where.col >> 2) & 3u;
+    const u32 low = which & 1u ? four.words[1] : four.words[0],
+              high = which & 1u ? four.words[3] : four.words[2];
+    return which & 2u ? high : low;
+  }
+};
+
+/// What stochastic rounding draws from: `bits(where)` gives 32 random bits for four elements.
+template <class B>
+concept random_bits = requires(B const bits, position where) {
+  u32{bits(where)};
+};
+
+}  // namespace fourscale

@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+// Stochastic rounding policies: gradients are rounded up or down with a probability that makes the mean
+// right.
+#pragma once
+
+#include "../formats/convert_stochastic.hpp"
+#include "../ptx/arith.hpp"
+#include "philox.hpp"
+
+namespace fourscale {
+
+/// Rounds as the instruction cvt.rs does, 16 random bits an element, from any random_bits: a philox, or your
+/// own. The mean over all words is x minus less than 2^-16 of the step between codes; values beyond the
+/// largest code saturate.
+template <random_bits Bits = philox<>>
+struct stochastic {
+  Bits bits;
+
+  FOURSCALE_HD constexpr stochastic(Bits b = {}) : bits(b) {}
+
+  template <element_format F>
+  FOURSCALE_HD constexpr packed<F, 4> operator()(F, float const (&x)[4], position where) const {
+    return encode_stochastic<F>(x, bits(where));
+  }
+};
+
+/// Transformer Engine's software rounding for GPUs without cvt.rs (2026-08, stochastic_round_fp4_e2m1): byte
+/// k of the word for element k, so 8 random bits, and a float sum in place of the integer one. E2M1 only. A
+/// different function from `stochastic`: with the same word the two give different codes.
+template <random_bits Bits = philox<>>
+struct stochastic_te_software {
+  Bits bits;
+
+  FOURSCALE_HD constexpr stochastic_te_software(Bits b = {}) : bits(b) {}
+
+  FOURSCALE_HD constexpr e2m1x4 operator()(e2m1, float const (&x)[4], position where) const {
+    const u32 word = bits(where);
+    e2m1x4 codes;
+    FOURSCALE_UNROLL
+    for (int i = 0; i < 4; ++i) codes.set(i, round_one(x[i], word >> (8 * i) & 0xffu));
+    return codes;
+  }
+
+ private:
+  static FOURSCALE_HD constexpr float step(float a) { return a < 2.0f ? 0.5f : a < 4.0f ? 1.0f : 2.0f; }
+
+  static FOURSCALE_HD constexpr e2m1 round_one(float x, u32 random) {
+    const u32 u = bit_cast<u32>(x);
+    const float a = bit_cast<float>(u & 0x7fff'ffffu);
+    if (a != a) return {e2m1::nan_bits};
+    if (a >= 6.0f) return {static_cast<u8>(e2m1::max_bits | u >> 31 << 3)};
+    // t = a + random / 256 * step: the product is exact, so TE's fmaf and this sum round alike.
+    const float t = ptx::add_rn_f32(a, static_cast<float>(random) * 0x1p-8f * step(a));
+    const float grid = static_cast<float>(static_cast<i32>(t / step(t))) * step(t);
+    const e2m1 magnitude = portable::encode<e2m1>(grid < 6.0f ? grid : 6.0f);
+    return {static_cast<u8>(magnitude.bits | u >> 31 << 3)};
+  }
+};
+
+}  // namespace fourscale

@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0
+// The random Hadamard transform y = H * diag(signs) * x / sqrt(N), in the registers of one thread.
+// H is Sylvester's: H[i][j] = (-1)^popcount(i & j). arXiv 2509.25149 section 3.2 and Transformer Engine's RHT
+// (N = 16).
+#pragma once
+
+#include "../formats/real.hpp"
+#include "../ptx/arith.hpp"
+#include "signs.hpp"
+
+namespace fourscale {
+
+namespace detail {
+
+/// 2^-floor(log2(N) / 2): exact, and applied first so that no sum is larger than it must be. What is left of
+/// 1 / sqrt(N) for an odd power of two is one product at the end.
+template <int N>
+FOURSCALE_HD constexpr float hadamard_first_factor() {
+  float f = 1.0f;
+  for (int n = N; n >= 4; n /= 4) f *= 0.5f;
+  return f;
+}
+template <int N>
+inline constexpr bool is_odd_power_of_two = (N & 0x2aaa'aaaa) != 0;
+inline constexpr float sqrt_half = 0x1.6a09e6p-1f;
+
+}  // namespace detail
+
+/// N = 2, 4, ..., 128 consecutive values; longer arrays are transformed N by N. Each result is rounded to
+/// `Rounded`, bf16 as TE does or float for none, before the block's amax is taken.
+///
+/// Exactness (N = 4, 16, 64; bf16 inputs): log2(N) additions to nearest in a butterfly. While the exponents
+/// of the nonzero inputs spread over at most 12 binades no addition rounds, so the result is the correctly
+/// rounded sum, as any order of summation gives it. Beyond that the sum is within log2(N) * 2^-24 * sum |x| /
+/// sqrt(N) of exact: 2^-20 * max |x| for N = 16. For N = 2, 8, 32, 128 the product with sqrt(1/2) adds one
+/// rounding.
+template <int N, real Rounded = bf16>
+struct hadamard {
+  static_assert(N >= 2 && N <= 128 && (N & (N - 1)) == 0,
+                "A Hadamard transform has 2, 4, 8, ..., 128 elements.");
+
+  sign_vector signs;
+
+  FOURSCALE_HD constexpr hadamard(sign_vector s = {}) : signs(s) {}
+
+  template <int Length>
+  FOURSCALE_HD constexpr void operator()(float (&x)[Length]) const {
+    static_assert(
+        Length % N == 0,
+        "A Hadamard transform longer than the block must be applied to the matrix first: see transform() of "
+        "host/ and device/.");
+    FOURSCALE_UNROLL
+    for (int first = 0; first < Length; first += N) tile(x, first);
+  }
+
+ private:
+  template <int Length>
+  FOURSCALE_HD constexpr void tile(float (&x)[Length], int first) const {
+    constexpr float factor = detail::hadamard_first_factor<N>();
+    FOURSCALE_UNROLL
+    for (int i = 0; i < N; ++i)
+      x[first + i] = ptx::mul_rn_f32(x[first + i], signs.negative(i) ? -factor : factor);
+    FOURSCALE_UNROLL
+    for (int half = 1; half < N; half *= 2) {
+      FOURSCALE_UNROLL
+      for (int i = 0; i < N; ++i) {
+        if (i & half) continue;
+        const float a = x[first + i], b = x[first + i + half];
+        x[first + i] = ptx::add_rn_f32(a, b);
+        x[first + i + half] = ptx::add_rn_f32(a, -b);
+      }
+    }
+    FOURSCALE_UNROLL
+    for (int i = 0; i < N; ++i) {
+      float y = x[first + i];
+      if constexpr (detail::is_odd_power_of_two<N>) y = ptx::mul_rn_f32(y, detail::sqrt_half);
+      x[first + i] = to_float(from_float<Rounded>(y));
+    }
+  }
+};
+
+}  // namespace fourscale

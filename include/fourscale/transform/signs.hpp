@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: Apache-2.0
+// The random sign vector of a Hadamard transform: a value, never a cached buffer.
+#pragma once
+
+#include "../bits.hpp"
+
+namespace fourscale {
+
+/// Up to 128 signs; bit i set means that element i is negated before the transform.
+struct sign_vector {
+  u64 words[2] = {0, 0};
+
+  constexpr sign_vector() = default;
+  FOURSCALE_HD constexpr sign_vector(u64 low, u64 high = 0) : words{low, high} {}
+
+  FOURSCALE_HD constexpr bool negative(int i) const { return words[i / 64] >> (i % 64) & 1u; }
+  friend constexpr bool operator==(sign_vector const&, sign_vector const&) = default;
+};
+
+/// No signs: the plain Hadamard transform.
+inline constexpr sign_vector no_signs{};
+
+/// Transformer Engine's fixed vector for 16 elements, + + + - + - - - - - - + - + - -
+/// (hadamard_transform_utils).
+inline constexpr sign_vector te_signs{0xD7E8};
+
+}  // namespace fourscale

@@ -1,0 +1,135 @@
+// SPDX-License-Identifier: Apache-2.0
+// What surrounds the kernels: source types, streams and graphs, errors, sizes past 2^31.
+#include "matches_host.cuh"
+
+using namespace fourscale;
+using namespace fourscale::test;
+
+TEST_CASE("device: float and fp16 sources equal the host", "[device][sources]") {
+  if (!gpu_or_warn()) return;
+  check_all_forms<nvfp4>(test_matrix<float>(128, 256, 256, 0));
+  check_all_forms<nvfp4>(test_matrix<float>(48, 80, 83, 1, ugly_value));
+  check_all_forms<nvfp4>(test_matrix<fp16>(128, 256, 256, 0));
+  check_all_forms<nvfp4>(test_matrix<fp16>(48, 80, 83, 1, ugly_value));
+}
+
+TEST_CASE("device: the older scale order and the OCP rule equal the host", "[device][sources]") {
+  if (!gpu_or_warn()) return;
+  check_all_forms<nvfp4>(test_matrix<bf16>(512, 1024, 1024, 0), false,
+                         quantizer<nearest_even, two_level_division>{});
+  check_all_forms<mxfp4>(test_matrix<bf16>(512, 1024, 1024, 0), false,
+                         quantizer<nearest_even, power_of_two_floor>{});
+}
+
+TEST_CASE("device: amax and quantize replay from a graph", "[device][graph]") {
+  if (!gpu_or_warn()) return;
+  const test_matrix<bf16> m(256, 512, 512, 0);
+  device_buffer<float> d_amax(1);
+  device_buffer<u8> codes(code_bytes<nvfp4>(256, 512)), scales(scale_bytes<nvfp4>(256, 512));
+  const block_scaled_view<nvfp4> d{codes.data(), scales.data(), 256, 512};
+  cudaStream_t stream;
+  cudaGraph_t graph;
+  cudaGraphExec_t replay;
+  REQUIRE(cudaStreamCreate(&stream) == cudaSuccess);
+  REQUIRE(cudaStreamBeginCapture(stream, cudaStreamCaptureModeGlobal) == cudaSuccess);
+  REQUIRE(device::amax(m.on_device(), d_amax.data(), stream) == cudaSuccess);
+  REQUIRE(device::quantize(m.on_device(), d, d_amax.data(), quantizer{}, stream) == cudaSuccess);
+  REQUIRE(cudaStreamEndCapture(stream, &graph) == cudaSuccess);
+  REQUIRE(cudaGraphInstantiate(&replay, graph, 0) == cudaSuccess);
+  std::vector<u8> host_codes(static_cast<size_t>(code_bytes<nvfp4>(256, 512)));
+  std::vector<u8> host_scales(static_cast<size_t>(scale_bytes<nvfp4>(256, 512)));
+  block_scaled_view<nvfp4> q{host_codes, host_scales, 256, 512};
+  q.tensor_scale = tensor_scale<nvfp4>(host::amax(m.on_host()));
+  REQUIRE(host::quantize(m.on_host(), q) == errc::ok);
+  for (int i = 0; i < 2; ++i) {
+    REQUIRE(cudaMemset(codes.data(), poison, host_codes.size()) == cudaSuccess);
+    REQUIRE(cudaDeviceSynchronize() == cudaSuccess);
+    REQUIRE(cudaGraphLaunch(replay, stream) == cudaSuccess);
+    REQUIRE(cudaStreamSynchronize(stream) == cudaSuccess);
+    CHECK(codes.to_host() == host_codes);
+    CHECK(scales.to_host() == host_scales);
+  }
+  CHECK(cudaGraphExecDestroy(replay) == cudaSuccess);
+  CHECK(cudaGraphDestroy(graph) == cudaSuccess);
+  CHECK(cudaStreamDestroy(stream) == cudaSuccess);
+}
+
+TEST_CASE("device: a broken rule is named and nothing is launched", "[device][errors]") {
+  // The check comes before any CUDA call, so these need no GPU; the buffers are host memory that must stay as
+  // it is.
+  alignas(16) static bf16 x[64 * 64];
+  static u8 codes[64 * 32], scales[64 * 4];
+  for (u8& c : codes) c = poison;
+  for (u8& s : scales) s = poison;
+  float amax = 1;
+  using view = matrix_view<bf16 const>;
+  using packed_view = block_scaled_view<nvfp4>;
+  const auto result = [&](view m, packed_view q) { return device::quantize(m, q, &amax); };
+  CHECK(result({x, 64, 40}, {codes, scales, 64, 40}) == cudaErrorInvalidValue);           // partial block
+  CHECK(result({x, 0, 64}, {codes, scales, 0, 64}) == cudaErrorInvalidValue);             // zero rows
+  CHECK(result({x, 64, 64}, {codes, scales, 64, 32}) == cudaErrorInvalidValue);           // shapes differ
+  CHECK(result({x, 64, 64, 32}, {codes, scales, 64, 64}) == cudaErrorInvalidPitchValue);  // ld < cols
+  CHECK(result({nullptr, 64, 64}, {codes, scales, 64, 64}) == cudaErrorInvalidDevicePointer);
+  CHECK(result({x, 64, 64}, {codes, nullptr, 64, 64}) == cudaErrorInvalidDevicePointer);
+  bf16 const* odd = reinterpret_cast<bf16 const*>(reinterpret_cast<u8 const*>(x) + 1);
+  CHECK(result({odd, 32, 64}, {codes, scales, 32, 64}) == cudaErrorMisalignedAddress);
+  CHECK(result({x, 64, 64}, {reinterpret_cast<u8*>(x) + 100, scales, 64, 64}) ==
+        cudaErrorInvalidValue);  // overlap
+  packed_view small{codes, scales, 64, 64};
+  small.code_capacity = 64 * 32 - 1;
+  CHECK(result({x, 64, 64}, small) == cudaErrorMemoryValueTooLarge);
+  CHECK(device::quantize(view{x, 64, 64}, packed_view{codes, scales, 64, 64}, blocks_2d<8, 8>{}, &amax,
+                         quantizer{}) == cudaErrorInvalidValue);
+  CHECK(device::amax(view{x, 64, 64}, nullptr) == cudaErrorInvalidDevicePointer);
+  CHECK(device::dequantize(packed_view{codes, scales, 64, 64}, matrix_view<float>{nullptr, 64, 64}) ==
+        cudaErrorInvalidDevicePointer);
+  for (u8 c : codes) REQUIRE(c == poison);
+  for (u8 s : scales) REQUIRE(s == poison);
+}
+
+namespace {
+
+__global__ void fill(matrix_view<bf16> x) {
+  for (i64 i = blockIdx.x * i64{256} + threadIdx.x; i < x.rows * x.cols; i += i64{gridDim.x} * 256)
+    x.data[i] = from_float<bf16>(activation(static_cast<u64>(i / x.cols), static_cast<u64>(i)));
+}
+
+}  // namespace
+
+TEST_CASE("device: more than 2^31 elements", "[device][large]") {
+  if (!gpu_or_warn()) return;
+  constexpr i64 rows = 131072 + 35, cols = 16384 + 16, tail = 40;
+  static_assert(rows * cols > i64{1} << 31);
+  device_buffer<bf16> x(rows * cols);
+  device_buffer<u8> codes(code_bytes<nvfp4>(rows, cols)),
+      scales(scale_bytes<nvfp4, swizzled_128x4>(rows, cols));
+  device_buffer<float> d_amax(1);
+  fill<<<4096, 256>>>({x.data(), rows, cols});
+  const matrix_view<bf16 const> m{x.data(), rows, cols};
+  const block_scaled_view<nvfp4, swizzled_128x4> d{codes.data(), scales.data(), rows, cols};
+  REQUIRE(device::amax(m, d_amax.data()) == cudaSuccess);
+  REQUIRE(device::quantize(m, d, d_amax.data()) == cudaSuccess);
+  REQUIRE(cudaDeviceSynchronize() == cudaSuccess);
+  // The host quantizes the last rows only, under the amax of all.
+  std::vector<bf16> last(static_cast<size_t>(tail * cols));
+  for (size_t i = 0; i < last.size(); ++i) {
+    const u64 at = static_cast<u64>((rows - tail) * cols) + i;
+    last[i] = from_float<bf16>(activation(at / static_cast<u64>(cols), at));
+  }
+  std::vector<u8> want_codes(static_cast<size_t>(code_bytes<nvfp4>(tail, cols))),
+      got_codes(want_codes.size());
+  std::vector<u8> want_scales(static_cast<size_t>(scale_bytes<nvfp4>(tail, cols)));
+  block_scaled_view<nvfp4> q{want_codes, want_scales, tail, cols};
+  q.tensor_scale = tensor_scale<nvfp4>(d_amax.to_host()[0]);
+  REQUIRE(host::quantize(matrix_view<bf16 const>{last, tail, cols}, q) == errc::ok);
+  REQUIRE(cudaMemcpy(got_codes.data(), codes.data() + code_bytes<nvfp4>(rows - tail, cols), got_codes.size(),
+                     cudaMemcpyDeviceToHost) == cudaSuccess);
+  CHECK(got_codes == want_codes);
+  const std::vector<u8> got_scales = scales.to_host();
+  bool same = true;
+  for (i64 r = 0; r < tail; ++r)
+    for (i64 b = 0; b < q.blocks(); ++b)
+      same = same && got_scales[static_cast<size_t>(d.scale_offset(rows - tail + r, b))] ==
+                         want_scales[static_cast<size_t>(q.scale_offset(r, b))];
+  CHECK(same);
+}
