@@ -1,0 +1,13 @@
+// SPDX-License-Identifier: Apache-2.0
+// --make-example: a small checkpoint with what real ones have: outlier channels, several types, awkward
+// shapes.
+#pragma once
+
+#include <string>
+
+namespace inspect {
+
+/// Writes the same bytes on every machine.
+void write_example(std::string const& path);
+
+}  // namespace inspect

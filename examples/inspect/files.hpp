@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+// Bytes to read from, and a file to write that appears complete or not at all.
+// Positioned reads instead of a mapping: a file that shrinks meanwhile is then an error, not a SIGBUS.
+#pragma once
+
+#include <fourscale/bits.hpp>
+#include <span>
+#include <string>
+
+#include "text.hpp"
+
+namespace inspect {
+
+using fourscale::i64;
+using fourscale::u64;
+using fourscale::u8;
+
+/// A file, or the same bytes in memory.
+class byte_source {
+ public:
+  virtual ~byte_source() = default;
+  virtual u64 size() const = 0;
+  /// Fills `to` with the bytes from `offset` on. Throws file_error if they are not there.
+  virtual void read(u64 offset, std::span<u8> to) const = 0;
+};
+
+/// A regular file. The constructor throws file_error if it cannot be read.
+class file_source : public byte_source {
+ public:
+  explicit file_source(std::string const& path);
+  ~file_source() override;
+  file_source(file_source const&) = delete;
+  file_source& operator=(file_source const&) = delete;
+  u64 size() const override { return size_; }
+  void read(u64 offset, std::span<u8> to) const override;
+
+ private:
+  int descriptor_ = -1;
+  u64 size_ = 0;
+};
+
+/// Bytes that somebody else owns.
+class memory_source : public byte_source {
+ public:
+  explicit memory_source(std::span<u8 const> bytes) : bytes_(bytes) {}
+  u64 size() const override { return bytes_.size(); }
+  void read(u64 offset, std::span<u8> to) const override;
+
+ private:
+  std::span<u8 const> bytes_;
+};
+
+/// A file under a temporary name in the folder of `path`; commit() gives it its name, and without that it
+/// vanishes.
+class output_file {
+ public:
+  explicit output_file(std::string const& path);
+  ~output_file();
+  output_file(output_file const&) = delete;
+  output_file& operator=(output_file const&) = delete;
+  void write(u64 offset, std::span<u8 const> bytes);
+  void write(u64 offset, std::string_view text);
+  void commit();
+
+ private:
+  [[noreturn]] void fail(std::string const& what) const;
+  std::string path_, temporary_;
+  int descriptor_ = -1;
+};
+
+}  // namespace inspect

@@ -1,0 +1,15 @@
+// SPDX-License-Identifier: Apache-2.0
+// --write: the checkpoint with its matrices in NVFP4, as compressed-tensors stores them
+// ("nvfp4-pack-quantized").
+#pragma once
+
+#include "measure.hpp"
+#include "report.hpp"
+
+namespace inspect {
+
+/// Writes the checkpoint to `path`: all of it, or nothing. `report` is what measure() said about it.
+written_file write_packed(byte_source const& file, checkpoint const& content, checkpoint_report const& report,
+                          std::string const& path);
+
+}  // namespace inspect

@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: Apache-2.0
+// What is counted while a format is compared with the values it was made from. Tallies add up, so that many
+// tensors have one as well.
+#pragma once
+
+#include <array>
+#include <cmath>
+#include <fourscale/bits.hpp>
+#include <limits>
+
+namespace inspect {
+
+using fourscale::i64;
+using fourscale::u32;
+using fourscale::u64;
+
+/// The formats, in the order of the columns.
+struct format_info {
+  char const *key, *name, *block;
+};
+inline constexpr std::array<format_info, 5> formats = {{{"nvfp4_1x16", "NVFP4", "1x16"},
+                                                        {"nvfp4_16x16", "NVFP4", "16x16"},
+                                                        {"mxfp4_1x32", "MXFP4", "1x32"},
+                                                        {"mxfp8_1x32", "MXFP8", "1x32"},
+                                                        {"fp8_tensor", "FP8", "tensor"}}};
+
+/// Sums over finite values x and what became of them, Q.
+struct tally {
+  double signal = 0;   ///< x * x
+  double noise = 0;    ///< (x - Q) * (x - Q)
+  double product = 0;  ///< x * Q
+  u64 values = 0, flushed = 0, saturated = 0;
+  u64 stored_values = 0, stored_bits = 0;  ///< bits of codes and scales; values without padding
+
+  tally& operator+=(tally const& t) {
+    signal += t.signal, noise += t.noise, product += t.product;
+    values += t.values, flushed += t.flushed, saturated += t.saturated;
+    stored_values += t.stored_values, stored_bits += t.stored_bits;
+    return *this;
+  }
+
+  /// Signal to quantization noise in dB; infinity if there is no noise at all.
+  double sqnr_db() const {
+    return noise == 0 ? std::numeric_limits<double>::infinity() : 10 * std::log10(signal / noise);
+  }
+  /// <x, Q> / <x, x>: 1 if rounding shrinks as much as it grows. NaN for zeros.
+  double gain() const { return product / signal; }
+  double bits_per_value() const {
+    return static_cast<double>(stored_bits) / static_cast<double>(stored_values);
+  }
+  double flushed_share() const { return static_cast<double>(flushed) / static_cast<double>(values); }
+  double saturated_share() const { return static_cast<double>(saturated) / static_cast<double>(values); }
+};
+
+/// How many values have which |x - Q| / rms(x): eight bins to an octave.
+struct error_histogram {
+  static constexpr int first_octave = -24, last_octave = 6, per_octave = 8;
+  static constexpr int bins = (last_octave - first_octave) * per_octave;
+
+  u64 exact = 0;  ///< no error, or none worth a bin
+  std::array<u64, bins> counts{};
+
+  void add(float error) {
+    // Exponent and the first three bits of the mantissa are the bin.
+    const int key =
+        static_cast<int>(fourscale::bit_cast<u32>(error) >> 20) - (127 + first_octave) * per_octave;
+    if (key < 0)
+      ++exact;
+    else
+      ++counts[static_cast<std::size_t>(key < bins ? key : bins - 1)];
+  }
+  error_histogram& operator+=(error_histogram const& h) {
+    exact += h.exact;
+    for (std::size_t i = 0; i < counts.size(); ++i) counts[i] += h.counts[i];
+    return *this;
+  }
+  /// The error where bin i begins.
+  static double edge(int i) {
+    return std::ldexp(1 + static_cast<double>(i % per_octave) / per_octave, first_octave + i / per_octave);
+  }
+};
+
+}  // namespace inspect
