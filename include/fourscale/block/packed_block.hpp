@@ -23,6 +23,14 @@ struct packed_block {
     return {static_cast<u8>((word >> (bit % 8)) & ((1u << element::width) - 1))};
   }
 
+  FOURSCALE_HD constexpr void set(int i, element value) {
+    const int bit = i * element::width, byte = bit / 8;
+    const u32 mask = ((1u << element::width) - 1) << (bit % 8), bits = u32{value.bits} << (bit % 8);
+    codes[byte] = static_cast<u8>((codes[byte] & ~mask) | bits);
+    if (8 % element::width != 0 && byte + 1 < block_code_bytes<F>)
+      codes[byte + 1] = static_cast<u8>((codes[byte + 1] & ~(mask >> 8)) | bits >> 8);
+  }
+
   friend constexpr bool operator==(packed_block const&, packed_block const&) = default;
 };
 

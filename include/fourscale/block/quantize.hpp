@@ -38,6 +38,19 @@ requires rounding_policy<Round, typename F::element> FOURSCALE_HD constexpr void
   }
 }
 
+/// The scale of a block of one row, by either kind of policy.
+template <block_format F, scaling_policy<F> Scale>
+FOURSCALE_HD constexpr block_scale<F> choose_scale(float const (&x)[F::block_size], Scale const& scale,
+                                                   tensor_scale<F> const& tensor) {
+  if constexpr (amax_scaling_policy<Scale, F>) {
+    return scale(F{}, block_amax(x), tensor);
+  } else {
+    block_scale<F> c[2]{};
+    scale.candidates(F{}, block_amax(x), tensor, c);
+    return scale.error(F{}, x, c[1], tensor) < scale.error(F{}, x, c[0], tensor) ? c[1] : c[0];
+  }
+}
+
 /// One block of F::block_size values, quantized. Executed by one thread. `tensor` matters for formats with a
 /// tensor scale; `where` is the position of x[0], which random rounding is a function of.
 template <block_format F, quantizer_for<F> Quantizer>
@@ -47,7 +60,7 @@ FOURSCALE_HD constexpr packed_block<F> quantize_block(float const (&x)[F::block_
   FOURSCALE_UNROLL
   for (int i = 0; i < F::block_size; ++i) y[i] = x[i];
   q.transform(y);
-  const block_scale<F> scaled = q.scale(F{}, block_amax(y), tensor);
+  const block_scale<F> scaled = choose_scale<F>(y, q.scale, tensor);
   packed_block<F> block{scaled.scale, {}};
   round_block<F>(y, scaled.multiplier, q.round, where, block.codes);
   return block;

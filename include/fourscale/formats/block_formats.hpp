@@ -3,12 +3,14 @@
 // MX: OCP Microscaling Formats v1.0 section 5. NVFP4: arXiv 2509.25149 section 2.
 #pragma once
 
+#include "e1m2.hpp"
 #include "e2m1.hpp"
 #include "e2m3.hpp"
 #include "e3m2.hpp"
 #include "e4m3.hpp"
 #include "e5m2.hpp"
 #include "e8m0.hpp"
+#include "f32.hpp"
 
 namespace fourscale {
 
@@ -44,6 +46,26 @@ struct mxfp8_e4m3 : mxfp4 {
 struct mxfp8_e5m2 : mxfp4 {
   using element = e5m2;
   static constexpr char const* name = "mxfp8_e5m2";
+};
+
+/// NVFP4 with the uniform grid +-{0, ..., 7} in place of E2M1.
+struct nvint4 : nvfp4 {
+  using element = e1m2;
+  static constexpr char const* name = "nvint4";
+};
+
+/// FP8 under one FP32 scale for 128 values of a row (blocks_1d) or 128 x 128 (blocks_2d<128, 128>): the
+/// recipe of DeepSeek-V3 and the FP8 baseline of arXiv 2509.25149.
+struct fp8_block_e4m3 {
+  using element = e4m3;
+  using scale = f32;
+  static constexpr int block_size = 128;
+  static constexpr bool has_tensor_scale = false;
+  static constexpr char const* name = "fp8_block_e4m3";
+};
+struct fp8_block_e5m2 : fp8_block_e4m3 {
+  using element = e5m2;
+  static constexpr char const* name = "fp8_block_e5m2";
 };
 
 /// The member of each family that most users mean.

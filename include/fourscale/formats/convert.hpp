@@ -196,7 +196,7 @@ FOURSCALE_HD constexpr packed<F, N> encode(float const (&x)[N]) {
   return {bits};
 }
 
-/// The value of a code, exactly.
+/// The value of a code, exactly. (decode(f32) is beside f32.)
 template <format F>
 FOURSCALE_HD constexpr float decode(F code) {
   return portable::decode(code);

@@ -4,6 +4,7 @@
 
 #include <limits>
 
+#include "e1m2.hpp"
 #include "e2m1.hpp"
 #include "e2m3.hpp"
 #include "e3m2.hpp"

@@ -3,6 +3,7 @@
 // tensor cores. This is the only place that says it.
 #pragma once
 
+#include "e1m2.hpp"
 #include "e2m1.hpp"
 #include "e2m3.hpp"
 #include "e3m2.hpp"

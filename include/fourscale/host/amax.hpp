@@ -28,4 +28,21 @@ float amax(matrix_view<T> m) {
   return bit_cast<float>(largest);
 }
 
+/// The largest magnitude of each row, to out[0 .. m.rows): for row_amax of a quantized matrix. Of
+/// transposed(x) it gives those of the columns, for the columnwise copy.
+template <matrix_like M>
+void row_amax(M const& m, float* out) {
+#ifdef _OPENMP
+#pragma omp parallel for if (m.rows * m.cols > 65536)
+#endif
+  for (i64 r = 0; r < m.rows; ++r) {
+    i32 largest = 0;
+    for (i64 c = 0; c < m.cols; ++c) {
+      const i32 magnitude = amax_bits(to_float(m.at(r, c)));
+      largest = magnitude > largest ? magnitude : largest;
+    }
+    out[r] = bit_cast<float>(largest);
+  }
+}
+
 }  // namespace fourscale::host

@@ -16,13 +16,15 @@ errc dequantize(block_scaled_view<F, Layout, Byte> const& q, M const& y) {
 #ifdef _OPENMP
 #pragma omp parallel for if (q.rows * q.cols > 65536)
 #endif
-  for (i64 row = 0; row < q.rows; ++row)
+  for (i64 row = 0; row < q.rows; ++row) {
+    const tensor_scale<F> tensor = q.tensor_scale_of_row(row);
     for (i64 block = 0; block < q.blocks(); ++block) {
       float values[F::block_size];
-      dequantize_block(q.load(row, block), values, q.tensor_scale);
+      dequantize_block(q.load(row, block), values, tensor);
       for (int i = 0; i < F::block_size; ++i)
         y.at(row, block * F::block_size + i) = from_float<typename M::value_type>(values[i]);
     }
+  }
   return errc::ok;
 }
 

@@ -23,7 +23,7 @@ namespace detail {
 template <class F>
 double tensor_factor(tensor_scale<F> const& tensor) {
   if constexpr (F::has_tensor_scale)
-    return static_cast<double>(tensor.amax) / static_cast<double>(largest_block_value<F>);
+    return static_cast<double>(tensor.amax) / static_cast<double>(tensor.largest);
   else
     return 1.0;
 }
@@ -59,18 +59,20 @@ errc gemm(block_scaled_view<F, LA, BA> const& a, block_scaled_view<G, LB, BB> co
   if (const errc e = validate(b); e != errc::ok) return e;
   if (const errc e = validate(d); e != errc::ok) return e;
   if (a.cols != b.cols || d.rows != a.rows || d.cols != b.rows) return errc::shape_mismatch;
-  const double scale = static_cast<double>(factors.alpha) * detail::tensor_factor(a.tensor_scale) *
-                       detail::tensor_factor(b.tensor_scale);
 #ifdef _OPENMP
 #pragma omp parallel for if (d.rows * d.cols > 256)
 #endif
-  for (i64 i = 0; i < d.rows; ++i)
+  for (i64 i = 0; i < d.rows; ++i) {
+    const double row_factor =
+        static_cast<double>(factors.alpha) * detail::tensor_factor<F>(a.tensor_scale_of_row(i));
     for (i64 j = 0; j < d.cols; ++j) {
+      const double scale = row_factor * detail::tensor_factor<G>(b.tensor_scale_of_row(j));
       double value = scale * detail::dot(a, i, b, j);
       if (factors.beta != 0.0f)
         value += static_cast<double>(factors.beta) * static_cast<double>(to_float(d.at(i, j)));
       d.at(i, j) = from_float<T>(static_cast<float>(value));
     }
+  }
   return errc::ok;
 }
 

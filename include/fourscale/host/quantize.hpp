@@ -17,6 +17,14 @@ void clear_scale_padding(block_scaled_view<F, Layout, u8> const& q) {
   if (bytes != q.rows * q.blocks()) __builtin_memset(q.scales, 0, static_cast<u64>(bytes));
 }
 
+/// The tensor scale that a row is quantized under.
+template <class F, class Layout, class Scale>
+tensor_scale<F> tensor_scale_of_row(block_scaled_view<F, Layout, u8> const& q, Scale const& scale, i64 row) {
+  if constexpr (F::has_tensor_scale)
+    if (q.row_amax != nullptr) return tensor_scale_for<F>(scale, q.row_amax[row]);
+  return q.tensor_scale;
+}
+
 /// Rows [row, last_row) of the blocks [first, first + count): each row by itself, or all under common scales.
 template <bool Is2d, class F, class Layout, matrix_like M, class Quantizer>
 void quantize_band(M const& x, block_scaled_view<F, Layout, u8> const& q, Quantizer const& recipe, i64 row,
@@ -28,14 +36,23 @@ void quantize_band(M const& x, block_scaled_view<F, Layout, u8> const& q, Quanti
       r.load(x, i, first, count, recipe.transform);
       r.raise_amax();
     }
-    r.choose_scales(recipe.scale, count, q.tensor_scale);
+    if constexpr (amax_scaling_policy<decltype(recipe.scale), F>) {
+      r.choose_scales(recipe.scale, q.tensor_scale);
+    } else {
+      r.clear_errors(recipe.scale, q.tensor_scale);
+      for (i64 i = row; i < last_row; ++i) {
+        r.load(x, i, first, count, recipe.transform);
+        r.weigh_row(recipe.scale, static_cast<int>(i - row), q.tensor_scale);
+      }
+      r.choose_lighter();
+    }
   }
   for (i64 i = row; i < last_row; ++i) {
     r.load(x, i, first, count, recipe.transform);
     if constexpr (!Is2d) {
       r.clear_amax(count);
       r.raise_amax();
-      r.choose_scales(recipe.scale, count, q.tensor_scale);
+      r.choose_scales(recipe.scale, tensor_scale_of_row(q, recipe.scale, i));
     }
     r.store(q, i, first, recipe.round);
   }

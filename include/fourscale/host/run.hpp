@@ -21,6 +21,9 @@ struct run {
   float multipliers[capacity];
   int blocks = 0;
 
+  block_scale<F> candidates[capacity][2];
+  float errors[capacity][block_size][2];
+
   /// Reads `count` blocks from block `first` of a row on, and transforms them.
   template <matrix_like M, class Transform>
   void load(M const& x, i64 row, i64 first, int count, Transform const& transform) {
@@ -49,10 +52,42 @@ struct run {
     }
   }
 
+  /// The scale of each loaded block: from its amax, or by weighing its values.
   template <class Scale>
-  void choose_scales(Scale const& scale, int count, tensor_scale<F> const& tensor) {
-    for (int b = 0; b < count; ++b) {
-      const block_scale<F> s = scale(F{}, bit_cast<float>(amax[b]), tensor);
+  void choose_scales(Scale const& scale, tensor_scale<F> const& tensor) {
+    for (int b = 0; b < blocks; ++b) {
+      block_scale<F> s;
+      if constexpr (amax_scaling_policy<Scale, F>)
+        s = scale(F{}, bit_cast<float>(amax[b]), tensor);
+      else
+        with_block(b, [&](float(&block)[block_size]) { s = choose_scale<F>(block, scale, tensor); });
+      scales[b] = s.scale;
+      multipliers[b] = s.multiplier;
+    }
+  }
+
+  /// For 2-D blocks under a weighing policy: both candidates, then each row's errors, then the lighter
+  /// candidate.
+  template <class Scale>
+  void clear_errors(Scale const& scale, tensor_scale<F> const& tensor) {
+    for (int b = 0; b < blocks; ++b) {
+      scale.candidates(F{}, bit_cast<float>(amax[b]), tensor, candidates[b]);
+      for (auto& of_row : errors[b]) of_row[0] = of_row[1] = 0.0f;
+    }
+  }
+  template <class Scale>
+  void weigh_row(Scale const& scale, int row, tensor_scale<F> const& tensor) {
+    for (int b = 0; b < blocks; ++b)
+      with_block(b, [&](float(&block)[block_size]) {
+        for (int k = 0; k < 2; ++k) errors[b][row][k] = scale.error(F{}, block, candidates[b][k], tensor);
+      });
+  }
+  void choose_lighter() {
+    for (int b = 0; b < blocks; ++b) {
+      for (int distance = block_size / 2; distance >= 1; distance /= 2)
+        for (int row = 0; row < distance; ++row)
+          for (int k = 0; k < 2; ++k) errors[b][row][k] += errors[b][row + distance][k];
+      const block_scale<F> s = candidates[b][errors[b][0][1] < errors[b][0][0]];
       scales[b] = s.scale;
       multipliers[b] = s.multiplier;
     }
@@ -61,7 +96,7 @@ struct run {
   /// Codes of the loaded values under the chosen scales, written where block `first` of the row begins.
   template <class Layout, class Round>
   void store(block_scaled_view<F, Layout, u8> const& q, i64 row, i64 first, Round const& round) {
-    for (int b = 0; b < blocks; ++b) q.scales[q.scale_offset(row, first + b)] = scales[b].bits;
+    for (int b = 0; b < blocks; ++b) q.store_scale(row, first + b, scales[b]);
     u8* to = q.codes + q.code_offset(row, first);
     if constexpr (__is_same(Round, nearest_even)) {
       for (int b = 0; b < blocks; ++b)

@@ -16,8 +16,33 @@ struct block_scale {
 /// A scaling policy for F: `scale(F{}, amax, tensor)` from the amax of a block (>= 0, never NaN) and the
 /// tensor scale.
 template <class S, class F>
-concept scaling_policy = requires(S const scale, float amax, tensor_scale<F> tensor) {
+concept amax_scaling_policy = requires(S const scale, float amax, tensor_scale<F> tensor) {
   block_scale<F>{scale(F{}, amax, tensor)};
 };
+
+/// A scaling policy that weighs two candidates by the values: `candidates(F{}, amax, tensor, c)` writes both,
+/// and `error(F{}, x, c[i], tensor)` says how badly c[i] fits a row of the block. The second wins only by a
+/// smaller error. Errors of the rows of a 2-D block are added in pairs at distance 8, 4, 2, 1 (16, 8, ... for
+/// 32 rows).
+template <class S, class F>
+concept weighing_scaling_policy = requires(S const scale, float amax, tensor_scale<F> tensor,
+                                           block_scale<F> (&c)[2], float const (&x)[F::block_size]) {
+  scale.candidates(F{}, amax, tensor, c);
+  float{scale.error(F{}, x, c[0], tensor)};
+};
+
+/// What a quantizer may hold to choose scales.
+template <class S, class F>
+concept scaling_policy = amax_scaling_policy<S, F> || weighing_scaling_policy<S, F>;
+
+/// The tensor scale for a tensor's amax under a scaling policy: policies that do not use the whole range of
+/// the scale say so in a static member `largest<F>`.
+template <block_format F, class Scale>
+FOURSCALE_HD constexpr tensor_scale<F> tensor_scale_for(Scale const&, float amax) {
+  if constexpr (requires { Scale::template largest<F>; })
+    return tensor_scale<F>(amax, Scale::template largest<F>);
+  else
+    return tensor_scale<F>(amax);
+}
 
 }  // namespace fourscale

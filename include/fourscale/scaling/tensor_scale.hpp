@@ -10,27 +10,31 @@
 
 namespace fourscale {
 
-/// The largest magnitude that a block format can hold under tensor scale 1: 6 * 448 = 2688 for NVFP4.
-template <block_format F>
-inline constexpr float largest_block_value = decode(typename F::element{F::element::max_bits}) *
-                                             decode(typename F::scale{F::scale::max_bits});
-
 /// Largest magnitude of an element: 6 for E2M1.
 template <element_format F>
 inline constexpr float largest_element = decode(F{F::max_bits});
+
+/// The largest magnitude that a block format can hold under tensor scale 1: 6 * 448 = 2688 for NVFP4. It
+/// depends on the scaling rule: some give up part of the range of the scale.
+template <block_format F>
+inline constexpr float largest_block_value = largest_element<typename F::element>* decode(typename F::scale{
+    F::scale::max_bits});
 
 /// The tensor scale of a format that has one. It is kept as the amax that it follows from, because
 /// dequantization multiplies by amax / 2688 and quantization by 2688 / amax, and neither can be had exactly
 /// from the other.
 template <block_format F>
 struct tensor_scale {
-  float amax = largest_block_value<F>;  ///< largest magnitude of the tensor; the default gives scale 1
-  float encode = 1.0f;  ///< 2688 / amax; FLT_MAX where that overflows or amax is NaN; 1 for 0 and infinity
+  float amax = largest_block_value<F>;     ///< largest magnitude of the tensor; the default gives scale 1
+  float largest = largest_block_value<F>;  ///< what amax is brought to: 2688, or what the scaling rule says
+  float encode =
+      1.0f;  ///< largest / amax; FLT_MAX where that overflows or amax is NaN; 1 for amax = 0 and infinity
   float decode = 1.0f;  ///< 1 / encode
 
   constexpr tensor_scale() = default;
-  FOURSCALE_HD constexpr explicit tensor_scale(float tensor_amax) : amax(tensor_amax) {
-    const float quotient = ptx::div_rn_f32(largest_block_value<F>, amax);
+  FOURSCALE_HD constexpr explicit tensor_scale(float tensor_amax, float range = largest_block_value<F>)
+      : amax(tensor_amax), largest(range) {
+    const float quotient = ptx::div_rn_f32(largest, amax);
     encode = quotient <= float_max ? quotient : float_max;  // NaN and infinity become FLT_MAX
     if (amax == 0.0f || quotient == 0.0f) encode = 1.0f;
     decode = ptx::div_rn_f32(1.0f, encode);
@@ -38,16 +42,15 @@ struct tensor_scale {
 
   /// What a code is multiplied by in dequantization: (scale * amax) * (1 / 2688), two roundings, as TE does.
   FOURSCALE_HD constexpr float dequantize_factor(float scale) const {
-    constexpr float inverse = 1.0f / largest_block_value<F>;
-    return ptx::mul_rn_f32(ptx::mul_rn_f32(scale, amax), inverse);
+    return ptx::mul_rn_f32(ptx::mul_rn_f32(scale, amax), ptx::div_rn_f32(1.0f, largest));
   }
 };
 
-/// MX formats have none: this is empty and multiplies by nothing.
+/// The other formats have none: this is empty and multiplies by nothing.
 template <block_format F>
 requires(!F::has_tensor_scale) struct tensor_scale<F> {
   constexpr tensor_scale() = default;
-  FOURSCALE_HD constexpr explicit tensor_scale(float) {}
+  FOURSCALE_HD constexpr explicit tensor_scale(float, float = 0) {}
   FOURSCALE_HD constexpr float dequantize_factor(float scale) const { return scale; }
 };
 

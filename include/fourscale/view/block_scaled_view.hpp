@@ -18,7 +18,8 @@ FOURSCALE_HD constexpr i64 code_bytes(i64 rows, i64 cols) {
 /// Bytes of the scales of a rows x cols matrix, padding included.
 template <block_format F, scale_layout Layout = linear>
 FOURSCALE_HD constexpr i64 scale_bytes(i64 rows, i64 cols) {
-  return Layout::padded_rows(rows) * Layout::padded_blocks(cols / F::block_size);
+  return Layout::padded_rows(rows) * Layout::padded_blocks(cols / F::block_size) *
+         static_cast<i64>(sizeof(typename F::scale));
 }
 
 /// A rows x cols matrix in format F, blocks along its rows. `Byte` is u8, or u8 const for an input. 2-D
@@ -34,6 +35,9 @@ struct block_scaled_view {
   i64 rows = 0, cols = 0;
   ::fourscale::tensor_scale<F> tensor_scale{};
   i64 code_capacity = -1, scale_capacity = -1;
+  /// "Row-scaled", "per token": amax of each row in place of the tensor's, or null. Rows of the quantized
+  /// matrix, so columns of the source for a columnwise copy. tensor_scale.largest still applies.
+  float const* row_amax = nullptr;
 
   constexpr block_scaled_view() = default;
   FOURSCALE_HD constexpr block_scaled_view(Byte* c, Byte* s, i64 r, i64 n)
@@ -54,19 +58,40 @@ struct block_scaled_view {
         cols(q.cols),
         tensor_scale(q.tensor_scale),
         code_capacity(q.code_capacity),
-        scale_capacity(q.scale_capacity) {}
+        scale_capacity(q.scale_capacity),
+        row_amax(q.row_amax) {}
 
   FOURSCALE_HD constexpr i64 blocks() const { return cols / F::block_size; }
   FOURSCALE_HD constexpr i64 code_offset(i64 row, i64 block) const {
     return (row * blocks() + block) * block_code_bytes<F>;
   }
   FOURSCALE_HD constexpr i64 scale_offset(i64 row, i64 block) const {
-    return Layout::offset(row, block, blocks());
+    return Layout::offset(row, block, blocks()) * static_cast<i64>(sizeof(typename F::scale));
+  }
+
+  FOURSCALE_HD constexpr void store_scale(i64 row, i64 block, typename F::scale scale) const {
+    Byte* to = scales + scale_offset(row, block);
+    FOURSCALE_UNROLL
+    for (u32 i = 0; i < sizeof scale; ++i) to[i] = static_cast<u8>(scale.bits >> (8 * i));
+  }
+  FOURSCALE_HD constexpr typename F::scale load_scale(i64 row, i64 block) const {
+    Byte* from = scales + scale_offset(row, block);
+    u32 bits = 0;
+    FOURSCALE_UNROLL
+    for (u32 i = 0; i < sizeof(typename F::scale); ++i) bits |= u32{from[i]} << (8 * i);
+    return {static_cast<decltype(F::scale::bits)>(bits)};
+  }
+
+  /// The tensor scale of a row: its own, of row_amax, or the one of the tensor.
+  FOURSCALE_HD constexpr ::fourscale::tensor_scale<F> tensor_scale_of_row([[maybe_unused]] i64 row) const {
+    if constexpr (F::has_tensor_scale)
+      if (row_amax != nullptr) return ::fourscale::tensor_scale<F>(row_amax[row], tensor_scale.largest);
+    return tensor_scale;
   }
 
   /// Writes one block. Any thread may, as no two blocks share a byte.
   FOURSCALE_HD constexpr void store(i64 row, i64 block, packed_block<F> const& b) const {
-    scales[scale_offset(row, block)] = b.scale.bits;
+    store_scale(row, block, b.scale);
     Byte* to = codes + code_offset(row, block);
     FOURSCALE_UNROLL
     for (int i = 0; i < block_code_bytes<F>; ++i) to[i] = b.codes[i];
@@ -74,7 +99,7 @@ struct block_scaled_view {
 
   /// Reads one block.
   FOURSCALE_HD constexpr packed_block<F> load(i64 row, i64 block) const {
-    packed_block<F> b{{scales[scale_offset(row, block)]}, {}};
+    packed_block<F> b{load_scale(row, block), {}};
     Byte* from = codes + code_offset(row, block);
     FOURSCALE_UNROLL
     for (int i = 0; i < block_code_bytes<F>; ++i) b.codes[i] = from[i];

@@ -14,6 +14,7 @@ enum class [[nodiscard]] errc{
     bad_leading_dimension,
     partial_block,
     wrong_block_shape,
+    row_amax_with_tiles,
     shape_mismatch,
     misaligned,
     buffer_too_small,
@@ -36,6 +37,8 @@ constexpr char const* message(errc e) {
       return "the dimension that blocks run along is not a multiple of the block size";
     case errc::wrong_block_shape:
       return "2-D blocks must be square, as wide as the block of the format";
+    case errc::row_amax_with_tiles:
+      return "rows of a 2-D block share one scale, so they cannot have amaxes of their own";
     case errc::shape_mismatch:
       return "the matrices do not have matching rows and columns";
     case errc::misaligned:

@@ -82,14 +82,4 @@ concept matrix_like = real<typename M::value_type> && requires(M m) {
   M::is_transposed;
 };
 
-/// The matrix_view that lies in memory.
-template <class T>
-FOURSCALE_HD constexpr matrix_view<T> const& stored(matrix_view<T> const& m) {
-  return m;
-}
-template <class T>
-FOURSCALE_HD constexpr matrix_view<T> const& stored(transposed_view<T> const& m) {
-  return m.base;
-}
-
 }  // namespace fourscale

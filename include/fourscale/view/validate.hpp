@@ -63,20 +63,42 @@ errc validate(block_scaled_view<F, Layout, Byte> const& q) {
   return errc::ok;
 }
 
+namespace detail {
+
+/// True if bytes of a matrix lie in `range`.
+template <class T>
+bool overlaps(matrix_view<T> const& m, byte_range range) {
+  return overlap(bytes_of(m.data, m.extent()), range);
+}
+template <class T>
+bool overlaps(transposed_view<T> const& m, byte_range range) {
+  return overlaps(m.base, range);
+}
+template <class F, class Layout, class Byte>
+bool overlaps(block_scaled_view<F, Layout, Byte> const& q, byte_range range) {
+  return overlap(bytes_of(q.codes, code_bytes<F>(q.rows, q.cols)), range) ||
+         overlap(bytes_of(q.scales, scale_bytes<F, Layout>(q.rows, q.cols)), range);
+}
+/// True if x shares a byte with the codes or the scales of q.
+template <class M, class F, class Layout, class Byte>
+bool overlaps(M const& x, block_scaled_view<F, Layout, Byte> const& q) {
+  return overlaps(x, bytes_of(q.codes, code_bytes<F>(q.rows, q.cols))) ||
+         overlaps(x, bytes_of(q.scales, scale_bytes<F, Layout>(q.rows, q.cols)));
+}
+
+}  // namespace detail
+
 /// Rules of a matrix and its quantized form together, in either direction.
 template <matrix_like M, class F, class Layout, class Byte, class Blocks = blocks_1d>
 errc validate(M const& x, block_scaled_view<F, Layout, Byte> const& q, Blocks = {}) {
   if (const errc e = validate(x); e != errc::ok) return e;
   if (x.rows != q.rows || x.cols != q.cols) return errc::shape_mismatch;
   if (const errc e = validate(q); e != errc::ok) return e;
-  if constexpr (Blocks::is_2d)
+  if constexpr (Blocks::is_2d) {
     if (Blocks::rows != F::block_size || Blocks::cols != F::block_size) return errc::wrong_block_shape;
-  const auto m = stored(x);
-  const detail::byte_range values = detail::bytes_of(m.data, m.extent());
-  if (detail::overlap(values, detail::bytes_of(q.codes, code_bytes<F>(q.rows, q.cols))) ||
-      detail::overlap(values, detail::bytes_of(q.scales, scale_bytes<F, Layout>(q.rows, q.cols))))
-    return errc::overlap;
-  return errc::ok;
+    if (q.row_amax != nullptr) return errc::row_amax_with_tiles;
+  }
+  return detail::overlaps(x, q) ? errc::overlap : errc::ok;
 }
 
 }  // namespace fourscale

@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: Apache-2.0
+// Both copies of a tensor, and one copy from another.
+#pragma once
+
+#include "../view/dequantized_view.hpp"
+#include "quantize.hpp"
+
+namespace fourscale::host {
+
+/// The transpose of a matrix quantized with 2-D blocks, without requantizing: nibbles and scales move,
+/// nothing is rounded. qt.tensor_scale must be q's. Errors: q.rows no multiple of the block (partial_block),
+/// shape_mismatch, overlap, and those of validate(); qt is then untouched. With 1-D blocks the result would
+/// be meaningless, and nothing here can tell.
+template <class F, class Layout, class Byte, class LayoutT>
+errc transpose(block_scaled_view<F, Layout, Byte> const& q, block_scaled_view<F, LayoutT, u8> const& qt) {
+  constexpr i64 n = F::block_size;
+  if (const errc e = validate(q); e != errc::ok) return e;
+  if (const errc e = validate(qt); e != errc::ok) return e;
+  if (q.rows != qt.cols || q.cols != qt.rows) return errc::shape_mismatch;
+  if (fourscale::detail::overlaps(q, qt)) return errc::overlap;
+  detail::clear_scale_padding(qt);
+#ifdef _OPENMP
+#pragma omp parallel for if (q.rows * q.cols > 65536)
+#endif
+  for (i64 tile = 0; tile < qt.blocks(); ++tile)
+    for (i64 block = 0; block < q.blocks(); ++block) {
+      packed_block<F> rows[n];
+      for (i64 i = 0; i < n; ++i) rows[i] = q.load(tile * n + i, block);
+      for (i64 j = 0; j < n; ++j) {
+        packed_block<F> column{rows[0].scale, {}};
+        for (i64 i = 0; i < n; ++i) column.set(static_cast<int>(i), rows[i].get(static_cast<int>(j)));
+        qt.store(block * n + j, tile, column);
+      }
+    }
+  return errc::ok;
+}
+
+/// Both copies in one call: q from x under `rowwise`, qt from the transpose of x under `columnwise`. Each has
+/// its own transform, rounding, random stream and amax (q.tensor_scale and qt.tensor_scale; the second after
+/// its transform). With 2-D blocks there is one set of scales and qt is the transpose of q, so `columnwise`
+/// and qt.tensor_scale must be as for q. Errors: see validate(); both outputs are then untouched.
+template <class T, class F, class Layout, class LayoutT, quantizer_for<F> Rowwise = quantizer<>,
+          quantizer_for<F> Columnwise = quantizer<>, class Blocks = blocks_1d>
+errc quantize_both(matrix_view<T> const& x, block_scaled_view<F, Layout, u8> const& q,
+                   block_scaled_view<F, LayoutT, u8> const& qt, Rowwise const& rowwise = {},
+                   Columnwise const& columnwise = {}, Blocks shape = {}) {
+  if (const errc e = validate(x, q, shape); e != errc::ok) return e;
+  if (const errc e = validate(transposed(x), qt, shape); e != errc::ok) return e;
+  if (fourscale::detail::overlaps(q, qt)) return errc::overlap;
+  if (const errc e = quantize(x, q, rowwise, shape); e != errc::ok) return e;
+  if constexpr (Blocks::is_2d)
+    return transpose(q, qt);
+  else
+    return quantize(transposed(x), qt, columnwise);
+}
+
+}  // namespace fourscale::host

@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+// Four over six: each block maps its amax to 6 or to 4, whichever leaves the smaller error. J. Cook et al.,
+// arXiv 2512.02010; arithmetic and order of evaluation of Transformer Engine's quantize_4over6_nvfp4.
+#pragma once
+
+#include "two_level.hpp"
+
+namespace fourscale {
+
+/// How the error of a candidate is summed: of magnitudes (TE's default) or of squares.
+enum class error_norm { mean_absolute, mean_square };
+
+/// NVFP4 scaling with two candidates a block. `ScaleMax` is how much of E4M3 the tensor scale uses: 256
+/// leaves room for the candidate that maps to 4, whose scale is 1.5 times larger; 448 uses it all and lets
+/// that one saturate. With 2-D blocks the rowwise and the columnwise copy add their errors in different
+/// orders, so that, as in TE, they may on rare occasions choose differently; quantize one copy and
+/// transpose() it where they must agree.
+template <error_norm Norm = error_norm::mean_absolute, int ScaleMax = 256>
+struct four_over_six {
+  static_assert(ScaleMax == 256 || ScaleMax == 448, "four_over_six uses 256 or 448 of the range of E4M3.");
+
+  template <block_format F>
+  static constexpr float largest = largest_element<typename F::element>* static_cast<float>(ScaleMax);
+
+  /// c[0] maps amax to 6, c[1] to 4.
+  template <block_format F>
+  FOURSCALE_HD constexpr void candidates(F, float amax, tensor_scale<F> const& tensor,
+                                         block_scale<F> (&c)[2]) const {
+    static_assert(__is_same(F, nvfp4), "four_over_six is a rule for nvfp4.");
+    const float base = ptx::mul_rn_f32(ptx::div_rn_f32(amax, 6.0f), tensor.encode);
+    c[0] = detail::store_scale<F>(base < 448.0f ? base : 448.0f, tensor);
+    const float larger = ptx::mul_rn_f32(base, 1.5f);
+    c[1] = detail::store_scale<F>(larger < 448.0f ? larger : 448.0f, tensor);
+  }
+
+  /// Sum over x, in order, of the error after a round trip.
+  template <block_format F>
+  FOURSCALE_HD constexpr float error(F, float const (&x)[F::block_size], block_scale<F> const& c,
+                                     tensor_scale<F> const& tensor) const {
+    const float scale = decode(c.scale);
+    float sum = 0.0f;
+    FOURSCALE_UNROLL
+    for (int i = 0; i < F::block_size; ++i) {
+      const float code = decode(encode<typename F::element>(ptx::mul_rn_f32(x[i], c.multiplier)));
+      const float value =
+          ptx::div_rn_f32(ptx::mul_rn_f32(ptx::mul_rn_f32(code, scale), tensor.amax), largest<F>);
+      const float difference = ptx::add_rn_f32(value, -x[i]);
+      const float magnitude = difference < 0.0f ? -difference : difference;
+      sum = ptx::add_rn_f32(
+          sum, Norm == error_norm::mean_square ? ptx::mul_rn_f32(difference, difference) : magnitude);
+    }
+    return sum;
+  }
+};
+
+}  // namespace fourscale

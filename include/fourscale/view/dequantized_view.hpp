@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+// A quantized matrix read as if it were a matrix of floats: the source of a requantization.
+#pragma once
+
+#include "../block/quantize.hpp"
+#include "validate.hpp"
+
+namespace fourscale {
+
+/// The values of a quantized matrix, or of its transpose, computed as they are read: what dequantize() to
+/// float would have stored. quantize(transposed(dequantized(q)), qt, recipe) requantizes from 4 bits without
+/// a copy in between.
+template <block_format F, scale_layout Layout, bool Transposed = false>
+struct dequantized_view {
+  using value_type = float;
+  static constexpr bool is_transposed = Transposed;
+
+  block_scaled_view<F, Layout, u8 const> base;
+  i64 rows = 0, cols = 0;
+
+  FOURSCALE_HD constexpr float at(i64 r, i64 c) const {
+    const i64 row = Transposed ? c : r, col = Transposed ? r : c, block = col / F::block_size;
+    const float factor = base.tensor_scale_of_row(row).dequantize_factor(decode(base.load_scale(row, block)));
+    return ptx::mul_rn_f32(decode(base.load(row, block).get(static_cast<int>(col % F::block_size))), factor);
+  }
+};
+
+/// q as a matrix of floats.
+template <class F, class Layout, class Byte>
+FOURSCALE_HD constexpr dequantized_view<F, Layout> dequantized(block_scaled_view<F, Layout, Byte> const& q) {
+  return {q, q.rows, q.cols};
+}
+
+template <class F, class Layout>
+FOURSCALE_HD constexpr dequantized_view<F, Layout, true> transposed(dequantized_view<F, Layout> const& m) {
+  return {m.base, m.cols, m.rows};
+}
+
+template <class F, class Layout, bool Transposed>
+errc validate(dequantized_view<F, Layout, Transposed> const& m) {
+  return validate(m.base);
+}
+
+namespace detail {
+template <class F, class Layout, bool Transposed>
+bool overlaps(dequantized_view<F, Layout, Transposed> const& m, byte_range range) {
+  return overlaps(m.base, range);
+}
+}  // namespace detail
+
+}  // namespace fourscale
