@@ -3,6 +3,8 @@
 #pragma once
 
 #include "device/amax.cuh"
+#include "device/copies.cuh"
 #include "device/dequantize.cuh"
 #include "device/quantize.cuh"
+#include "device/transform.cuh"
 #include "fourscale.hpp"

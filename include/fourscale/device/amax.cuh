@@ -2,14 +2,14 @@
 // The largest magnitude of a matrix, on a stream.
 #pragma once
 
+#include "../block/quantize.hpp"
 #include "launch.cuh"
 
 namespace fourscale::device {
 
 namespace detail {
 
-/// Every thread strides over vectors of N values; one integer atomicMax a CTA. The order of magnitudes is the
-/// order of their bits, so the result does not depend on the order of threads.
+/// Every thread strides over vectors of N values.
 template <int N, class T>
 FOURSCALE_KERNEL void __launch_bounds__(cta_threads)
     amax_kernel(matrix_view<T const> x, bool vectors, i32* largest) {
@@ -28,14 +28,61 @@ FOURSCALE_KERNEL void __launch_bounds__(cta_threads)
       mine = magnitude > mine ? magnitude : mine;
     }
   }
-  __shared__ i32 of_warp[cta_threads / 32];
-  mine = __reduce_max_sync(0xffff'ffffu, mine);
-  if (threadIdx.x % 32 == 0) of_warp[threadIdx.x / 32] = mine;
-  __syncthreads();
-  if (threadIdx.x < cta_threads / 32) {
-    mine = __reduce_max_sync((1u << (cta_threads / 32)) - 1, of_warp[threadIdx.x]);
-    if (threadIdx.x == 0) atomicMax(largest, mine);
+  raise_by_cta(mine, largest);
+}
+
+/// A thread takes F's blocks, transforms them, and keeps the largest magnitude.
+template <int N, class M, class Transform>
+FOURSCALE_KERNEL void __launch_bounds__(cta_threads)
+    transformed_amax_kernel(M x, bool vectors, Transform transform, i32* largest) {
+  const i64 blocks = x.cols / N;
+  i32 mine = 0;
+  for (i64 i = blockIdx.x * i64{cta_threads} + threadIdx.x; i < x.rows * blocks;
+       i += i64{gridDim.x} * cta_threads) {
+    const i64 row = M::is_transposed ? i % x.rows : i / blocks,
+              block = M::is_transposed ? i / x.rows : i % blocks;
+    float values[N];
+    load_block(x, row, block, vectors, values);
+    transform(values);
+    const i32 magnitude = bit_cast<i32>(block_amax(values));
+    mine = magnitude > mine ? magnitude : mine;
   }
+  raise_by_cta(mine, largest);
+}
+
+/// Rows in memory: a warp takes a row. Rows of a transposed matrix: a thread takes 1024 values of one, so
+/// that neighbouring threads read neighbours.
+inline constexpr i64 row_chunk = 1024;
+template <class M>
+FOURSCALE_KERNEL void __launch_bounds__(cta_threads) row_amax_kernel(M x, i32* out) {
+  const i64 thread = blockIdx.x * i64{cta_threads} + threadIdx.x;
+  const i64 row = M::is_transposed ? thread % x.rows : thread / 32;
+  const i64 first = M::is_transposed ? thread / x.rows * row_chunk : thread % 32;
+  if (row >= x.rows || first >= (M::is_transposed ? x.cols : 32)) return;
+  const i64 end = M::is_transposed && first + row_chunk < x.cols ? first + row_chunk : x.cols;
+  i32 mine = 0;
+  for (i64 col = first; col < end; col += M::is_transposed ? 1 : 32) {
+    const i32 magnitude = amax_bits(to_float(x.at(row, col)));
+    mine = magnitude > mine ? magnitude : mine;
+  }
+  if constexpr (M::is_transposed) {
+    atomicMax(out + row, mine);
+  } else {
+    mine = __reduce_max_sync(0xffff'ffffu, mine);
+    if (threadIdx.x % 32 == 0) out[row] = mine;
+  }
+}
+
+inline errc check_output(float const* amax) {
+  if (amax == nullptr) return errc::null_pointer;
+  return reinterpret_cast<u64>(amax) % alignof(float) != 0 ? errc::misaligned : errc::ok;
+}
+
+/// A few waves on the largest GPU; each thread then takes many items.
+inline unsigned few_ctas(i64 items) {
+  constexpr i64 most = 4096;
+  const i64 ctas = ceil_div<i64>(items, cta_threads);
+  return static_cast<unsigned>(ctas < most ? ctas : most);
 }
 
 }  // namespace detail
@@ -48,17 +95,43 @@ template <class T>
 cudaError_t amax(matrix_view<T> const& x, float* amax, cudaStream_t stream = nullptr) {
   matrix_view<T const> m = x;
   if (const errc e = validate(m); e != errc::ok) return to_cuda_error(e);
-  if (amax == nullptr) return to_cuda_error(errc::null_pointer);
-  if (reinterpret_cast<u64>(amax) % alignof(float) != 0) return to_cuda_error(errc::misaligned);
+  if (const errc e = detail::check_output(amax); e != errc::ok) return to_cuda_error(e);
   constexpr int n = 32 / static_cast<int>(sizeof(T));
   if (m.ld == m.cols) m = {m.data, 1, m.rows * m.cols};  // one long row needs no division
   if (const cudaError_t e = cudaMemsetAsync(amax, 0, sizeof(float), stream); e != cudaSuccess) return e;
-  const i64 vectors = m.rows * ceil_div<i64>(m.cols, n);
-  constexpr i64 most_ctas = 4096;  // a few waves on the largest GPU; each thread then takes many vectors
-  const i64 ctas = ceil_div<i64>(vectors, detail::cta_threads);
   detail::amax_kernel<n>
-      <<<static_cast<unsigned>(ctas < most_ctas ? ctas : most_ctas), detail::cta_threads, 0, stream>>>(
+      <<<detail::few_ctas(m.rows * ceil_div<i64>(m.cols, n)), detail::cta_threads, 0, stream>>>(
           m, detail::rows_are_vectors(m), reinterpret_cast<i32*>(amax));
+  return cudaPeekAtLastError();
+}
+
+/// As above after `transform` of N consecutive values of each row at a time, N the block size of format F:
+/// what quantize() needs as amax when its recipe transforms. amax<nvfp4>(transposed(x),
+/// hadamard<16>{signs}, ...) is that of the columnwise copy. Also rejects x.cols that is no multiple of N.
+template <block_format F, matrix_like M, transform_policy<F::block_size> Transform>
+cudaError_t amax(M const& x, Transform const& transform, float* amax, cudaStream_t stream = nullptr) {
+  if (const errc e = validate(x); e != errc::ok) return to_cuda_error(e);
+  if (x.cols % F::block_size != 0) return to_cuda_error(errc::partial_block);
+  if (const errc e = detail::check_output(amax); e != errc::ok) return to_cuda_error(e);
+  if (const cudaError_t e = cudaMemsetAsync(amax, 0, sizeof(float), stream); e != cudaSuccess) return e;
+  const auto input = detail::as_input(x);
+  detail::transformed_amax_kernel<F::block_size>
+      <<<detail::few_ctas(x.rows * (x.cols / F::block_size)), detail::cta_threads, 0, stream>>>(
+          input, detail::rows_are_vectors(input), transform, reinterpret_cast<i32*>(amax));
+  return cudaPeekAtLastError();
+}
+
+/// The largest magnitude of each row, to out[0 .. x.rows) (device memory): for row_amax of a quantized
+/// matrix. Of transposed(x) it gives those of the columns, for the columnwise copy. Errors as amax().
+template <matrix_like M>
+cudaError_t row_amax(M const& x, float* out, cudaStream_t stream = nullptr) {
+  if (const errc e = validate(x); e != errc::ok) return to_cuda_error(e);
+  if (const errc e = detail::check_output(out); e != errc::ok) return to_cuda_error(e);
+  const cudaError_t cleared = cudaMemsetAsync(out, 0, static_cast<u64>(x.rows) * sizeof(float), stream);
+  if (cleared != cudaSuccess) return cleared;
+  const i64 threads = x.rows * (M::is_transposed ? ceil_div(x.cols, detail::row_chunk) : i64{32});
+  detail::row_amax_kernel<<<detail::grid_for(threads), detail::cta_threads, 0, stream>>>(
+      detail::as_input(x), reinterpret_cast<i32*>(out));
   return cudaPeekAtLastError();
 }
 

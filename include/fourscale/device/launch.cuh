@@ -4,7 +4,7 @@
 
 #include <cuda_runtime_api.h>
 
-#include "../view/validate.hpp"
+#include "../view/dequantized_view.hpp"
 
 namespace fourscale::device {
 
@@ -43,6 +43,25 @@ template <class T>
 bool rows_are_vectors(matrix_view<T> const& m) {
   return reinterpret_cast<u64>(m.data) % 16 == 0 && m.ld * static_cast<i64>(sizeof(T)) % 16 == 0;
 }
+/// The rows of other views do not lie in memory as such.
+template <class M>
+bool rows_are_vectors(M const&) {
+  return false;
+}
+
+/// The view with a const element type, as kernels take it.
+template <class M>
+M as_input(M const& x) {
+  return x;
+}
+template <class T>
+matrix_view<typename matrix_view<T>::value_type const> as_input(matrix_view<T> const& x) {
+  return x;
+}
+template <class T>
+transposed_view<typename matrix_view<T>::value_type const> as_input(transposed_view<T> const& x) {
+  return {as_input(x.base), x.rows, x.cols};
+}
 
 /// Sixteen bytes, moved by one instruction.
 struct alignas(16) vector16 {
@@ -52,22 +71,35 @@ struct alignas(16) vector16 {
 /// N consecutive values as floats.
 template <int N, class T>
 FOURSCALE_D void load_values(T const* from, bool vectors, float (&x)[N]) {
-  static_assert(N * sizeof(T) % 16 == 0);
-  if (vectors) {
-    constexpr int each = 16 / static_cast<int>(sizeof(T));
-    struct alignas(16) group {
-      T values[each];
-    };
-    FOURSCALE_UNROLL
-    for (int i = 0; i < N / each; ++i) {
-      const group g = __builtin_bit_cast(group, reinterpret_cast<vector16 const*>(from)[i]);
+  if constexpr (N * sizeof(T) % 16 == 0) {
+    if (vectors) {
+      constexpr int each = 16 / static_cast<int>(sizeof(T));
+      struct alignas(16) group {
+        T values[each];
+      };
       FOURSCALE_UNROLL
-      for (int j = 0; j < each; ++j) x[i * each + j] = to_float(g.values[j]);
+      for (int i = 0; i < N / each; ++i) {
+        const group g = __builtin_bit_cast(group, reinterpret_cast<vector16 const*>(from)[i]);
+        FOURSCALE_UNROLL
+        for (int j = 0; j < each; ++j) x[i * each + j] = to_float(g.values[j]);
+      }
+      return;
     }
-  } else {
-    FOURSCALE_UNROLL
-    for (int i = 0; i < N; ++i) x[i] = to_float(from[i]);
   }
+  FOURSCALE_UNROLL
+  for (int i = 0; i < N; ++i) x[i] = to_float(from[i]);
+}
+
+/// One block of a row as floats: contiguous in a matrix, one value from each of N rows in a transposed one.
+template <int N, class T>
+FOURSCALE_D void load_block(matrix_view<T const> const& x, i64 row, i64 block, bool vectors,
+                            float (&values)[N]) {
+  load_values<N>(&x.at(row, block * N), vectors, values);
+}
+template <int N, matrix_like M>
+FOURSCALE_D void load_block(M const& x, i64 row, i64 block, bool, float (&values)[N]) {
+  FOURSCALE_UNROLL
+  for (int i = 0; i < N; ++i) values[i] = to_float(x.at(row, block * N + i));
 }
 
 /// The codes of one block, in words of eight bytes where the address allows.
@@ -87,27 +119,42 @@ FOURSCALE_D void store_codes(u8 const (&codes)[Bytes], u8* to) {
   }
 }
 
-/// The tensor scale that a kernel works under: of *amax where the caller keeps the amax on the device, else
-/// `given`. One thread divides and the CTA shares the result.
-template <class F>
-FOURSCALE_D tensor_scale<F> shared_tensor_scale(float const* amax, tensor_scale<F> const& given) {
+/// The tensor scale that a kernel works under: `make(*amax)` where the caller keeps the amax on the device,
+/// else `given`. One thread divides and the CTA shares the result.
+template <class F, class Make>
+FOURSCALE_D tensor_scale<F> shared_tensor_scale(float const* amax, tensor_scale<F> const& given, Make make) {
   if constexpr (!F::has_tensor_scale) {
     return given;
   } else {
     if (amax == nullptr) return given;
-    __shared__ float parts[3];
+    __shared__ float parts[4];
     if (threadIdx.x == 0) {
-      const tensor_scale<F> t(*amax);
+      const tensor_scale<F> t = make(*amax);
       parts[0] = t.amax;
-      parts[1] = t.encode;
-      parts[2] = t.decode;
+      parts[1] = t.largest;
+      parts[2] = t.encode;
+      parts[3] = t.decode;
     }
     __syncthreads();
     tensor_scale<F> t;
     t.amax = parts[0];
-    t.encode = parts[1];
-    t.decode = parts[2];
+    t.largest = parts[1];
+    t.encode = parts[2];
+    t.decode = parts[3];
     return t;
+  }
+}
+
+/// Raises *largest to the largest `mine` of the CTA: one integer atomicMax. The order of magnitudes is the
+/// order of their bits, so the result does not depend on the order of threads.
+FOURSCALE_D inline void raise_by_cta(i32 mine, i32* largest) {
+  __shared__ i32 of_warp[cta_threads / 32];
+  mine = __reduce_max_sync(0xffff'ffffu, mine);
+  if (threadIdx.x % 32 == 0) of_warp[threadIdx.x / 32] = mine;
+  __syncthreads();
+  if (threadIdx.x < cta_threads / 32) {
+    mine = __reduce_max_sync((1u << (cta_threads / 32)) - 1, of_warp[threadIdx.x]);
+    if (threadIdx.x == 0) atomicMax(largest, mine);
   }
 }
 

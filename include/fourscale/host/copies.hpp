@@ -14,10 +14,7 @@ namespace fourscale::host {
 template <class F, class Layout, class Byte, class LayoutT>
 errc transpose(block_scaled_view<F, Layout, Byte> const& q, block_scaled_view<F, LayoutT, u8> const& qt) {
   constexpr i64 n = F::block_size;
-  if (const errc e = validate(q); e != errc::ok) return e;
-  if (const errc e = validate(qt); e != errc::ok) return e;
-  if (q.rows != qt.cols || q.cols != qt.rows) return errc::shape_mismatch;
-  if (fourscale::detail::overlaps(q, qt)) return errc::overlap;
+  if (const errc e = validate_transpose(q, qt); e != errc::ok) return e;
   detail::clear_scale_padding(qt);
 #ifdef _OPENMP
 #pragma omp parallel for if (q.rows * q.cols > 65536)
@@ -44,9 +41,7 @@ template <class T, class F, class Layout, class LayoutT, quantizer_for<F> Rowwis
 errc quantize_both(matrix_view<T> const& x, block_scaled_view<F, Layout, u8> const& q,
                    block_scaled_view<F, LayoutT, u8> const& qt, Rowwise const& rowwise = {},
                    Columnwise const& columnwise = {}, Blocks shape = {}) {
-  if (const errc e = validate(x, q, shape); e != errc::ok) return e;
-  if (const errc e = validate(transposed(x), qt, shape); e != errc::ok) return e;
-  if (fourscale::detail::overlaps(q, qt)) return errc::overlap;
+  if (const errc e = validate_both(x, q, qt, shape); e != errc::ok) return e;
   if (const errc e = quantize(x, q, rowwise, shape); e != errc::ok) return e;
   if constexpr (Blocks::is_2d)
     return transpose(q, qt);

@@ -34,11 +34,7 @@ float amax(M const& x, Transform const& transform) {
 /// then untouched.
 template <int N, matrix_like M, class T, transform_policy<N> Transform>
 errc transform(M const& x, matrix_view<T> const& y, Transform const& t) {
-  if (const errc e = validate(x); e != errc::ok) return e;
-  if (const errc e = validate(y); e != errc::ok) return e;
-  if (x.rows != y.rows || x.cols != y.cols) return errc::shape_mismatch;
-  if (x.cols % N != 0) return errc::partial_block;
-  if (fourscale::detail::overlaps(x, fourscale::detail::bytes_of(y.data, y.extent()))) return errc::overlap;
+  if (const errc e = validate_transform<N>(x, y); e != errc::ok) return e;
 #ifdef _OPENMP
 #pragma omp parallel for if (x.rows * x.cols > 65536)
 #endif

@@ -89,6 +89,16 @@ struct block_scaled_view {
     return tensor_scale;
   }
 
+  /// One element.
+  FOURSCALE_HD constexpr typename F::element load_code(i64 row, i64 col) const {
+    constexpr int width = F::element::width;
+    const i64 bit = col % F::block_size * width;
+    Byte* from = codes + code_offset(row, col / F::block_size) + bit / 8;
+    u32 word = from[0];
+    if (8 % width != 0 && bit % 8 + width > 8) word |= u32{from[1]} << 8;
+    return {static_cast<u8>((word >> (bit % 8)) & ((1u << width) - 1))};
+  }
+
   /// Writes one block. Any thread may, as no two blocks share a byte.
   FOURSCALE_HD constexpr void store(i64 row, i64 block, packed_block<F> const& b) const {
     store_scale(row, block, b.scale);

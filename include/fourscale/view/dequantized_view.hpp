@@ -19,9 +19,10 @@ struct dequantized_view {
   i64 rows = 0, cols = 0;
 
   FOURSCALE_HD constexpr float at(i64 r, i64 c) const {
-    const i64 row = Transposed ? c : r, col = Transposed ? r : c, block = col / F::block_size;
-    const float factor = base.tensor_scale_of_row(row).dequantize_factor(decode(base.load_scale(row, block)));
-    return ptx::mul_rn_f32(decode(base.load(row, block).get(static_cast<int>(col % F::block_size))), factor);
+    const i64 row = Transposed ? c : r, col = Transposed ? r : c;
+    const float scale = decode(base.load_scale(row, col / F::block_size));
+    return ptx::mul_rn_f32(decode(base.load_code(row, col)),
+                           base.tensor_scale_of_row(row).dequantize_factor(scale));
   }
 };
 

@@ -101,4 +101,33 @@ errc validate(M const& x, block_scaled_view<F, Layout, Byte> const& q, Blocks = 
   return detail::overlaps(x, q) ? errc::overlap : errc::ok;
 }
 
+/// Rules of both copies of x: q of x, qt of its transpose.
+template <class T, class F, class Layout, class LayoutT, class Blocks>
+errc validate_both(matrix_view<T> const& x, block_scaled_view<F, Layout, u8> const& q,
+                   block_scaled_view<F, LayoutT, u8> const& qt, Blocks shape) {
+  if (const errc e = validate(x, q, shape); e != errc::ok) return e;
+  if (const errc e = validate(transposed(x), qt, shape); e != errc::ok) return e;
+  return detail::overlaps(q, qt) ? errc::overlap : errc::ok;
+}
+
+/// Rules of the transpose qt of a quantized matrix q.
+template <class F, class Layout, class Byte, class LayoutT>
+errc validate_transpose(block_scaled_view<F, Layout, Byte> const& q,
+                        block_scaled_view<F, LayoutT, u8> const& qt) {
+  if (const errc e = validate(q); e != errc::ok) return e;
+  if (const errc e = validate(qt); e != errc::ok) return e;
+  if (q.rows != qt.cols || q.cols != qt.rows) return errc::shape_mismatch;
+  return detail::overlaps(q, qt) ? errc::overlap : errc::ok;
+}
+
+/// Rules of a transform of N consecutive values from x to y.
+template <int N, matrix_like M, class T>
+errc validate_transform(M const& x, matrix_view<T> const& y) {
+  if (const errc e = validate(x); e != errc::ok) return e;
+  if (const errc e = validate(y); e != errc::ok) return e;
+  if (x.rows != y.rows || x.cols != y.cols) return errc::shape_mismatch;
+  if (x.cols % N != 0) return errc::partial_block;
+  return detail::overlaps(x, detail::bytes_of(y.data, y.extent())) ? errc::overlap : errc::ok;
+}
+
 }  // namespace fourscale

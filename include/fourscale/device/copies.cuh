@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+// Both copies of a tensor, and one copy from another, on a stream.
+#pragma once
+
+#include "quantize.cuh"
+
+namespace fourscale::device {
+
+namespace detail {
+
+/// A thread takes a block of the result; neighbouring threads read neighbours of the source.
+template <class F, class Layout, class LayoutT>
+FOURSCALE_KERNEL void __launch_bounds__(cta_threads)
+    transpose_kernel(block_scaled_view<F, Layout, u8 const> q, block_scaled_view<F, LayoutT> qt) {
+  constexpr int n = F::block_size;
+  const i64 rows = LayoutT::padded_rows(qt.rows), blocks = LayoutT::padded_blocks(qt.blocks());
+  for (i64 i = blockIdx.x * i64{cta_threads} + threadIdx.x; i < rows * blocks;
+       i += i64{gridDim.x} * cta_threads) {
+    const i64 row = i % rows, block = i / rows;
+    if (row >= qt.rows || block >= qt.blocks()) {
+      qt.store_scale(row, block, {});
+      continue;
+    }
+    packed_block<F> column{q.load_scale(block * n, row / n), {}};
+    for (int k = 0; k < n; ++k) column.set(k, q.load_code(block * n + k, row));
+    store_block(qt, row, block, column);
+  }
+}
+
+}  // namespace detail
+
+/// The transpose of a matrix quantized with 2-D blocks, as host::transpose does. One kernel on the stream;
+/// never synchronises, never allocates. Errors: as host::transpose; qt is then untouched.
+template <class F, class Layout, class Byte, class LayoutT>
+cudaError_t transpose(block_scaled_view<F, Layout, Byte> const& q, block_scaled_view<F, LayoutT> const& qt,
+                      cudaStream_t stream = nullptr) {
+  if (const errc e = validate_transpose(q, qt); e != errc::ok) return to_cuda_error(e);
+  const block_scaled_view<F, Layout, u8 const> input = q;
+  const i64 items = LayoutT::padded_rows(qt.rows) * LayoutT::padded_blocks(qt.blocks());
+  detail::transpose_kernel<<<detail::grid_for(items), detail::cta_threads, 0, stream>>>(input, qt);
+  return cudaPeekAtLastError();
+}
+
+/// Both copies in one call, as host::quantize_both does. `amax` and `amax_t` are those of the two copies on
+/// the device (the second after the columnwise transform), or null for the tensor scales of the views. Two
+/// kernels on the stream; never synchronises, never allocates. Errors: see validate(); both outputs are then
+/// untouched.
+template <class T, class F, class Layout, class LayoutT, class Blocks, quantizer_for<F> Rowwise = quantizer<>,
+          quantizer_for<F> Columnwise = quantizer<>>
+requires requires { Blocks::is_2d; }
+cudaError_t quantize_both(matrix_view<T> const& x, block_scaled_view<F, Layout> const& q,
+                          block_scaled_view<F, LayoutT> const& qt, Blocks shape, float const* amax,
+                          float const* amax_t, Rowwise const& rowwise = {}, Columnwise const& columnwise = {},
+                          cudaStream_t stream = nullptr) {
+  if (const errc e = validate_both(x, q, qt, shape); e != errc::ok) return to_cuda_error(e);
+  if (reinterpret_cast<u64>(amax_t) % alignof(float) != 0) return to_cuda_error(errc::misaligned);
+  if (const cudaError_t e = quantize(x, q, shape, amax, rowwise, stream); e != cudaSuccess) return e;
+  if constexpr (Blocks::is_2d)
+    return transpose(q, qt, stream);
+  else
+    return quantize(transposed(x), qt, shape, amax_t, columnwise, stream);
+}
+
+}  // namespace fourscale::device

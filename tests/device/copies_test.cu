@@ -1,0 +1,169 @@
+// SPDX-License-Identifier: Apache-2.0
+// Transforms, both copies, transposes, requantization and row scales: device equals host.
+#include "matches_host.cuh"
+
+using namespace fourscale;
+using namespace fourscale::test;
+
+namespace {
+
+/// A quantized matrix in host memory, or in device memory, poisoned.
+template <class F, class Layout = linear>
+struct on_host {
+  std::vector<u8> codes, scales;
+  block_scaled_view<F, Layout> view;
+
+  on_host(i64 rows, i64 cols)
+      : codes(static_cast<size_t>(code_bytes<F>(rows, cols)), poison),
+        scales(static_cast<size_t>(scale_bytes<F, Layout>(rows, cols)), poison),
+        view(codes, scales, rows, cols) {}
+};
+template <class F, class Layout = linear>
+struct on_device {
+  device_buffer<u8> codes, scales;
+  block_scaled_view<F, Layout> view;
+
+  on_device(i64 rows, i64 cols)
+      : codes(code_bytes<F>(rows, cols)),
+        scales(scale_bytes<F, Layout>(rows, cols)),
+        view(codes.data(), scales.data(), rows, cols) {}
+};
+template <class F, class Layout>
+void check_equal(on_host<F, Layout> const& h, on_device<F, Layout> const& d) {
+  REQUIRE(cudaDeviceSynchronize() == cudaSuccess);
+  CHECK(d.codes.to_host() == h.codes);
+  CHECK(d.scales.to_host() == h.scales);
+}
+
+constexpr hadamard<16> rht{te_signs};
+constexpr quantizer wgrad{stochastic{philox{7, 1}}, two_level{}, rht};
+
+void check_both(i64 rows, i64 cols, i64 ld, i64 start) {
+  const test_matrix<bf16> m(rows, cols, ld, start);
+  const auto x = m.on_host(), dx = m.on_device();
+  device_buffer<float> amax(1), amax_t(1);
+  REQUIRE(device::amax(dx, amax.data()) == cudaSuccess);
+  REQUIRE(device::amax<nvfp4>(transposed(dx), rht, amax_t.data()) == cudaSuccess);
+  const float host_amax = host::amax(x), host_amax_t = host::amax<nvfp4>(transposed(x), rht);
+  CHECK(bit_cast<u32>(amax.to_host()[0]) == bit_cast<u32>(host_amax));
+  CHECK(bit_cast<u32>(amax_t.to_host()[0]) == bit_cast<u32>(host_amax_t));
+
+  on_host<nvfp4> q(rows, cols);
+  on_host<nvfp4, swizzled_128x4> qt(cols, rows);
+  q.view.tensor_scale = tensor_scale<nvfp4>(host_amax);
+  qt.view.tensor_scale = tensor_scale<nvfp4>(host_amax_t);
+  on_device<nvfp4> d(rows, cols);
+  on_device<nvfp4, swizzled_128x4> dt(cols, rows);
+  REQUIRE(host::quantize_both(x, q.view, qt.view, quantizer{}, wgrad) == errc::ok);
+  REQUIRE(device::quantize_both(dx, d.view, dt.view, blocks_1d{}, amax.data(), amax_t.data(), quantizer{},
+                                wgrad) == cudaSuccess);
+  check_equal(q, d);
+  check_equal(qt, dt);
+
+  qt.view.tensor_scale = q.view.tensor_scale;
+  REQUIRE(host::quantize_both(x, q.view, qt.view, quantizer{}, quantizer{}, blocks_2d<16, 16>{}) == errc::ok);
+  REQUIRE(device::quantize_both(dx, d.view, dt.view, blocks_2d<16, 16>{}, amax.data(), nullptr) ==
+          cudaSuccess);
+  check_equal(q, d);
+  check_equal(qt, dt);
+}
+
+template <class F>
+void check_transpose(i64 rows, i64 cols) {
+  constexpr int n = F::block_size;
+  const test_matrix<bf16> m(rows, cols, cols, 0, ugly_value);
+  on_host<F, swizzled_128x4> q(rows, cols);
+  on_host<F> qt(cols, rows);
+  on_device<F, swizzled_128x4> d(rows, cols);
+  on_device<F> dt(cols, rows);
+  REQUIRE(host::quantize(m.on_host(), q.view, quantizer{}, blocks_2d<n, n>{}) == errc::ok);
+  REQUIRE(device::quantize(m.on_device(), d.view, blocks_2d<n, n>{}, nullptr, quantizer{}) == cudaSuccess);
+  REQUIRE(host::transpose(q.view, qt.view) == errc::ok);
+  REQUIRE(device::transpose(d.view, dt.view) == cudaSuccess);
+  check_equal(qt, dt);
+}
+
+template <int N>
+void check_transform(matrix_view<bf16 const> x, matrix_view<bf16 const> dx) {
+  std::vector<bf16> y(static_cast<size_t>(x.rows * x.cols));
+  device_buffer<bf16> d_y(x.rows * x.cols);
+  const hadamard<N> t{te_signs};
+  REQUIRE(host::transform<N>(x, matrix_view<bf16>{y, x.rows, x.cols}, t) == errc::ok);
+  REQUIRE(device::transform<N>(dx, matrix_view<bf16>{d_y.data(), x.rows, x.cols}, t) == cudaSuccess);
+  CHECK(d_y.to_host() == y);
+  REQUIRE(host::transform<N>(transposed(x), matrix_view<bf16>{y, x.cols, x.rows}, t) == errc::ok);
+  REQUIRE(device::transform<N>(transposed(dx), matrix_view<bf16>{d_y.data(), x.cols, x.rows}, t) ==
+          cudaSuccess);
+  CHECK(d_y.to_host() == y);
+}
+
+}  // namespace
+
+TEST_CASE("device: both copies in one call equal the host", "[device][copies]") {
+  if (!gpu_or_warn()) return;
+  check_both(256, 512, 512, 0);
+  check_both(48, 80, 83, 1);
+}
+
+TEST_CASE("device: the transpose of a finished 2-D tensor equals the host's", "[device][copies]") {
+  if (!gpu_or_warn()) return;
+  check_transpose<nvfp4>(80, 304);
+  check_transpose<mxfp6_e2m3>(64, 160);
+  check_transpose<mxfp8_e4m3>(96, 32);
+  check_transpose<fp8_block_e4m3>(128, 256);
+}
+
+TEST_CASE("device: requantization from 4 bits equals the host", "[device][copies]") {
+  if (!gpu_or_warn()) return;
+  const test_matrix<bf16> m(64, 96, 96, 0);
+  on_host<nvfp4> q(64, 96), qt(96, 64);
+  on_device<nvfp4> d(64, 96), dt(96, 64);
+  q.view.tensor_scale = d.view.tensor_scale = tensor_scale<nvfp4>(host::amax(m.on_host()));
+  REQUIRE(host::quantize(m.on_host(), q.view) == errc::ok);
+  REQUIRE(device::quantize(m.on_device(), d.view) == cudaSuccess);
+  const auto x = transposed(dequantized(q.view)), dx = transposed(dequantized(d.view));
+  device_buffer<float> amax(1);
+  REQUIRE(device::amax<nvfp4>(dx, rht, amax.data()) == cudaSuccess);
+  qt.view.tensor_scale = tensor_scale<nvfp4>(host::amax<nvfp4>(x, rht));
+  CHECK(amax.to_host()[0] == qt.view.tensor_scale.amax);
+  REQUIRE(host::quantize(x, qt.view, wgrad) == errc::ok);
+  REQUIRE(device::quantize(dx, dt.view, amax.data(), wgrad) == cudaSuccess);
+  check_equal(qt, dt);
+}
+
+TEST_CASE("device: Hadamard transforms of a matrix equal the host's", "[device][transform]") {
+  if (!gpu_or_warn()) return;
+  const test_matrix<bf16> m(256, 384, 392, 0), odd(128, 128, 129, 1);
+  check_transform<2>(m.on_host(), m.on_device());
+  check_transform<16>(odd.on_host(), odd.on_device());
+  check_transform<32>(m.on_host(), m.on_device());
+  check_transform<128>(m.on_host(), m.on_device());
+}
+
+TEST_CASE("device: row amaxes and row scales equal the host's", "[device][row_scaled]") {
+  if (!gpu_or_warn()) return;
+  for (float (*value)(u64, u64) : {activation, ugly_value}) {
+    const test_matrix<bf16> m(1104, 80, 81, 1, value);
+    const auto check = [](auto x, auto dx) {
+      on_host<nvfp4> q(x.rows, x.cols);
+      on_device<nvfp4> d(x.rows, x.cols);
+      std::vector<float> amax(static_cast<size_t>(x.rows));
+      device_buffer<float> d_amax(x.rows);
+      host::row_amax(x, amax.data());
+      REQUIRE(device::row_amax(dx, d_amax.data()) == cudaSuccess);
+      CHECK(d_amax.to_host() == amax);
+      q.view.row_amax = amax.data();
+      d.view.row_amax = d_amax.data();
+      REQUIRE(host::quantize(x, q.view) == errc::ok);
+      REQUIRE(device::quantize(dx, d.view) == cudaSuccess);
+      check_equal(q, d);
+      std::vector<float> y(static_cast<size_t>(x.rows * x.cols));
+      device_buffer<float> d_y(x.rows * x.cols);
+      REQUIRE(host::dequantize(q.view, matrix_view<float>{y, x.rows, x.cols}) == errc::ok);
+      REQUIRE(device::dequantize(d.view, matrix_view<float>{d_y.data(), x.rows, x.cols}) == cudaSuccess);
+      CHECK(same_values(d_y.to_host(), y));
+    };
+    check(m.on_host(), m.on_device());
+    check(transposed(m.on_host()), transposed(m.on_device()));
+  }
+}

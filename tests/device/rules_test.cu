@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+// Every rounding, scaling rule and transform: device functions give the bits of the host functions.
+#include "matches_host.cuh"
+
+using namespace fourscale;
+using namespace fourscale::test;
+
+namespace {
+
+/// Ordinary data over several CTAs, and ragged ugly data.
+template <class F, class Quantizer>
+void check_rule(Quantizer const& recipe) {
+  if (!gpu_or_warn()) return;
+  check_all_forms<F, forms::some>(test_matrix<bf16>(256, 384, 392, 0), false, recipe);
+  check_all_forms<F, forms::some>(test_matrix<bf16>(35, 128, 131, 1, ugly_value), false, recipe);
+  check_all_forms<F, forms::some>(test_matrix<bf16>(128, 33, 33, 0, ugly_value), false, recipe);
+}
+
+constexpr philox draws{0x0123'4567'89ab'cdef, 42};
+
+}  // namespace
+
+TEST_CASE("device: stochastic rounding equals the host", "[device][stochastic]") {
+  check_rule<nvfp4>(quantizer{stochastic{draws}});
+  check_rule<mxfp8_e4m3>(quantizer{stochastic{philox<7>{1, 2}}});
+}
+
+TEST_CASE("device: the stochastic rounding of TE's software path equals the host", "[device][stochastic]") {
+  check_rule<nvfp4>(quantizer{stochastic_te_software{draws}});
+}
+
+TEST_CASE("device: four over six equals the host", "[device][four_over_six]") {
+  check_rule<nvfp4>(quantizer{nearest_even{}, four_over_six{}});
+  check_rule<nvfp4>(quantizer{nearest_even{}, four_over_six<error_norm::mean_square, 448>{}});
+}
+
+TEST_CASE("device: headroom and the uniform grid equal the host", "[device][headroom]") {
+  check_rule<nvfp4>(quantizer{stochastic{draws}, two_level_headroom{}});
+  check_rule<nvint4>(quantizer{});
+}
+
+TEST_CASE("device: FP8 under FP32 scales of 128 and 128 x 128 values equals the host",
+          "[device][fp8_block]") {
+  check_rule<fp8_block_e4m3>(quantizer{});
+  check_rule<fp8_block_e5m2>(quantizer{nearest_even{}, fp8_block_scale{false}});
+}
