@@ -8,7 +8,7 @@ import re
 import sys
 
 LAYERS = {
-    "config.hpp": 0, "bits.hpp": 0, "detail": 0, "ptx": 1, "formats": 2,
+    "config.hpp": 0, "bits.hpp": 0, "position.hpp": 0, "ptx": 1, "formats": 2,
     "rounding": 3, "scaling": 3, "transform": 3, "block": 4, "view": 5, "model": 6, "host": 7, "warp": 7,
     "cta": 8, "mma": 8, "device": 9, "recipe": 10, "interop": 99,
 }

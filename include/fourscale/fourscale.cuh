@@ -4,7 +4,11 @@
 
 #include "device/amax.cuh"
 #include "device/copies.cuh"
+#include "device/delayed.cuh"
 #include "device/dequantize.cuh"
+#include "device/ms_eden.cuh"
+#include "device/percentile.cuh"
 #include "device/quantize.cuh"
 #include "device/transform.cuh"
 #include "fourscale.hpp"
+#include "warp/hadamard.cuh"

@@ -3,12 +3,16 @@
 // CPU. Opt-in headers stay outside: formats/limits.hpp, formats/io.hpp, interop/.
 #pragma once
 
+#include "block/ms_eden.hpp"
 #include "block/quantize.hpp"
 #include "formats/real.hpp"
 #include "host/amax.hpp"
 #include "host/copies.hpp"
+#include "host/delayed.hpp"
 #include "host/dequantize.hpp"
 #include "host/gemm.hpp"
+#include "host/ms_eden.hpp"
+#include "host/percentile.hpp"
 #include "host/quantize.hpp"
 #include "host/transform.hpp"
 #include "rounding/stochastic.hpp"

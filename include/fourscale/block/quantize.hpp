@@ -41,9 +41,9 @@ requires rounding_policy<Round, typename F::element> FOURSCALE_HD constexpr void
 /// The scale of a block of one row, by either kind of policy.
 template <block_format F, scaling_policy<F> Scale>
 FOURSCALE_HD constexpr block_scale<F> choose_scale(float const (&x)[F::block_size], Scale const& scale,
-                                                   tensor_scale<F> const& tensor) {
+                                                   tensor_scale<F> const& tensor, position where) {
   if constexpr (amax_scaling_policy<Scale, F>) {
-    return scale(F{}, block_amax(x), tensor);
+    return scale_for<F>(scale, block_amax(x), tensor, where);
   } else {
     block_scale<F> c[2]{};
     scale.candidates(F{}, block_amax(x), tensor, c);
@@ -60,7 +60,7 @@ FOURSCALE_HD constexpr packed_block<F> quantize_block(float const (&x)[F::block_
   FOURSCALE_UNROLL
   for (int i = 0; i < F::block_size; ++i) y[i] = x[i];
   q.transform(y);
-  const block_scale<F> scaled = choose_scale<F>(y, q.scale, tensor);
+  const block_scale<F> scaled = choose_scale<F>(y, q.scale, tensor, where);
   packed_block<F> block{scaled.scale, {}};
   round_block<F>(y, scaled.multiplier, q.round, where, block.codes);
   return block;

@@ -31,7 +31,7 @@ FOURSCALE_KERNEL void __launch_bounds__(cta_threads)
   raise_by_cta(mine, largest);
 }
 
-/// A thread takes F's blocks, transforms them, and keeps the largest magnitude.
+/// A thread takes N values of a row, transforms them, and keeps the largest magnitude.
 template <int N, class M, class Transform>
 FOURSCALE_KERNEL void __launch_bounds__(cta_threads)
     transformed_amax_kernel(M x, bool vectors, Transform transform, i32* largest) {
@@ -78,13 +78,6 @@ inline errc check_output(float const* amax) {
   return reinterpret_cast<u64>(amax) % alignof(float) != 0 ? errc::misaligned : errc::ok;
 }
 
-/// A few waves on the largest GPU; each thread then takes many items.
-inline unsigned few_ctas(i64 items) {
-  constexpr i64 most = 4096;
-  const i64 ctas = ceil_div<i64>(items, cta_threads);
-  return static_cast<unsigned>(ctas < most ? ctas : most);
-}
-
 }  // namespace detail
 
 /// Writes the largest magnitude of x to *amax (device memory): NaN is dropped, infinity stays. A separate
@@ -105,20 +98,26 @@ cudaError_t amax(matrix_view<T> const& x, float* amax, cudaStream_t stream = nul
   return cudaPeekAtLastError();
 }
 
-/// As above after `transform` of N consecutive values of each row at a time, N the block size of format F:
-/// what quantize() needs as amax when its recipe transforms. amax<nvfp4>(transposed(x),
-/// hadamard<16>{signs}, ...) is that of the columnwise copy. Also rejects x.cols that is no multiple of N.
-template <block_format F, matrix_like M, transform_policy<F::block_size> Transform>
+/// As above after `transform` of N consecutive values of each row at a time. Also rejects x.cols that is no
+/// multiple of N.
+template <int N, matrix_like M, transform_policy<N> Transform>
 cudaError_t amax(M const& x, Transform const& transform, float* amax, cudaStream_t stream = nullptr) {
   if (const errc e = validate(x); e != errc::ok) return to_cuda_error(e);
-  if (x.cols % F::block_size != 0) return to_cuda_error(errc::partial_block);
+  if (x.cols % N != 0) return to_cuda_error(errc::partial_block);
   if (const errc e = detail::check_output(amax); e != errc::ok) return to_cuda_error(e);
   if (const cudaError_t e = cudaMemsetAsync(amax, 0, sizeof(float), stream); e != cudaSuccess) return e;
   const auto input = detail::as_input(x);
-  detail::transformed_amax_kernel<F::block_size>
-      <<<detail::few_ctas(x.rows * (x.cols / F::block_size)), detail::cta_threads, 0, stream>>>(
+  detail::transformed_amax_kernel<N>
+      <<<detail::few_ctas(x.rows * (x.cols / N)), detail::cta_threads, 0, stream>>>(
           input, detail::rows_are_vectors(input), transform, reinterpret_cast<i32*>(amax));
   return cudaPeekAtLastError();
+}
+
+/// What quantize() of format F needs as amax when its recipe transforms: amax<nvfp4>(transposed(x),
+/// hadamard<16>{signs}, ...) is that of the columnwise copy.
+template <block_format F, matrix_like M, transform_policy<F::block_size> Transform>
+cudaError_t amax(M const& x, Transform const& transform, float* out, cudaStream_t stream = nullptr) {
+  return amax<F::block_size>(x, transform, out, stream);
 }
 
 /// The largest magnitude of each row, to out[0 .. x.rows) (device memory): for row_amax of a quantized

@@ -30,15 +30,6 @@ FOURSCALE_D void store_values(float const (&x)[N], bool vectors, T* to) {
   }
 }
 
-/// What an amax is brought to, which the view says even where the amax itself is on the device.
-template <class F>
-FOURSCALE_D float range_of([[maybe_unused]] tensor_scale<F> const& given) {
-  if constexpr (F::has_tensor_scale)
-    return given.largest;
-  else
-    return 0.0f;
-}
-
 /// The tensor scale of a row: by its own amax if it has one.
 template <class F, class Layout>
 FOURSCALE_D tensor_scale<F> tensor_scale_of([[maybe_unused]] block_scaled_view<F, Layout, u8 const> const& q,
@@ -53,8 +44,8 @@ template <class F, class Layout, class M>
 FOURSCALE_KERNEL void __launch_bounds__(cta_threads)
     dequantize_kernel(block_scaled_view<F, Layout, u8 const> q, M y, bool vectors, float const* amax) {
   constexpr int n = F::block_size;
-  const tensor_scale<F> of_tensor = shared_tensor_scale<F>(
-      amax, q.tensor_scale, [&](float a) { return tensor_scale<F>(a, range_of(q.tensor_scale)); });
+  const tensor_scale<F> of_tensor =
+      shared_tensor_scale<F>(amax, q.tensor_scale, [&](float a) { return q.tensor_scale.with_amax(a); });
   const i64 count = q.rows * q.blocks();
   for (i64 i = blockIdx.x * i64{cta_threads} + threadIdx.x; i < count; i += i64{gridDim.x} * cta_threads) {
     const i64 row = M::is_transposed ? i % q.rows : i / q.blocks(),
@@ -73,9 +64,9 @@ FOURSCALE_KERNEL void __launch_bounds__(cta_threads)
 }  // namespace detail
 
 /// Writes the values of q into y (or into transposed(y), for a columnwise copy), as host::dequantize does.
-/// `amax` points to the tensor's amax on the device (q.tensor_scale.largest still counts, for scaling rules
-/// that do not use the whole range), or is null for q.tensor_scale; q.row_amax is device memory. One kernel
-/// on the stream; never synchronises, never allocates. Errors: see validate(); y is then untouched.
+/// `amax` points to the tensor's amax on the device (q.tensor_scale still says by which rule), or is null for
+/// q.tensor_scale; q.row_amax is device memory. One kernel on the stream; never synchronises, never
+/// allocates. Errors: see validate(); y is then untouched.
 template <class F, class Layout, class Byte, matrix_like M>
 cudaError_t dequantize(block_scaled_view<F, Layout, Byte> const& q, M const& y, float const* amax,
                        cudaStream_t stream = nullptr) {

@@ -38,6 +38,13 @@ constexpr unsigned grid_for(i64 items) {
   return static_cast<unsigned>(ctas < most ? ctas : most);
 }
 
+/// A few waves on the largest GPU; each thread then takes many items.
+inline unsigned few_ctas(i64 items) {
+  constexpr i64 most = 4096;
+  const i64 ctas = ceil_div<i64>(items, cta_threads);
+  return static_cast<unsigned>(ctas < most ? ctas : most);
+}
+
 /// True if every row of m starts at a multiple of 16 bytes, so that blocks may be read or written in vectors.
 template <class T>
 bool rows_are_vectors(matrix_view<T> const& m) {
@@ -127,20 +134,10 @@ FOURSCALE_D tensor_scale<F> shared_tensor_scale(float const* amax, tensor_scale<
     return given;
   } else {
     if (amax == nullptr) return given;
-    __shared__ float parts[4];
-    if (threadIdx.x == 0) {
-      const tensor_scale<F> t = make(*amax);
-      parts[0] = t.amax;
-      parts[1] = t.largest;
-      parts[2] = t.encode;
-      parts[3] = t.decode;
-    }
+    __shared__ __align__(8) unsigned char shared[sizeof(tensor_scale<F>)];
+    tensor_scale<F>& t = reinterpret_cast<tensor_scale<F>&>(shared);
+    if (threadIdx.x == 0) t = make(*amax);
     __syncthreads();
-    tensor_scale<F> t;
-    t.amax = parts[0];
-    t.largest = parts[1];
-    t.encode = parts[2];
-    t.decode = parts[3];
     return t;
   }
 }

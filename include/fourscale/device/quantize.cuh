@@ -91,11 +91,12 @@ struct tile_rows {
 /// The scale of a 2-D block from the thread's row of it, by either kind of policy.
 template <class F, class Scale>
 FOURSCALE_D block_scale<F> choose_tile_scale(float const (&row)[F::block_size], bool inside,
-                                             Scale const& scale, tensor_scale<F> const& tensor) {
+                                             Scale const& scale, tensor_scale<F> const& tensor,
+                                             position tile) {
   using rows = tile_rows<F::block_size>;
   const float amax = bit_cast<float>(rows::max(bit_cast<i32>(block_amax(row))));
   if constexpr (amax_scaling_policy<Scale, F>) {
-    return scale(F{}, amax, tensor);
+    return scale_for<F>(scale, amax, tensor, tile);
   } else {
     block_scale<F> c[2];
     scale.candidates(F{}, amax, tensor, c);
@@ -122,7 +123,8 @@ FOURSCALE_KERNEL void __launch_bounds__(cta_threads)
     const bool inside = row < q.rows && block < q.blocks();
     float values[n] = {};
     if (inside) load_block(x, row, block, vectors, values);
-    const block_scale<F> scaled = choose_tile_scale<F>(values, inside, recipe.scale, tensor);
+    const block_scale<F> scaled =
+        choose_tile_scale<F>(values, inside, recipe.scale, tensor, position{row / n * n, block * n});
     if (inside) {
       packed_block<F> packed{scaled.scale, {}};
       round_block<F>(values, scaled.multiplier, recipe.round, position{row, block * n}, packed.codes);

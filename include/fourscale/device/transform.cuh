@@ -41,4 +41,16 @@ cudaError_t transform(M const& x, matrix_view<T> const& y, Transform const& t,
   return cudaPeekAtLastError();
 }
 
+/// The transform of y in place, as host::transform_in_place. Errors: y.cols no multiple of N, and those of
+/// validate(); y is then untouched.
+template <int N, class T, transform_policy<N> Transform>
+cudaError_t transform_in_place(matrix_view<T> const& y, Transform const& t, cudaStream_t stream = nullptr) {
+  if (const errc e = validate(y); e != errc::ok) return to_cuda_error(e);
+  if (y.cols % N != 0) return to_cuda_error(errc::partial_block);
+  const auto input = detail::as_input(y);
+  detail::transform_kernel<N><<<detail::grid_for(y.rows * (y.cols / N)), detail::cta_threads, 0, stream>>>(
+      input, detail::rows_are_vectors(input), y, t);
+  return cudaPeekAtLastError();
+}
+
 }  // namespace fourscale::device

@@ -11,6 +11,7 @@
 #include "e5m2.hpp"
 #include "e8m0.hpp"
 #include "f32.hpp"
+#include "no_scale.hpp"
 
 namespace fourscale {
 
@@ -68,6 +69,20 @@ struct fp8_block_e5m2 : fp8_block_e4m3 {
   static constexpr char const* name = "fp8_block_e5m2";
 };
 
+/// FP8 under one FP32 scale for the whole tensor: delayed and current scaling. Its "blocks" of 16 have no
+/// scale of their own; they only say that rows are whole multiples of 16.
+struct fp8_e4m3 {
+  using element = e4m3;
+  using scale = no_scale;
+  static constexpr int block_size = 16;
+  static constexpr bool has_tensor_scale = true;
+  static constexpr char const* name = "fp8_e4m3";
+};
+struct fp8_e5m2 : fp8_e4m3 {
+  using element = e5m2;
+  static constexpr char const* name = "fp8_e5m2";
+};
+
 /// The member of each family that most users mean.
 using mxfp6 = mxfp6_e2m3;
 using mxfp8 = mxfp8_e4m3;
@@ -77,6 +92,12 @@ template <class F>
 concept block_format = element_format<typename F::element> && scale_format<typename F::scale> && requires {
   F::block_size, F::has_tensor_scale, F::name;
 } && F::block_size % 8 == 0;
+
+/// Bytes that the scale of one block takes: 0 where there is none.
+template <block_format F>
+inline constexpr int block_scale_bytes = __is_same(typename F::scale, no_scale)
+                                             ? 0
+                                             : static_cast<int>(sizeof(typename F::scale));
 
 /// Bytes that the codes of one block take: always whole bytes.
 template <block_format F>

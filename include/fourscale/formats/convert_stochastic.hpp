@@ -58,6 +58,12 @@ FOURSCALE_HD constexpr F encode_stochastic(float x, u32 dither) {
 
 }  // namespace portable
 
+/// A scale, x >= 0, rounded by the low 16 bits of `word`; NaN and values beyond the largest code store that.
+template <element_format F>
+FOURSCALE_HD constexpr F encode_stochastic_scale(float x, u32 word) {
+  return portable::encode_stochastic<F>(x <= float_max ? x : float_max, word & 0xffffu);
+}
+
 /// Four values to four codes by one random word, as cvt.rs.satfinite.<F>x4.f32 does it.
 template <element_format F>
 FOURSCALE_HD constexpr packed<F, 4> encode_stochastic(float const (&x)[4], u32 word) {

@@ -20,12 +20,12 @@ concept format = sizeof(F) == 1 && requires(F f) {
 template <class F>
 concept element_format = format<F> && F::is_signed;
 
-/// What can hold the scale of a block: E8M0, E4M3 with its sign clear, or f32.
+/// What can hold the scale of a block: E8M0, E4M3 with its sign clear, f32, or no_scale.
 template <class F>
-concept scale_format = (format<F> && F::width == 8) || (sizeof(F) == 4 && requires(F f) {
-                         F::name;
-                         f.bits;
-                       });
+concept scale_format = requires(F f) {
+  F::name;
+  f.bits;
+};
 
 /// Bits of a code without its sign.
 template <format F>

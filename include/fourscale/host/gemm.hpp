@@ -22,14 +22,16 @@ namespace detail {
 /// tensor scale.
 template <class F>
 double tensor_factor(tensor_scale<F> const& tensor) {
-  if constexpr (F::has_tensor_scale)
+  if constexpr (block_scale_bytes<F> == 0)
+    return static_cast<double>(tensor.decode);
+  else if constexpr (F::has_tensor_scale)
     return static_cast<double>(tensor.amax) / static_cast<double>(tensor.largest);
   else
     return 1.0;
 }
 
-/// One row of A times one row of B in units of the tensor scales. Products and the sum of a block are exact
-/// (at most 20 significant bits each); blocks are added in order, in double.
+/// One row of A times one row of B in units of the tensor scales, in order, in double. Products are exact,
+/// and so is the sum of a block except for E5M2, whose range is too wide.
 template <class F, class LA, class BA, class G, class LB, class BB>
 double dot(block_scaled_view<F, LA, BA> const& a, i64 i, block_scaled_view<G, LB, BB> const& b, i64 j) {
   constexpr int n = F::block_size;
@@ -49,8 +51,9 @@ double dot(block_scaled_view<F, LA, BA> const& a, i64 i, block_scaled_view<G, LB
 
 /// D = alpha * A * B^T + beta * D for A (M x K), B (N x K), D (M x N); the two formats may differ but their
 /// block size may not. Rounded once, at the end: |error| <= (K / block_size + 4) * 2^-53 * sum |a||b| |alpha|
-/// before that rounding, since only the sum over blocks and the last four operations are inexact in double. D
-/// is not read when beta = 0. Errors: see validate(); D is then untouched.
+/// before that rounding, since only the sum over blocks and the last four operations are inexact in double
+/// (with E5M2, K in place of K / block_size). D is not read when beta = 0. Errors: see validate(); D is then
+/// untouched.
 template <class F, class LA, class BA, class G, class LB, class BB, class T>
 errc gemm(block_scaled_view<F, LA, BA> const& a, block_scaled_view<G, LB, BB> const& b,
           matrix_view<T> const& d, gemm_factors factors = {}) {

@@ -37,7 +37,7 @@ void quantize_band(M const& x, block_scaled_view<F, Layout, u8> const& q, Quanti
       r.raise_amax();
     }
     if constexpr (amax_scaling_policy<decltype(recipe.scale), F>) {
-      r.choose_scales(recipe.scale, q.tensor_scale);
+      r.choose_scales(recipe.scale, q.tensor_scale, position{row, first * F::block_size});
     } else {
       r.clear_errors(recipe.scale, q.tensor_scale);
       for (i64 i = row; i < last_row; ++i) {
@@ -52,7 +52,8 @@ void quantize_band(M const& x, block_scaled_view<F, Layout, u8> const& q, Quanti
     if constexpr (!Is2d) {
       r.clear_amax(count);
       r.raise_amax();
-      r.choose_scales(recipe.scale, tensor_scale_of_row(q, recipe.scale, i));
+      r.choose_scales(recipe.scale, tensor_scale_of_row(q, recipe.scale, i),
+                      position{i, first * F::block_size});
     }
     r.store(q, i, first, recipe.round);
   }

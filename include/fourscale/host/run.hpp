@@ -54,13 +54,14 @@ struct run {
 
   /// The scale of each loaded block: from its amax, or by weighing its values.
   template <class Scale>
-  void choose_scales(Scale const& scale, tensor_scale<F> const& tensor) {
+  void choose_scales(Scale const& scale, tensor_scale<F> const& tensor, position first) {
     for (int b = 0; b < blocks; ++b) {
+      const position where = first.right(b * block_size);
       block_scale<F> s;
       if constexpr (amax_scaling_policy<Scale, F>)
-        s = scale(F{}, bit_cast<float>(amax[b]), tensor);
+        s = scale_for<F>(scale, bit_cast<float>(amax[b]), tensor, where);
       else
-        with_block(b, [&](float(&block)[block_size]) { s = choose_scale<F>(block, scale, tensor); });
+        with_block(b, [&](float(&block)[block_size]) { s = choose_scale<F>(block, scale, tensor, where); });
       scales[b] = s.scale;
       multipliers[b] = s.multiplier;
     }

@@ -4,7 +4,7 @@
 #pragma once
 
 #include "../formats/convert.hpp"
-#include "position.hpp"
+#include "../position.hpp"
 
 namespace fourscale {
 

@@ -4,7 +4,7 @@
 // counter.
 #pragma once
 
-#include "position.hpp"
+#include "../position.hpp"
 
 namespace fourscale {
 
@@ -55,12 +55,6 @@ struct philox {
               high = which & 1u ? four.words[3] : four.words[2];
     return which & 2u ? high : low;
   }
-};
-
-/// What stochastic rounding draws from: `bits(where)` gives 32 random bits for four elements.
-template <class B>
-concept random_bits = requires(B const bits, position where) {
-  u32{bits(where)};
 };
 
 }  // namespace fourscale

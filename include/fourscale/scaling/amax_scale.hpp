@@ -2,18 +2,21 @@
 // The scaling rule that NVIDIA's recipe uses for each format, so that a default quantizer fits them all.
 #pragma once
 
+#include "current.hpp"
 #include "fp8_block.hpp"
 #include "power_of_two.hpp"
 #include "two_level.hpp"
 
 namespace fourscale {
 
-/// two_level for formats with a tensor scale (NVFP4), power_of_two_up for the MX formats, fp8_block_scale for
-/// FP32 scales.
+/// two_level for NVFP4, power_of_two_up for the MX formats, fp8_block_scale for FP32 scales, current_scaling
+/// for FP8 per tensor.
 struct amax_scale {
   template <block_format F>
   FOURSCALE_HD constexpr block_scale<F> operator()(F, float amax, tensor_scale<F> const& tensor) const {
-    if constexpr (F::has_tensor_scale)
+    if constexpr (block_scale_bytes<F> == 0)
+      return current_scaling{}(F{}, amax, tensor);
+    else if constexpr (F::has_tensor_scale)
       return two_level{}(F{}, amax, tensor);
     else if constexpr (__is_same(typename F::scale, f32))
       return fp8_block_scale{}(F{}, amax, tensor);

@@ -2,6 +2,7 @@
 // What every scaling policy answers: the stored scale of a block, and what to multiply its values by.
 #pragma once
 
+#include "../position.hpp"
 #include "tensor_scale.hpp"
 
 namespace fourscale {
@@ -14,10 +15,13 @@ struct block_scale {
 };
 
 /// A scaling policy for F: `scale(F{}, amax, tensor)` from the amax of a block (>= 0, never NaN) and the
-/// tensor scale.
+/// tensor scale; one that draws random bits also takes the position of the block's first element.
 template <class S, class F>
 concept amax_scaling_policy = requires(S const scale, float amax, tensor_scale<F> tensor) {
   block_scale<F>{scale(F{}, amax, tensor)};
+}
+|| requires(S const scale, float amax, tensor_scale<F> tensor, position where) {
+  block_scale<F>{scale(F{}, amax, tensor, where)};
 };
 
 /// A scaling policy that weighs two candidates by the values: `candidates(F{}, amax, tensor, c)` writes both,
@@ -35,12 +39,22 @@ concept weighing_scaling_policy = requires(S const scale, float amax, tensor_sca
 template <class S, class F>
 concept scaling_policy = amax_scaling_policy<S, F> || weighing_scaling_policy<S, F>;
 
-/// The tensor scale for a tensor's amax under a scaling policy: policies that do not use the whole range of
-/// the scale say so in a static member `largest<F>`.
+/// Calls an amax_scaling_policy, with the position if it wants it.
+template <block_format F, amax_scaling_policy<F> Scale>
+FOURSCALE_HD constexpr block_scale<F> scale_for(Scale const& scale, float amax, tensor_scale<F> const& tensor,
+                                                [[maybe_unused]] position where) {
+  if constexpr (requires { scale(F{}, amax, tensor, where); })
+    return scale(F{}, amax, tensor, where);
+  else
+    return scale(F{}, amax, tensor);
+}
+
+/// The tensor scale for a tensor's amax under a scaling policy: policies that have a rule of their own for it
+/// say so in a member `tensor(F{}, amax)`.
 template <block_format F, class Scale>
-FOURSCALE_HD constexpr tensor_scale<F> tensor_scale_for(Scale const&, float amax) {
-  if constexpr (requires { Scale::template largest<F>; })
-    return tensor_scale<F>(amax, Scale::template largest<F>);
+FOURSCALE_HD constexpr tensor_scale<F> tensor_scale_for(Scale const& scale, float amax) {
+  if constexpr (requires { scale.tensor(F{}, amax); })
+    return scale.tensor(F{}, amax);
   else
     return tensor_scale<F>(amax);
 }

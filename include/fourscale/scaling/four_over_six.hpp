@@ -20,7 +20,9 @@ struct four_over_six {
   static_assert(ScaleMax == 256 || ScaleMax == 448, "four_over_six uses 256 or 448 of the range of E4M3.");
 
   template <block_format F>
-  static constexpr float largest = largest_element<typename F::element>* static_cast<float>(ScaleMax);
+  FOURSCALE_HD constexpr tensor_scale<F> tensor(F, float amax) const {
+    return tensor_scale<F>(amax, 6.0f * static_cast<float>(ScaleMax));
+  }
 
   /// c[0] maps amax to 6, c[1] to 4.
   template <block_format F>
@@ -43,7 +45,7 @@ struct four_over_six {
     for (int i = 0; i < F::block_size; ++i) {
       const float code = decode(encode<typename F::element>(ptx::mul_rn_f32(x[i], c.multiplier)));
       const float value =
-          ptx::div_rn_f32(ptx::mul_rn_f32(ptx::mul_rn_f32(code, scale), tensor.amax), largest<F>);
+          ptx::div_rn_f32(ptx::mul_rn_f32(ptx::mul_rn_f32(code, scale), tensor.amax), tensor.largest);
       const float difference = ptx::add_rn_f32(value, -x[i]);
       const float magnitude = difference < 0.0f ? -difference : difference;
       sum = ptx::add_rn_f32(

@@ -3,19 +3,25 @@
 // kernels.
 #pragma once
 
+#include "../formats/convert_stochastic.hpp"
 #include "block_scale.hpp"
 
 namespace fourscale {
 
 namespace detail {
 
-/// Stores `s` and inverts what was stored. NaN and overflow become FLT_MAX, which stores 448. A stored 0
-/// inverts to FLT_MAX: the codes of such a block saturate and dequantize to zero, as TE's do.
+/// Inverts a stored scale. A stored 0 inverts to FLT_MAX: the codes of such a block saturate and dequantize
+/// to zero, as TE's do.
 template <block_format F>
-FOURSCALE_HD constexpr block_scale<F> store_scale(float s, tensor_scale<F> const& tensor) {
-  const auto code = encode<typename F::scale>(s <= float_max ? s : float_max);
+FOURSCALE_HD constexpr block_scale<F> scale_of_code(typename F::scale code, tensor_scale<F> const& tensor) {
   const float inverse = ptx::div_rn_f32(1.0f, ptx::mul_rn_f32(decode(code), tensor.decode));
   return {code, inverse <= float_max ? inverse : float_max};
+}
+
+/// Stores `s` and inverts what was stored. NaN and overflow become FLT_MAX, which stores 448.
+template <block_format F>
+FOURSCALE_HD constexpr block_scale<F> store_scale(float s, tensor_scale<F> const& tensor) {
+  return scale_of_code<F>(encode<typename F::scale>(s <= float_max ? s : float_max), tensor);
 }
 
 }  // namespace detail
@@ -50,7 +56,9 @@ struct two_level_division {
 /// still be lowered by more.
 struct two_level_headroom {
   template <block_format F>
-  static constexpr float largest = largest_block_value<F>*(16.0f / 17.0f);
+  FOURSCALE_HD constexpr tensor_scale<F> tensor(F, float amax) const {
+    return tensor_scale<F>(amax, largest_block_value<F> * (16.0f / 17.0f));
+  }
 
   template <block_format F>
   FOURSCALE_HD constexpr block_scale<F> operator()(F, float amax, tensor_scale<F> const& tensor) const {
@@ -58,6 +66,25 @@ struct two_level_headroom {
                   "two_level_headroom needs a format with a tensor scale, such as nvfp4.");
     constexpr float share = 17.0f / 16.0f / largest_element<typename F::element>;
     return detail::store_scale<F>(ptx::mul_rn_f32(amax, ptx::mul_rn_f32(tensor.encode, share)), tensor);
+  }
+};
+
+/// two_level with the block scale rounded to E4M3 stochastically, so that its mean is right as well. `bits`
+/// needs a stream of its own: the word of a block's first four elements decides about its scale.
+template <random_bits Bits>
+struct two_level_stochastic {
+  Bits bits;
+
+  FOURSCALE_HD constexpr two_level_stochastic(Bits b) : bits(b) {}
+
+  template <block_format F>
+  FOURSCALE_HD constexpr block_scale<F> operator()(F, float amax, tensor_scale<F> const& tensor,
+                                                   position where) const {
+    static_assert(F::has_tensor_scale,
+                  "two_level_stochastic needs a format with a tensor scale, such as nvfp4.");
+    const float s =
+        ptx::mul_rn_f32(amax, ptx::mul_rn_f32(tensor.encode, 1.0f / largest_element<typename F::element>));
+    return detail::scale_of_code<F>(encode_stochastic_scale<typename F::scale>(s, bits(where)), tensor);
   }
 };
 

@@ -24,6 +24,13 @@ template <int N>
 inline constexpr bool is_odd_power_of_two = (N & 0x2aaa'aaaa) != 0;
 inline constexpr float sqrt_half = 0x1.6a09e6p-1f;
 
+/// The last step for each result: what is left of 1 / sqrt(N), and rounding.
+template <int N, real Rounded>
+FOURSCALE_HD constexpr float hadamard_result(float y) {
+  if constexpr (is_odd_power_of_two<N>) y = ptx::mul_rn_f32(y, sqrt_half);
+  return to_float(from_float<Rounded>(y));
+}
+
 }  // namespace detail
 
 /// N = 2, 4, ..., 128 consecutive values; longer arrays are transformed N by N. Each result is rounded to
@@ -71,11 +78,7 @@ struct hadamard {
       }
     }
     FOURSCALE_UNROLL
-    for (int i = 0; i < N; ++i) {
-      float y = x[first + i];
-      if constexpr (detail::is_odd_power_of_two<N>) y = ptx::mul_rn_f32(y, detail::sqrt_half);
-      x[first + i] = to_float(from_float<Rounded>(y));
-    }
+    for (int i = 0; i < N; ++i) x[first + i] = detail::hadamard_result<N, Rounded>(x[first + i]);
   }
 };
 

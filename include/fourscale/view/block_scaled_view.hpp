@@ -18,8 +18,7 @@ FOURSCALE_HD constexpr i64 code_bytes(i64 rows, i64 cols) {
 /// Bytes of the scales of a rows x cols matrix, padding included.
 template <block_format F, scale_layout Layout = linear>
 FOURSCALE_HD constexpr i64 scale_bytes(i64 rows, i64 cols) {
-  return Layout::padded_rows(rows) * Layout::padded_blocks(cols / F::block_size) *
-         static_cast<i64>(sizeof(typename F::scale));
+  return Layout::padded_rows(rows) * Layout::padded_blocks(cols / F::block_size) * block_scale_bytes<F>;
 }
 
 /// A rows x cols matrix in format F, blocks along its rows. `Byte` is u8, or u8 const for an input. 2-D
@@ -36,7 +35,7 @@ struct block_scaled_view {
   ::fourscale::tensor_scale<F> tensor_scale{};
   i64 code_capacity = -1, scale_capacity = -1;
   /// "Row-scaled", "per token": amax of each row in place of the tensor's, or null. Rows of the quantized
-  /// matrix, so columns of the source for a columnwise copy. tensor_scale.largest still applies.
+  /// matrix, so columns of the source for a columnwise copy. tensor_scale still says by which rule.
   float const* row_amax = nullptr;
 
   constexpr block_scaled_view() = default;
@@ -66,26 +65,26 @@ struct block_scaled_view {
     return (row * blocks() + block) * block_code_bytes<F>;
   }
   FOURSCALE_HD constexpr i64 scale_offset(i64 row, i64 block) const {
-    return Layout::offset(row, block, blocks()) * static_cast<i64>(sizeof(typename F::scale));
+    return Layout::offset(row, block, blocks()) * block_scale_bytes<F>;
   }
 
   FOURSCALE_HD constexpr void store_scale(i64 row, i64 block, typename F::scale scale) const {
-    Byte* to = scales + scale_offset(row, block);
+    [[maybe_unused]] Byte* to = scales + scale_offset(row, block);
     FOURSCALE_UNROLL
-    for (u32 i = 0; i < sizeof scale; ++i) to[i] = static_cast<u8>(scale.bits >> (8 * i));
+    for (int i = 0; i < block_scale_bytes<F>; ++i) to[i] = static_cast<u8>(scale.bits >> (8 * i));
   }
   FOURSCALE_HD constexpr typename F::scale load_scale(i64 row, i64 block) const {
-    Byte* from = scales + scale_offset(row, block);
+    [[maybe_unused]] Byte* from = scales + scale_offset(row, block);
     u32 bits = 0;
     FOURSCALE_UNROLL
-    for (u32 i = 0; i < sizeof(typename F::scale); ++i) bits |= u32{from[i]} << (8 * i);
+    for (int i = 0; i < block_scale_bytes<F>; ++i) bits |= u32{from[i]} << (8 * i);
     return {static_cast<decltype(F::scale::bits)>(bits)};
   }
 
   /// The tensor scale of a row: its own, of row_amax, or the one of the tensor.
   FOURSCALE_HD constexpr ::fourscale::tensor_scale<F> tensor_scale_of_row([[maybe_unused]] i64 row) const {
     if constexpr (F::has_tensor_scale)
-      if (row_amax != nullptr) return ::fourscale::tensor_scale<F>(row_amax[row], tensor_scale.largest);
+      if (row_amax != nullptr) return tensor_scale.with_amax(row_amax[row]);
     return tensor_scale;
   }
 

@@ -20,6 +20,7 @@ enum class [[nodiscard]] errc{
     buffer_too_small,
     overlap,
     too_large,
+    bad_recipe,
 };
 
 /// The rule that was broken, as a sentence.
@@ -49,6 +50,8 @@ constexpr char const* message(errc e) {
       return "an output overlaps an input or another output";
     case errc::too_large:
       return "a dimension is 2^31 or more, or the matrix has 2^48 elements or more";
+    case errc::bad_recipe:
+      return "the format, blocks, rounding, scale rule and transform of this recipe do not go together";
   }
   return "not an errc";
 }

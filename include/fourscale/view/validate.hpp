@@ -54,7 +54,7 @@ template <class F, class Layout, class Byte>
 errc validate(block_scaled_view<F, Layout, Byte> const& q) {
   if (const errc e = detail::check_shape(q.rows, q.cols); e != errc::ok) return e;
   if (q.cols % F::block_size != 0) return errc::partial_block;
-  if (q.codes == nullptr || q.scales == nullptr) return errc::null_pointer;
+  if (q.codes == nullptr || (q.scales == nullptr && block_scale_bytes < F >> 0)) return errc::null_pointer;
   const i64 codes = code_bytes<F>(q.rows, q.cols), scales = scale_bytes<F, Layout>(q.rows, q.cols);
   if (q.code_capacity >= 0 && q.code_capacity < codes) return errc::buffer_too_small;
   if (q.scale_capacity >= 0 && q.scale_capacity < scales) return errc::buffer_too_small;
@@ -99,6 +99,13 @@ errc validate(M const& x, block_scaled_view<F, Layout, Byte> const& q, Blocks = 
     if (q.row_amax != nullptr) return errc::row_amax_with_tiles;
   }
   return detail::overlaps(x, q) ? errc::overlap : errc::ok;
+}
+
+/// The same for a quantizer that works on groups of `group` values of a row.
+template <matrix_like M, class F, class Layout, class Byte>
+errc validate_groups(M const& x, block_scaled_view<F, Layout, Byte> const& q, int group) {
+  if (const errc e = validate(x, q); e != errc::ok) return e;
+  return x.cols % group != 0 ? errc::partial_block : errc::ok;
 }
 
 /// Rules of both copies of x: q of x, qt of its transpose.

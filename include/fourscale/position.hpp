@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which element a rounding policy is looking at. Randomness is a function of it, never of a thread or a
-// launch.
+// Which element a policy is looking at. Randomness is a function of it, never of a thread or a launch.
 #pragma once
 
-#include "../bits.hpp"
+#include "bits.hpp"
 
 namespace fourscale {
 
@@ -12,6 +11,12 @@ namespace fourscale {
 struct position {
   i64 row = 0, col = 0;
   FOURSCALE_HD constexpr position right(i64 columns) const { return {row, col + columns}; }
+};
+
+/// What stochastic policies draw from: `bits(where)` gives 32 random bits for the four elements at `where`.
+template <class B>
+concept random_bits = requires(B const bits, position where) {
+  u32{bits(where)};
 };
 
 }  // namespace fourscale

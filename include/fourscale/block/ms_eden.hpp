@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+// MS-EDEN: unbiased 4-bit gradients with the error of rounding to nearest. Codes are rounded to nearest after
+// a random rotation of 128 values; what that shrinks is given back by the block scales, which are rounded
+// stochastically. Quartet II, arXiv 2601.22813.
+#pragma once
+
+#include "../transform/hadamard.hpp"
+#include "quantize.hpp"
+
+namespace fourscale {
+
+/// Quantizes NVFP4 in groups of 128 values, 8 blocks. The mean over fresh signs and fresh random bits is x;
+/// that of the codes alone is not. `transform` draws its signs for every use anew; `bits` decides about the
+/// scales.
+template <random_bits Bits>
+struct ms_eden {
+  static constexpr int group_size = 128;
+  /// The block amax is brought to 6 / 0.93 once its scale was rounded down as far as it may be: clipping that
+  /// much costs less than it gains.
+  static constexpr float largest_code = static_cast<float>(6.0 / (17.0 / 16.0 * 0.93));
+  static constexpr float largest_scale = 255.99f;  ///< leaves room in E4M3 for the correction
+
+  Bits bits;
+  hadamard<group_size> transform;
+
+  FOURSCALE_HD constexpr ms_eden(Bits b, sign_vector signs) : bits(b), transform(signs) {}
+
+  FOURSCALE_HD constexpr tensor_scale<nvfp4> tensor(nvfp4, float amax) const {
+    return tensor_scale<nvfp4>(amax, largest_code * largest_scale);
+  }
+
+  /// Blocks of 128 values that are transformed already, the first at `where`.
+  FOURSCALE_HD constexpr void operator()(float const (&y)[group_size], tensor_scale<nvfp4> const& tensor,
+                                         position where, packed_block<nvfp4> (&blocks)[8]) const {
+    double yy = 0.0, yq = 0.0;
+    for (int b = 0; b < 8; ++b) nearest(y, b, tensor, blocks[b], yy, yq);
+    // What is all zero, or not finite, is left as it is.
+    const float correction = yq > 0.0 && yy <= 0x1p1000 ? static_cast<float>(yy / yq) : 1.0f;
+    for (int b = 0; b < 8; ++b)
+      blocks[b].scale = encode_stochastic_scale<e4m3>(ptx::mul_rn_f32(decode(blocks[b].scale), correction),
+                                                      bits(where.right(b * nvfp4::block_size)));
+  }
+
+ private:
+  /// Block b rounded to nearest; adds its <y, y> and <y, Q> in order. Products of floats are exact in double.
+  static FOURSCALE_HD constexpr void nearest(float const (&y)[group_size], int b,
+                                             tensor_scale<nvfp4> const& tensor, packed_block<nvfp4>& block,
+                                             double& yy, double& yq) {
+    constexpr int n = nvfp4::block_size;
+    float x[n]{}, q[n]{};
+    for (int i = 0; i < n; ++i) x[i] = y[b * n + i];
+    const float s = ptx::mul_rn_f32(block_amax(x), ptx::mul_rn_f32(tensor.encode, 1.0f / largest_code));
+    const block_scale<nvfp4> scaled = detail::store_scale<nvfp4>(s, tensor);
+    block.scale = scaled.scale;
+    round_block<nvfp4>(x, scaled.multiplier, nearest_even{}, position{}, block.codes);
+    dequantize_block(block, q, tensor);
+    for (int i = 0; i < n; ++i) {
+      yy += static_cast<double>(x[i]) * static_cast<double>(x[i]);
+      yq += static_cast<double>(x[i]) * static_cast<double>(q[i]);
+    }
+  }
+};
+
+}  // namespace fourscale

@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+// The end of a step under delayed scaling, on a stream.
+#pragma once
+
+#include "../scaling/delayed.hpp"
+#include "launch.cuh"
+
+namespace fourscale::device {
+
+namespace detail {
+
+/// One CTA: every value is read before the first is moved.
+FOURSCALE_KERNEL void __launch_bounds__(1024) update_delayed_kernel(delayed_amax d) {
+  __shared__ i32 largest;
+  __shared__ float newest;
+  if (threadIdx.x == 0) {
+    largest = 0;
+    newest = d.history[0];
+  }
+  __syncthreads();
+  if (newest == 0.0f) return;
+  for (i64 i = threadIdx.x; i < d.length; i += blockDim.x) atomicMax(&largest, amax_bits(d.history[i]));
+  __syncthreads();
+  if (threadIdx.x == 0) {
+    const bool all = d.rule == amax_of_history::largest;
+    *d.amax = next_amax(all ? bit_cast<float>(largest) : newest, *d.amax);
+  }
+  for (i64 first = 0; first < d.length; first += blockDim.x) {  // in order, a chunk of the history at a time
+    const i64 i = first + threadIdx.x, from = rolled_from(i, d.length);
+    float value = 0.0f;
+    if (i > 0 && i < d.length) value = from == 0 ? newest : d.history[from];
+    __syncthreads();
+    if (i < d.length) d.history[i] = value;
+    __syncthreads();
+  }
+}
+
+}  // namespace detail
+
+/// As host::update, with history and amax in device memory. One kernel on the stream; never synchronises.
+/// Errors: null pointers, length < 1.
+inline cudaError_t update(delayed_amax const& d, cudaStream_t stream = nullptr) {
+  if (d.history == nullptr || d.amax == nullptr) return to_cuda_error(errc::null_pointer);
+  if (d.length < 1) return to_cuda_error(errc::empty_matrix);
+  detail::update_delayed_kernel<<<1, 1024, 0, stream>>>(d);
+  return cudaPeekAtLastError();
+}
+
+}  // namespace fourscale::device

@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: Apache-2.0
+// The block scale of formats that have only a tensor scale: nothing is stored, and it counts as 1.
+#pragma once
+
+#include "traits.hpp"
+
+namespace fourscale {
+
+/// Takes no bytes in memory.
+struct no_scale {
+  u8 bits = 0;
+
+  static constexpr char const* name = "none";
+
+  friend constexpr bool operator==(no_scale, no_scale) = default;
+};
+
+/// 1.
+FOURSCALE_HD constexpr float decode(no_scale) { return 1.0f; }
+
+}  // namespace fourscale

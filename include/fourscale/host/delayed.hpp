@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: Apache-2.0
+// The end of a step under delayed scaling, on the CPU.
+#pragma once
+
+#include "../scaling/delayed.hpp"
+#include "../view/errc.hpp"
+
+namespace fourscale::host {
+
+/// Takes the next amax from the history and rolls it. A step that recorded no amax (history[0] = 0) changes
+/// nothing. NaN in the history counts for nothing. Errors: null_pointer, empty_matrix for length < 1.
+inline errc update(delayed_amax const& d) {
+  if (d.history == nullptr || d.amax == nullptr) return errc::null_pointer;
+  if (d.length < 1) return errc::empty_matrix;
+  const float newest = d.history[0];
+  if (newest == 0.0f) return errc::ok;
+  i32 largest = 0;
+  for (i64 i = 0; i < d.length; ++i) {
+    const i32 magnitude = amax_bits(d.history[i]);
+    largest = magnitude > largest ? magnitude : largest;
+  }
+  const bool all = d.rule == amax_of_history::largest;
+  *d.amax = next_amax(all ? bit_cast<float>(largest) : newest, *d.amax);
+  for (i64 i = 1; i < d.length; ++i) d.history[i] = d.history[rolled_from(i, d.length)];
+  d.history[0] = 0.0f;
+  return errc::ok;
+}
+
+}  // namespace fourscale::host

@@ -1,0 +1,139 @@
+// SPDX-License-Identifier: Apache-2.0
+// A recipe as one readable line, for logs and error texts. Different recipes give different lines.
+#pragma once
+
+#include "policy.hpp"
+
+namespace fourscale {
+
+/// Text in place, without allocation; too long a line is cut.
+struct description {
+  char text[1024] = {};
+  int length = 0;
+
+  constexpr char const* c_str() const { return text; }
+
+  constexpr description& add(char const* s) {
+    while (*s != '\0' && length + 1 < static_cast<int>(sizeof text)) text[length++] = *s++;
+    return *this;
+  }
+  constexpr description& add(i64 number) {
+    char digits[24] = {};
+    int at = 23;
+    u64 left = number < 0 ? 0 - static_cast<u64>(number) : static_cast<u64>(number);
+    do {
+      digits[--at] = static_cast<char>('0' + left % 10);
+      left /= 10;
+    } while (left != 0);
+    if (number < 0) digits[--at] = '-';
+    return add(digits + at);
+  }
+};
+
+constexpr char const* name(format_name f) {
+  constexpr char const* names[] = {"bf16",       "nvfp4",    "nvint4",   "mxfp4",          "mxfp8_e4m3",
+                                   "mxfp8_e5m2", "fp8_e4m3", "fp8_e5m2", "fp8_block_e4m3", "fp8_block_e5m2"};
+  return names[static_cast<int>(f)];
+}
+constexpr char const* name(rounding_rule r) {
+  constexpr char const* names[] = {"nearest", "stochastic", "te_software"};
+  return names[static_cast<int>(r)];
+}
+constexpr char const* name(scale_rule s) {
+  constexpr char const* names[] = {"standard",
+                                   "two_level_division",
+                                   "headroom",
+                                   "stochastic_scale",
+                                   "four_over_six_mae",
+                                   "four_over_six_mse",
+                                   "four_over_six_mae_448",
+                                   "four_over_six_mse_448",
+                                   "ms_eden",
+                                   "floor",
+                                   "fp32_scale"};
+  return names[static_cast<int>(s)];
+}
+constexpr char const* name(sign_source s) {
+  constexpr char const* names[] = {"none", "te", "drawn"};
+  return names[static_cast<int>(s)];
+}
+constexpr char const* name(amax_source a) {
+  constexpr char const* names[] = {"current", "delayed", "fixed", "per_row", "percentile"};
+  return names[static_cast<int>(a)];
+}
+
+namespace detail {
+
+constexpr int block_size_of(format_name f) {
+  using enum format_name;
+  if (f == nvfp4 || f == nvint4) return 16;
+  if (f == mxfp4 || f == mxfp8_e4m3 || f == mxfp8_e5m2) return 32;
+  return f == fp8_block_e4m3 || f == fp8_block_e5m2 ? 128 : 0;
+}
+
+/// What differs from the plainest operand is said, the rest is not.
+constexpr void describe(description& d, operand_recipe const& o) {
+  d.add(name(o.format));
+  if (const int n = block_size_of(o.format); n != 0 || o.blocks == block_kind::tiles)
+    d.add(" ").add(o.blocks == block_kind::tiles ? n : 1).add("x").add(n);
+  if (o.copy == copy_kind::columnwise) d.add(" columnwise");
+  if (o.source == value_source::dequantized) d.add(" requantized");
+  if (o.hadamard != 0 || o.signs != sign_source::none)
+    d.add(" hadamard").add(o.hadamard).add(":").add(name(o.signs));
+  if (o.scale != scale_rule::standard) d.add(" ").add(name(o.scale));
+  if (o.amax != amax_source::current) d.add(" amax:").add(name(o.amax));
+  if (o.rounding != rounding_rule::nearest_even) d.add(" ").add(name(o.rounding));
+}
+
+constexpr void describe(description& d, linear_recipe const& r) {
+  d.add("fprop x ");
+  describe(d, r.fprop.a);
+  d.add(", w ");
+  describe(d, r.fprop.b);
+  d.add("; dgrad dy ");
+  describe(d, r.dgrad.a);
+  d.add(", w ");
+  describe(d, r.dgrad.b);
+  d.add("; wgrad dy ");
+  describe(d, r.wgrad.a);
+  d.add(", x ");
+  describe(d, r.wgrad.b);
+}
+
+}  // namespace detail
+
+/// "nvfp4 1x16 columnwise hadamard16:te stochastic".
+constexpr description describe(operand_recipe const& o) {
+  description d;
+  detail::describe(d, o);
+  return d;
+}
+
+/// The six operands in one line.
+constexpr description describe(linear_recipe const& r) {
+  description d;
+  detail::describe(d, r);
+  return d;
+}
+
+/// The recipe, and where and when it holds.
+constexpr description describe(precision_policy const& p) {
+  description d;
+  if (p.linear == linear_recipe{})
+    d.add("bf16");
+  else
+    detail::describe(d, p.linear);
+  if (p.first_in_bf16 != 0) d.add("; first ").add(p.first_in_bf16).add(" layers in bf16");
+  if (p.last_in_bf16 != 0) d.add("; last ").add(p.last_in_bf16).add(" layers in bf16");
+  if (p.last_percent_in_bf16 != 0)
+    d.add("; last ").add(p.last_percent_in_bf16).add(" % of the layers in bf16");
+  if (!p.attention) d.add("; attention in bf16");
+  if (!p.mlp) d.add("; mlp in bf16");
+  if (p.switched != switch_scope::none)
+    d.add(p.switched == switch_scope::forward ? "; forward" : "; all")
+        .add(" in bf16 from step ")
+        .add(p.switch_step);
+  return d;
+}
+
+}  // namespace fourscale

@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+// The randomness of a training step: which stream each copy of each tensor draws from, and the signs of a
+// GEMM.
+#pragma once
+
+#include "../rounding/philox.hpp"
+#include "../transform/signs.hpp"
+
+namespace fourscale {
+
+/// The tensors of a linear layer.
+enum class tensor_role : u8 { activation, weight, gradient };
+
+/// Where a linear layer stands. All of its random bits are a function of this: rerun a step and it rounds the
+/// same way. Layers below 4096, microbatches below 65536, steps below 2^32; beyond, streams repeat.
+struct draw_key {
+  u64 seed = 0;
+  u32 layer = 0;
+  u64 step = 0;
+  u32 microbatch = 0;
+
+  friend constexpr bool operator==(draw_key const&, draw_key const&) = default;
+
+  /// For the elements of a copy. No two copies share a stream, so their errors are independent.
+  FOURSCALE_HD constexpr philox<> elements(tensor_role role, bool columnwise) const {
+    return {seed, stream(static_cast<u32>(role) * 2 + columnwise)};
+  }
+  /// For the block scales of a copy.
+  FOURSCALE_HD constexpr philox<> scales(tensor_role role, bool columnwise) const {
+    return {seed, stream(6 + static_cast<u32>(role) * 2 + columnwise)};
+  }
+  /// Signs for one GEMM's Hadamard transform: the same for both operands, or the transforms would not cancel.
+  /// `gemm` is 0, 1, 2 for fprop, dgrad, wgrad.
+  FOURSCALE_HD constexpr sign_vector signs(u32 gemm) const {
+    const u64 s = stream(12 + gemm);
+    const philox_words w = philox4x32(0, 0, static_cast<u32>(s), static_cast<u32>(s >> 32), seed);
+    return {u64{w.words[1]} << 32 | w.words[0], u64{w.words[3]} << 32 | w.words[2]};
+  }
+
+ private:
+  FOURSCALE_HD constexpr u64 stream(u32 use) const {
+    return (step & 0xffff'ffffu) << 32 | u64{microbatch & 0xffffu} << 16 | u64{layer & 0xfffu} << 4 | use;
+  }
+};
+
+}  // namespace fourscale

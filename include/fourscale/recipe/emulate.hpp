@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: Apache-2.0
+// Fake quantization by a recipe, on the CPU.
+#pragma once
+
+#include "../host/amax.hpp"
+#include "../host/dequantize.hpp"
+#include "../host/ms_eden.hpp"
+#include "../host/percentile.hpp"
+#include "../host/quantize.hpp"
+#include "../host/transform.hpp"
+#include "emulation.hpp"
+
+namespace fourscale::host {
+
+namespace detail {
+
+struct machine {
+  static errc error(errc e) { return e; }
+
+  template <int N, class M, class Transform>
+  static errc transform(M const& x, matrix_view<float> const& y, Transform const& t) {
+    return host::transform<N>(x, y, t);
+  }
+  template <int N, class Transform>
+  static errc rotate(matrix_view<float> const& y, Transform const& t) {
+    return host::transform_in_place<N>(y, t);
+  }
+  template <int N>
+  static errc amax(matrix_view<float const> const& x, hadamard<N> const& t, float* to) {
+    *to = host::amax<N>(x, t);
+    return errc::ok;
+  }
+  static errc amax(matrix_view<float const> const& x, identity, float* to) {
+    *to = host::amax(x);
+    return errc::ok;
+  }
+  static errc row_amax(matrix_view<float const> const& x, float* to) {
+    host::row_amax(x, to);
+    return errc::ok;
+  }
+  static errc percentile_amax(matrix_view<float const> const& x, double share, percentile_workspace* w,
+                              float* to) {
+    return host::percentile_amax(x, share, *w, *to);
+  }
+  template <class F, class Blocks, class Recipe>
+  static errc quantize(matrix_view<float const> const& x, block_scaled_view<F>& q, Blocks shape,
+                       float const* amax, Recipe const& recipe) {
+    if constexpr (F::has_tensor_scale) q.tensor_scale = q.tensor_scale.with_amax(*amax);
+    if constexpr (requires { recipe.round; })
+      return host::quantize(x, q, recipe, shape);
+    else
+      return host::quantize(x, q, recipe);
+  }
+  template <class F>
+  static errc dequantize(block_scaled_view<F> const& q, matrix_view<float> const& y, float const*) {
+    return host::dequantize(q, y);
+  }
+};
+
+}  // namespace detail
+
+/// y = the values that operand `o` of a GEMM has once it is quantized from its tensor x: y is [x.rows,
+/// x.cols], or the transpose for a columnwise copy, and in the coordinates of the transform. A GEMM of two
+/// such operands is the GEMM that the hardware does, up to the order of its sums. `stored` is the recipe of
+/// the rowwise copy, which counts where o.source is `dequantized`; it may be `o` otherwise. Errors:
+/// bad_recipe, null_pointer for scratch that the recipe needs, partial_block and the rest of validate(); y is
+/// then undefined.
+template <matrix_like M>
+errc emulate(operand_recipe const& o, operand_recipe const& stored, operand_place const& at, M const& x,
+             matrix_view<float> const& y, emulation_buffers const& b) {
+  return ::fourscale::detail::emulate_operand(detail::machine{}, o, stored, at, x, y, b);
+}
+
+}  // namespace fourscale::host

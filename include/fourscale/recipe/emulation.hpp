@@ -1,0 +1,145 @@
+// SPDX-License-Identifier: Apache-2.0
+// Fake quantization by a recipe: an operand as floats in, the values that its quantized form stands for out.
+// One text for host (emulate.hpp) and device (emulate.cuh); `Machine` says which functions do the work.
+#pragma once
+
+#include "../view/percentile.hpp"
+#include "../view/validate.hpp"
+#include "visit.hpp"
+
+namespace fourscale {
+
+/// Scratch of an emulation, all of it in the machine's memory. For an operand of rows x cols in its own
+/// orientation:
+struct emulation_buffers {
+  u8* codes = nullptr;        ///< rows * cols bytes are enough for every format
+  u8* scales = nullptr;       ///< rows * cols / 4 bytes are enough for every format
+  float* amax = nullptr;      ///< one float; the amax in use, for amax_source::delayed and fixed an input
+  float* row_amax = nullptr;  ///< rows floats, for amax_source::per_row
+  float* original = nullptr;  ///< rows * cols floats, for value_source::dequantized
+  percentile_workspace* percentile = nullptr;  ///< for amax_source::percentile
+  double percentile_share = 0.999;             ///< the share of values that must not saturate
+};
+
+namespace detail {
+
+/// A copy is a transform that does nothing.
+template <class Machine, matrix_like M>
+auto copy_values(Machine machine, M const& x, matrix_view<float> const& y) {
+  return machine.template transform<1>(x, y, identity{});
+}
+
+/// y = hadamard<size> of y, in place: each thread reads its values before it writes them.
+template <class Machine>
+auto rotate(Machine machine, operand_recipe const& o, operand_place const& at, matrix_view<float> const& y) {
+  const sign_vector s = signs_of(o, at);
+  switch (o.hadamard) {
+    case 2:
+      return machine.template rotate<2>(y, hadamard<2>{s});
+    case 4:
+      return machine.template rotate<4>(y, hadamard<4>{s});
+    case 8:
+      return machine.template rotate<8>(y, hadamard<8>{s});
+    case 16:
+      return machine.template rotate<16>(y, hadamard<16>{s});
+    case 32:
+      return machine.template rotate<32>(y, hadamard<32>{s});
+    case 64:
+      return machine.template rotate<64>(y, hadamard<64>{s});
+    default:
+      return machine.template rotate<128>(y, hadamard<128>{s});
+  }
+}
+
+/// Finds the amax where the recipe says it comes from the values, and tells whether its memory is there.
+template <class Machine, class Transform>
+auto find_amax(Machine machine, operand_recipe const& o, matrix_view<float const> const& y,
+               Transform transform, emulation_buffers const& b) {
+  if (b.amax == nullptr) return machine.error(errc::null_pointer);
+  switch (o.amax) {
+    case amax_source::current:
+      return machine.amax(y, transform, b.amax);
+    case amax_source::per_row:
+      if (b.row_amax == nullptr) return machine.error(errc::null_pointer);
+      return machine.row_amax(y, b.row_amax);
+    case amax_source::percentile:
+      if (b.percentile == nullptr) return machine.error(errc::null_pointer);
+      return machine.percentile_amax(y, b.percentile_share, b.percentile, b.amax);
+    default:
+      return machine.error(errc::ok);
+  }
+}
+
+/// Quantizes y and dequantizes it in place, under policies that are types.
+template <class Machine>
+struct round_trip {
+  Machine machine;
+  operand_recipe const& o;
+  matrix_view<float> y;
+  emulation_buffers const& b;
+  decltype(Machine::error(errc::ok))* result;
+
+  template <class F, class Recipe, class Blocks>
+  void operator()(F, Recipe const& recipe, Blocks shape) const {
+    const matrix_view<float const> x = y;
+    block_scaled_view<F> q{b.codes, b.scales, y.rows, y.cols};
+    if constexpr (F::has_tensor_scale) {
+      *result = find_amax(machine, o, x, recipe.transform, b);
+      if (*result != machine.error(errc::ok)) return;
+      q.tensor_scale = prototype(F{}, recipe);
+      if (o.amax == amax_source::per_row) q.row_amax = b.row_amax;
+    }
+    *result = machine.quantize(x, q, shape, b.amax, recipe);
+    if (*result == machine.error(errc::ok)) *result = machine.dequantize(q, y, b.amax);
+  }
+
+ private:
+  template <class F, class Recipe>
+  static tensor_scale<F> prototype(F, Recipe const& recipe) {
+    if constexpr (requires { recipe.scale; })
+      return tensor_scale_for<F>(recipe.scale, largest_block_value<F>);
+    else
+      return tensor_scale_for<F>(recipe, largest_block_value<F>);
+  }
+};
+
+/// y = what Q(T(y)) stands for, in the transform's coordinates; y is [rows, K] with K the summed dimension.
+template <class Machine>
+auto emulate_in_place(Machine machine, operand_recipe const& o, operand_place const& at,
+                      matrix_view<float> const& y, emulation_buffers const& b) {
+  if (o.format == format_name::bf16)
+    return machine.error(o == operand_recipe{.copy = o.copy} ? errc::ok : errc::bad_recipe);
+  if (b.codes == nullptr || b.scales == nullptr) return machine.error(errc::null_pointer);
+  auto result = machine.error(errc::ok);
+  if (!visit(o, at, [](auto, auto const&, auto) {})) return machine.error(errc::bad_recipe);
+  if (o.hadamard != 0 && o.scale != scale_rule::ms_eden) result = rotate(machine, o, at, y);
+  if (result != machine.error(errc::ok)) return result;
+  visit(o, at, round_trip<Machine>{machine, o, y, b, &result});
+  return result;
+}
+
+/// The operand of a GEMM from its tensor x, as emulate() says.
+template <class Machine, matrix_like M>
+auto emulate_operand(Machine machine, operand_recipe const& o, operand_recipe const& stored,
+                     operand_place const& at, M const& x, matrix_view<float> const& y,
+                     emulation_buffers const& b) {
+  const auto ok = machine.error(errc::ok);
+  const bool columnwise = o.copy == copy_kind::columnwise;
+  if (y.rows != (columnwise ? x.cols : x.rows) || y.cols != (columnwise ? x.rows : x.cols))
+    return machine.error(errc::shape_mismatch);
+  if (o.source == value_source::original) {
+    const auto copied = columnwise ? copy_values(machine, transposed(x), y) : copy_values(machine, x, y);
+    return copied != ok ? copied : emulate_in_place(machine, o, at, y, b);
+  }
+  if (b.original == nullptr) return machine.error(errc::null_pointer);
+  const matrix_view<float> z{b.original, x.rows, x.cols};
+  if (const auto e = copy_values(machine, x, z); e != ok) return e;
+  if (const auto e = emulate_in_place(machine, stored, at, z, b); e != ok) return e;
+  const matrix_view<float const> values = z;
+  const auto copied =
+      columnwise ? copy_values(machine, transposed(values), y) : copy_values(machine, values, y);
+  return copied != ok ? copied : emulate_in_place(machine, o, at, y, b);
+}
+
+}  // namespace detail
+}  // namespace fourscale

@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+// Which linear layer of a model is quantized how, and when: the four meanings of "the NVFP4 recipe" differ
+// here.
+#pragma once
+
+#include "operand.hpp"
+
+namespace fourscale {
+
+/// What a linear layer belongs to. Embeddings, logits and the attention products themselves are never
+/// quantized.
+enum class layer_kind : u8 { attention, mlp };
+
+/// Which GEMMs a precision switch returns to BF16.
+enum class switch_scope : u8 { none, forward, both };
+
+/// A recipe for a model. Layers are counted from 0; a step is an optimizer step.
+struct precision_policy {
+  linear_recipe linear;
+  i32 first_in_bf16 = 0, last_in_bf16 = 0;  ///< transformer layers at either end that stay in BF16
+  i32 last_percent_in_bf16 = 0;             ///< the same as a share of all, rounded up
+  bool attention = true;                    ///< false: q, k, v and output projections stay in BF16
+  bool mlp = true;
+  switch_scope switched = switch_scope::none;  ///< from switch_step on (arXiv 2509.25149, appendix D)
+  i64 switch_step = 0;
+
+  friend constexpr bool operator==(precision_policy const&, precision_policy const&) = default;
+
+  /// What the linear layers of `kind` in transformer layer `layer` of `layers` do at `step`.
+  constexpr linear_recipe at(layer_kind kind, i32 layer, i32 layers, i64 step) const {
+    const i32 share = static_cast<i32>(ceil_div<i64>(i64{layers} * last_percent_in_bf16, 100));
+    const i32 last = last_in_bf16 > share ? last_in_bf16 : share;
+    if (!(kind == layer_kind::attention ? attention : mlp)) return {};
+    if (layer < first_in_bf16 || layer >= layers - last) return {};
+    linear_recipe r = linear;
+    if (switched != switch_scope::none && step >= switch_step) {
+      r.fprop = {};
+      if (switched == switch_scope::both) r = {};
+    }
+    return r;
+  }
+};
+
+}  // namespace fourscale

@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+// The Hadamard transform over the lanes of a warp: the bits of transform/hadamard.hpp, without one thread
+// holding all the values.
+#pragma once
+
+#include "../transform/hadamard.hpp"
+
+namespace fourscale::warp {
+
+/// N values over N / PerLane neighbouring lanes, PerLane consecutive ones in each: lane l of the group holds
+/// elements l * PerLane .. l * PerLane + PerLane - 1. Called by all lanes of the warp together; `lane` is
+/// 0..31. Result, order and exactness are those of fourscale::hadamard<N, Rounded>, bit for bit: the same
+/// butterfly, its far stages by shuffles.
+template <int N, int PerLane, real Rounded = bf16>
+FOURSCALE_D void hadamard(float (&x)[PerLane], sign_vector signs, int lane) {
+  static_assert(N >= 2 && N <= 128 && (N & (N - 1)) == 0,
+                "A Hadamard transform has 2, 4, 8, ..., 128 elements.");
+  static_assert(N % PerLane == 0 && N / PerLane <= 32, "The lanes of one warp must hold the elements.");
+  constexpr float factor = ::fourscale::detail::hadamard_first_factor<N>();
+  const int first = lane % (N / PerLane) * PerLane;
+  FOURSCALE_UNROLL
+  for (int i = 0; i < PerLane; ++i)
+    x[i] = ptx::mul_rn_f32(x[i], signs.negative(first + i) ? -factor : factor);
+  FOURSCALE_UNROLL
+  for (int half = 1; half < PerLane; half *= 2) {
+    FOURSCALE_UNROLL
+    for (int i = 0; i < PerLane; ++i) {
+      if (i & half) continue;
+      const float a = x[i], b = x[i + half];
+      x[i] = ptx::add_rn_f32(a, b);
+      x[i + half] = ptx::add_rn_f32(a, -b);
+    }
+  }
+  FOURSCALE_UNROLL
+  for (int half = PerLane; half < N; half *= 2) {
+    const bool upper = first & half;
+    FOURSCALE_UNROLL
+    for (int i = 0; i < PerLane; ++i) {
+      const float other = __shfl_xor_sync(0xffff'ffffu, x[i], half / PerLane);
+      x[i] = ptx::add_rn_f32(upper ? other : x[i], upper ? -x[i] : other);
+    }
+  }
+  FOURSCALE_UNROLL
+  for (int i = 0; i < PerLane; ++i) x[i] = ::fourscale::detail::hadamard_result<N, Rounded>(x[i]);
+}
+
+}  // namespace fourscale::warp
