@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: Apache-2.0
+// Delayed and percentile amax against their definitions.
+#include <algorithm>
+#include <cmath>
+#include <fourscale/fourscale.hpp>
+#include <vector>
+
+#include "support/catch.hpp"
+#include "support/data.hpp"
+
+using namespace fourscale;
+
+namespace {
+
+constexpr float infinity = bit_cast<float>(float_inf_bits), nan_value = bit_cast<float>(0x7fc0'0000u);
+
+/// A history of `length` and the amax in use; step(amax) records one and ends the step.
+struct training {
+  std::vector<float> history;
+  float in_use = largest_block_value<fp8_e4m3>;
+  amax_of_history rule;
+
+  training(size_t length, amax_of_history r) : history(length), rule(r) {}
+  float step(float amax) {
+    history[0] = amax;
+    REQUIRE(host::update({history.data(), static_cast<i64>(history.size()), &in_use, rule}) == errc::ok);
+    return in_use;
+  }
+};
+
+}  // namespace
+
+TEST_CASE("delayed amax: the largest of the last steps", "[host][delayed]") {
+  training t(4, amax_of_history::largest);
+  CHECK(tensor_scale<fp8_e4m3>(t.in_use).encode == 1.0f);  // before the first step
+  CHECK(t.step(2.0f) == 2.0f);
+  CHECK(t.step(5.0f) == 5.0f);
+  CHECK(t.step(1.0f) == 5.0f);
+  CHECK(t.history[0] == 0.0f);  // where the next amax goes
+  CHECK(t.step(1.5f) == 5.0f);
+  CHECK(t.step(1.5f) == 5.0f);
+  CHECK(t.step(1.5f) == 1.5f);  // 5 has left: of 4 places one is the current step's
+}
+
+TEST_CASE("delayed amax: the most recent", "[host][delayed]") {
+  training t(8, amax_of_history::most_recent);
+  CHECK(t.step(2.0f) == 2.0f);
+  CHECK(t.step(5.0f) == 5.0f);
+  CHECK(t.step(1.0f) == 1.0f);
+}
+
+TEST_CASE("delayed amax: zero, infinity and NaN", "[host][delayed]") {
+  training t(4, amax_of_history::most_recent);
+  CHECK(t.step(3.0f) == 3.0f);
+  const std::vector<float> before = t.history;
+  CHECK(t.step(0.0f) == 3.0f);  // not seen in this step: nothing rolls
+  CHECK(t.history == before);
+  CHECK(t.step(infinity) == 3.0f);  // keeps the scale
+  CHECK(t.step(nan_value) == 3.0f);
+  CHECK(t.step(2.0f) == 2.0f);
+
+  training m(4, amax_of_history::largest);
+  CHECK(m.step(3.0f) == 3.0f);
+  CHECK(m.step(nan_value) == 3.0f);  // NaN counts for nothing
+  CHECK(m.step(infinity) == 3.0f);   // infinity wins the maximum, and then keeps the scale
+  CHECK(m.step(7.0f) == 3.0f);       // still in the history
+  CHECK(m.step(7.0f) == 3.0f);
+  CHECK(m.step(7.0f) == 3.0f);
+  CHECK(m.step(7.0f) == 7.0f);
+}
+
+TEST_CASE("delayed amax: a history of one, and bad arguments", "[host][delayed]") {
+  training t(1, amax_of_history::largest);
+  CHECK(t.step(2.0f) == 2.0f);
+  CHECK(t.history[0] == 0.0f);
+  CHECK(t.step(1.0f) == 1.0f);
+  float x = 1;
+  CHECK(host::update({nullptr, 4, &x}) == errc::null_pointer);
+  CHECK(host::update({&x, 4, nullptr}) == errc::null_pointer);
+  CHECK(host::update({&x, 0, &x}) == errc::empty_matrix);
+}
+
+TEST_CASE("percentile amax: the order statistic that a sort gives", "[host][percentile]") {
+  std::vector<percentile_workspace> w(1);
+  for (i64 count : {1, 2, 63, 1000, 4096}) {
+    std::vector<float> x(static_cast<size_t>(count));
+    for (size_t i = 0; i < x.size(); ++i) x[i] = count % 2 ? test::ugly(i) : test::gaussian(i / 3);
+    std::vector<float> sorted;
+    for (float v : x) sorted.push_back(v != v ? 0.0f : std::abs(v));
+    std::sort(sorted.begin(), sorted.end());
+    for (double share : {0.0, 0.1, 0.5, 0.999, 1.0}) {
+      float amax = -1;
+      REQUIRE(host::percentile_amax(matrix_view<float const>{x, 1, count}, share, w[0], amax) == errc::ok);
+      const double rank = std::max(1.0, std::ceil(share * static_cast<double>(count)));
+      CHECK(amax == sorted[static_cast<size_t>(rank) - 1]);
+      REQUIRE(host::percentile_amax(transposed(matrix_view<float const>{x, 1, count}), share, w[0], amax) ==
+              errc::ok);
+      CHECK(amax == sorted[static_cast<size_t>(rank) - 1]);
+    }
+    float all = -1;
+    REQUIRE(host::percentile_amax(matrix_view<float const>{x, 1, count}, 1.0, w[0], all) == errc::ok);
+    CHECK(all == host::amax(matrix_view<float const>{x, 1, count}));
+  }
+  float untouched = -1;
+  CHECK(host::percentile_amax(matrix_view<float const>{nullptr, 4, 4}, 1.0, w[0], untouched) ==
+        errc::null_pointer);
+  CHECK(untouched == -1);
+}
