@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+// The three GEMMs of one linear layer Y = X * W^T, each operand in NVFP4 as NVIDIA's recipe has it, on the
+// CPU:
+//   fprop  Y  = X * W^T       blocks along the inputs
+//   dgrad  dX = dY * W        blocks along the outputs
+//   wgrad  dW = dY^T * X      blocks along the tokens
+// host::gemm computes D = A * B^T and rounds once, so whatever is wrong with the result was done by the 4
+// bits.
+#include "support/tools.hpp"
+
+using namespace example;
+
+constexpr int tokens = 256, inputs = 512, outputs = 128;
+
+/// A * B^T in double, from the original values.
+template <class A, class B>
+matrix exact(A const& a, B const& b) {
+  matrix d(static_cast<int>(a.rows), static_cast<int>(b.rows));
+  for (int i = 0; i < d.rows; ++i)
+    for (int j = 0; j < d.cols; ++j) {
+      double sum = 0;
+      for (int k = 0; k < a.cols; ++k)
+        sum += static_cast<double>(a.at(i, k)) * static_cast<double>(b.at(j, k));
+      d(i, j) = static_cast<float>(sum);
+    }
+  return d;
+}
+
+/// Quantizes both operands, multiplies them and says how far the product is from the exact one; false if it
+/// is not where 4 bits should be, or if the GEMM itself is in error.
+template <class A, class RecipeA, class B, class RecipeB>
+bool gemm(char const* name, A const& a, RecipeA const& recipe_a, B const& b, RecipeB const& recipe_b) {
+  quantized<> qa(static_cast<int>(a.rows), static_cast<int>(a.cols)),
+      qb(static_cast<int>(b.rows), static_cast<int>(b.cols));
+  quantize(a, qa, recipe_a);
+  quantize(b, qb, recipe_b);
+  matrix d(static_cast<int>(a.rows), static_cast<int>(b.rows));
+  check(f4::host::gemm(qa.view, qb.view, d.view()));
+
+  const double error = std::sqrt(relative_square_error(d.values, exact(a, b).values));
+  const matrix of_values = exact(f4::dequantized(qa.view), f4::dequantized(qb.view));
+  const double own = std::sqrt(relative_square_error(d.values, of_values.values));
+  std::printf("%-6s %4lld x %3lld x %3lld   %6.1f %%   %.0e\n", name, static_cast<long long>(a.rows),
+              static_cast<long long>(b.rows), static_cast<long long>(a.cols), 100 * error, own);
+  return error > 0.10 && error < 0.22 && own < 2e-7;
+}
+
+int main() {
+  const matrix x = normal(tokens, inputs, 1.0f, 1), w = normal(outputs, inputs, 0.02f, 2),
+               dy = normal(tokens, outputs, 1e-4f, 3);
+
+  // Gradients are rounded stochastically, with another stream of random bits for each copy. Both operands of
+  // wgrad are rotated along the tokens by the same Hadamard matrix, which cancels in the product. (Weights
+  // would have 16 x 16 tiles, see example 04.)
+  const f4::quantizer nearest;
+  const f4::hadamard<16> rotation{f4::te_signs};
+  const f4::quantizer rotated{f4::nearest_even{}, f4::amax_scale{}, rotation};
+  const f4::quantizer gradient{f4::stochastic{f4::philox{42, 0}}};
+  const f4::quantizer rotated_gradient{f4::stochastic{f4::philox{42, 1}}, f4::amax_scale{}, rotation};
+
+  std::printf("GEMM      M x   N x   K   error of   error of\n");
+  std::printf("                            4 bits   the GEMM\n");
+  const auto wt = f4::transposed(w.view()), xt = f4::transposed(x.view()), dyt = f4::transposed(dy.view());
+  bool ok = gemm("fprop", x.view(), nearest, w.view(), nearest);
+  ok &= gemm("dgrad", dy.view(), gradient, wt, nearest);
+  ok &= gemm("wgrad", dyt, rotated_gradient, xt, rotated);
+  return ok ? 0 : 1;
+}
