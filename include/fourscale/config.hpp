@@ -52,6 +52,30 @@
 #define FOURSCALE_UNROLL
 #endif
 
+// g++ -O2 leaves short loops rolled, and then vectorizes nothing around them.
+#if !FOURSCALE_CUDA && defined(__GNUC__) && !defined(__clang__)
+#define FOURSCALE_UNROLL_ON_HOST _Pragma("GCC unroll 8")
+#else
+#define FOURSCALE_UNROLL_ON_HOST FOURSCALE_UNROLL
+#endif
+
+// `x` keeps the rounding that it has: where the CPU has an fma, g++ would else join a product and a sum that
+// follows into one operation with one rounding, and change bits. clang does that only under
+// -ffp-contract=fast, which it does not report and nothing here can undo: do not pass it. (nvcc's front end
+// does not know g++'s builtin.)
+#if FOURSCALE_DEVICE_PASS || !defined(__GNUC__) || defined(__clang__) || \
+    !(defined(__FMA__) || defined(__aarch64__))
+#define FOURSCALE_KEEP_ROUNDED(x)
+#elif __GNUC__ >= 12 && !FOURSCALE_CUDA
+#define FOURSCALE_KEEP_ROUNDED(x) x = __builtin_assoc_barrier(x)
+#elif defined(__aarch64__)
+#define FOURSCALE_KEEP_ROUNDED(x) \
+  if (!__builtin_is_constant_evaluated()) asm("" : "+w"(x))
+#else
+#define FOURSCALE_KEEP_ROUNDED(x) \
+  if (!__builtin_is_constant_evaluated()) asm("" : "+x"(x))
+#endif
+
 // Always 0 or 1. Macros, because inline asm must vanish from the text of a pass that cannot assemble it.
 #define FOURSCALE_HAS_CVT_FP8 (FOURSCALE_DEVICE_PASS >= 890)
 #define FOURSCALE_HAS_CVT_NARROW (FOURSCALE_DETAIL_FAMILY >= 1000 && FOURSCALE_DETAIL_FAMILY < 1300)

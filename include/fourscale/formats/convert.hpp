@@ -77,7 +77,7 @@ FOURSCALE_HD constexpr u32 encode_magnitude(u32 magnitude) {
 template <element_format F>
 FOURSCALE_HD constexpr u32 count_midpoints(u32 magnitude) {
   u32 code = 0;
-  FOURSCALE_UNROLL
+  FOURSCALE_UNROLL_ON_HOST
   for (u32 k = 0; k < F::max_bits; ++k) {
     const float below = decode(F{static_cast<u8>(k)}), above = decode(F{static_cast<u8>(k + 1)});
     const u32 midpoint = bit_cast<u32>((below + above) * 0.5f);  // exact: small multiples of a power of two

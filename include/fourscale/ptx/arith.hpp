@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // The IEEE 754 binary32 operations that the numerics are written in: one rounding each, to nearest even, with
 // subnormals kept. In device code they are the PTX instruction itself, so that nvcc's --use_fast_math (flush
-// to zero, approximate division) and its contraction of a*b+c cannot change a bit. On the host they are `*`
-// and `/`.
+// to zero, approximate division) and its contraction of a*b+c cannot change a bit. On the host they are `*`,
+// `+` and `/`, kept from contraction as well.
 #pragma once
 
 #include "../bits.hpp"
@@ -18,7 +18,9 @@ FOURSCALE_HD constexpr float mul_rn_f32(float a, float b) {
     return d;
   }
 #endif
-  return a * b;
+  float d = a * b;
+  FOURSCALE_KEEP_ROUNDED(d);
+  return d;
 }
 
 /// add.rn.f32 d, a, b;   PTX ISA 9.7.3.3, all targets.
