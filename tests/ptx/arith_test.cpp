@@ -14,10 +14,10 @@ namespace {
 /// with.
 struct rounds_twice {
   FOURSCALE_HD bool operator()(u64 i) const {
-    const float a = test::gaussian(3 * i), b = test::gaussian(3 * i + 1), c = test::gaussian(3 * i + 2);
-    volatile float a_again = a, b_again = b;
-    volatile float product = a_again * b_again;
-    volatile float sum = product + c;
+    volatile float inputs[3] = {test::gaussian(3 * i), test::gaussian(3 * i + 1), test::gaussian(3 * i + 2)};
+    const float a = inputs[0], b = inputs[1], c = inputs[2];
+    volatile float product = inputs[0] * inputs[1];
+    volatile float sum = product + inputs[2];
     return ptx::add_rn_f32(ptx::mul_rn_f32(a, b), c) == sum;
   }
 };
