@@ -15,8 +15,8 @@ json numbers(std::array<tally, formats.size()> const& by_format) {
   for (std::size_t i = 0; i < formats.size(); ++i) {
     tally const& t = by_format[i];
     all[formats[i].key] = {{"bits_per_value", t.bits_per_value()},
-                           {"sqnr_db", t.sqnr_db()},
-                           {"gain", t.gain()},
+                           {"sqnr_db", t.sums.sqnr_db()},
+                           {"gain", t.sums.gain()},
                            {"flushed", t.flushed_share()},
                            {"saturated", t.saturated_share()}};
   }

@@ -63,36 +63,6 @@ scan_result scan(row_reader reader) {
   return all;
 }
 
-tally tally_row(float const* x, rounded_band const& q, i64 row, band const& b) {
-  tally t;
-  float const* rounded = q.values.data() + row * b.ld;
-  for (i64 block = 0; block < q.blocks; ++block) {
-    const double limit = q.limits[static_cast<u64>(row * q.blocks + block)];
-    const i64 end = std::min(b.cols, (block + 1) * q.block);
-    for (i64 i = block * q.block; i < end; ++i) {
-      const double value = static_cast<double>(x[i]), result = static_cast<double>(rounded[i]);
-      t.signal += value * value;
-      t.noise += (value - result) * (value - result);
-      t.product += value * result;
-      t.flushed += value != 0 && result == 0;
-      t.saturated += result != 0 && std::fabs(value) > limit;
-    }
-  }
-  return t;
-}
-
-tally tally_band(band const& b, rounded_band const& q) {
-  std::vector<tally> rows(static_cast<u64>(b.rows));
-#ifdef _OPENMP
-#pragma omp parallel for if (b.rows * b.cols > 65536)
-#endif
-  for (i64 r = 0; r < b.rows; ++r) rows[static_cast<u64>(r)] = tally_row(b.values.data() + r * b.ld, q, r, b);
-  tally sum;
-  for (tally const& t : rows) sum += t;
-  sum.stored_bits = q.bits;
-  return sum;
-}
-
 void add_errors(band const& b, rounded_band const& q, float inverse_rms, error_histogram& all) {
 #ifdef _OPENMP
 #pragma omp parallel if (b.rows * b.cols > 65536)
@@ -114,19 +84,19 @@ void add_errors(band const& b, rounded_band const& q, float inverse_rms, error_h
   }
 }
 
-void round_trip_as(std::size_t format, band const& b, float amax, rounded_band& q) {
+void round_trip_as(std::size_t format, band const& b, float amax, bool with_values, rounded_band& q) {
   using namespace fourscale;
   switch (format) {
     case 0:
-      return round_trip<nvfp4>(b, amax, blocks_1d{}, q);
+      return round_trip<nvfp4>(b, amax, blocks_1d{}, with_values, q);
     case 1:
-      return round_trip<nvfp4>(b, amax, blocks_2d<16, 16>{}, q);
+      return round_trip<nvfp4>(b, amax, blocks_2d<16, 16>{}, with_values, q);
     case 2:
-      return round_trip<mxfp4>(b, amax, blocks_1d{}, q);
+      return round_trip<mxfp4>(b, amax, blocks_1d{}, with_values, q);
     case 3:
-      return round_trip<mxfp8>(b, amax, blocks_1d{}, q);
+      return round_trip<mxfp8>(b, amax, blocks_1d{}, with_values, q);
     default:
-      return round_trip_fp8(b, amax, q);
+      return round_trip<fp8_e4m3>(b, amax, blocks_1d{}, with_values, q);
   }
 }
 
@@ -149,8 +119,8 @@ tensor_report measure_tensor(byte_source const& file, tensor_info const& info,
       for (float& x : b.values)
         if (!std::isfinite(x)) x = 0;
     for (std::size_t f = 0; f < formats.size(); ++f) {
-      round_trip_as(f, b, found.amax, q);
-      report.by_format[f] += tally_band(b, q);
+      round_trip_as(f, b, found.amax, errors != nullptr, q);
+      report.by_format[f] += q.lost;
       if (errors) add_errors(b, q, inverse_rms, (*errors)[f]);
     }
   });

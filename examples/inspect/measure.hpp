@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Quantizes each matrix of a checkpoint to each format and back, and says what was lost. Sums are made per
-// row, in double, and added in the order of rows: the result does not depend on the number of threads.
+// Quantizes each matrix of a checkpoint to each format and back, and says what was lost. The library's sums
+// do not depend on the number of threads, and those of bands are added in order.
 #pragma once
 
 #include <functional>

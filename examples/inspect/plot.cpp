@@ -168,8 +168,8 @@ panel sqnr_panel(checkpoint_report const& report) {
     last = std::max(last, db);
   };
   for (std::size_t f = 0; f < formats.size(); ++f) {
-    widen(report.total[f].sqnr_db());
-    for (tensor_report const& t : report.tensors) widen(t.by_format[f].sqnr_db());
+    widen(report.total[f].sums.sqnr_db());
+    for (tensor_report const& t : report.tensors) widen(t.by_format[f].sums.sqnr_db());
   }
   if (first > last) first = 0, last = 10;  // all tensors are exact, or none is finite
   first = std::floor((first - 0.5) / 5) * 5;
@@ -210,11 +210,11 @@ void draw_sqnr(drawing& d, checkpoint_report const& report) {
            grey);
     const std::size_t count = report.tensors.size();
     for (std::size_t i = 0; i < count; i += stride_of(report)) {
-      const double db = report.tensors[i].by_format[f].sqnr_db();
+      const double db = report.tensors[i].by_format[f].sums.sqnr_db();
       const double y = count < 2 ? 0 : static_cast<double>(i) / static_cast<double>(count - 1) * 2 - 1;
       if (has_place(db)) d.dot(p.x(db), middle + y * reach, radius, color);
     }
-    const double all = report.total[f].sqnr_db();
+    const double all = report.total[f].sums.sqnr_db();
     if (has_place(all)) d.line(p.x(all), middle - row * 0.42, p.x(all), middle + row * 0.42, ink, 2);
     d.text(p.right + 10, middle + 5,
            has_place(all) ? fmt::format("{:.1f} dB", all)

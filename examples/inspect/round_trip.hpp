@@ -3,9 +3,11 @@
 #pragma once
 
 #include <fourscale/fourscale.hpp>
+#include <fourscale/host/statistics.hpp>
 #include <vector>
 
 #include "rows.hpp"
+#include "tally.hpp"
 
 namespace inspect {
 
@@ -15,13 +17,11 @@ struct band {
   std::vector<float> values;
 };
 
-/// What became of a band: values with the band's `ld`; per block along each row, the magnitude beyond which
-/// values saturate; and how many bits all of it takes.
+/// What became of a band: what was lost, how many bits all of it takes, and, if asked for, the values, with
+/// the band's `ld`.
 struct rounded_band {
+  tally lost;
   std::vector<float> values;
-  std::vector<double> limits;
-  i64 block = 0, blocks = 0;
-  u64 bits = 0;
   std::vector<u8> codes, scales;  // here only to be allocated once
 };
 
@@ -32,51 +32,23 @@ inline void check(fourscale::errc e) {
 
 /// Rows must be whole tiles of 2-D blocks, except at the end of the matrix. `amax` is that of all its rows.
 template <class F, class Blocks>
-void round_trip(band const& x, float amax, Blocks blocks, rounded_band& out) {
+void round_trip(band const& x, float amax, Blocks blocks, bool with_values, rounded_band& out) {
   using namespace fourscale;
   const i64 cols = round_up<i64>(x.cols, F::block_size);
   out.codes.resize(static_cast<u64>(code_bytes<F>(x.rows, cols)));
   out.scales.resize(static_cast<u64>(scale_bytes<F>(x.rows, cols)));
   block_scaled_view<F> q(out.codes, out.scales, x.rows, cols);
   q.tensor_scale = tensor_scale<F>(amax);
-  check(host::quantize(matrix_view<float const>(x.values, x.rows, cols, x.ld), q, quantizer{}, blocks));
+  const matrix_view<float const> source(x.values, x.rows, cols, x.ld);
+  check(host::quantize(source, q, quantizer{}, blocks));
+  out.lost = {};
+  check(host::statistics_of(source, q, out.lost.sums));
+  // Where blocks have no scales, nobody stores whole ones.
+  out.lost.stored_bits = block_scale_bytes<F> > 0 ? 8 * (out.codes.size() + out.scales.size())
+                                                  : static_cast<u64>(x.rows * x.cols) * F::element::width;
+  if (!with_values) return;
   out.values.resize(x.values.size());
   check(host::dequantize(q, matrix_view<float>(out.values, x.rows, cols, x.ld)));
-
-  out.block = F::block_size;
-  out.blocks = q.blocks();
-  out.bits = 8 * (out.codes.size() + out.scales.size());
-  // The product is exact in double and the quotient rounded once, so that the tensor's own amax comes out as
-  // itself: it does not saturate.
-  double factor = static_cast<double>(largest_element<typename F::element>), divisor = 1;
-  if constexpr (F::has_tensor_scale) {
-    factor *= static_cast<double>(amax);
-    divisor = static_cast<double>(largest_block_value<F>);
-  }
-  out.limits.resize(out.scales.size());
-  for (i64 row = 0, i = 0; row < q.rows; ++row)
-    for (i64 block = 0; block < out.blocks; ++block)
-      out.limits[static_cast<u64>(i++)] =
-          static_cast<double>(decode(q.load(row, block).scale)) * factor / divisor;
-}
-
-/// FP8 under one scale for the tensor, 448 / amax: Transformer Engine's current scaling.
-inline void round_trip_fp8(band const& x, float amax, rounded_band& out) {
-  using namespace fourscale;
-  const float quotient = largest_element<e4m3> / amax;
-  const float scale = amax == 0.0f ? 1.0f : quotient <= float_max ? quotient : float_max;
-  const float inverse = 1.0f / scale;
-  out.values.resize(x.values.size());
-#ifdef _OPENMP
-#pragma omp parallel for if (x.rows * x.cols > 65536)
-#endif
-  for (i64 i = 0; i < x.rows * x.ld; ++i)
-    out.values[static_cast<u64>(i)] = decode(encode<e4m3>(x.values[static_cast<u64>(i)] * scale)) * inverse;
-  out.block = x.cols;
-  out.blocks = 1;
-  out.bits = static_cast<u64>(x.rows * x.cols) * e4m3::width;
-  // The scale follows from amax, so nothing is larger.
-  out.limits.assign(static_cast<u64>(x.rows), static_cast<double>(amax));
 }
 
 }  // namespace inspect

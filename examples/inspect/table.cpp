@@ -21,13 +21,13 @@ struct metric {
 };
 
 std::string sqnr_text(tally const& t) {
-  const double db = t.sqnr_db();
+  const double db = t.sums.sqnr_db();
   return std::isnan(db)                                  ? "-"
          : db == std::numeric_limits<double>::infinity() ? "exact"
                                                          : fmt::format("{:.2f}", db);
 }
 std::string gain_text(tally const& t) {
-  return std::isfinite(t.gain()) ? fmt::format("{:.4f}", t.gain()) : "-";
+  return std::isfinite(t.sums.gain()) ? fmt::format("{:.4f}", t.sums.gain()) : "-";
 }
 std::string bits_text(tally const& t) { return fmt::format("{:.2f}", t.bits_per_value()); }
 std::string percent_text(double share) {

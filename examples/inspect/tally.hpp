@@ -5,8 +5,7 @@
 
 #include <array>
 #include <cmath>
-#include <fourscale/bits.hpp>
-#include <limits>
+#include <fourscale/block/statistics.hpp>
 
 namespace inspect {
 
@@ -24,32 +23,26 @@ inline constexpr std::array<format_info, 5> formats = {{{"nvfp4_1x16", "NVFP4", 
                                                         {"mxfp8_1x32", "MXFP8", "1x32"},
                                                         {"fp8_tensor", "FP8", "tensor"}}};
 
-/// Sums over finite values x and what became of them, Q.
+/// What a format did to the finite values of tensors, and the room that it takes.
 struct tally {
-  double signal = 0;   ///< x * x
-  double noise = 0;    ///< (x - Q) * (x - Q)
-  double product = 0;  ///< x * Q
-  u64 values = 0, flushed = 0, saturated = 0;
+  fourscale::statistics sums;
+  u64 values = 0;  ///< finite ones; `sums` also counts the zeros put in for the others
   u64 stored_values = 0, stored_bits = 0;  ///< bits of codes and scales; values without padding
 
   tally& operator+=(tally const& t) {
-    signal += t.signal, noise += t.noise, product += t.product;
-    values += t.values, flushed += t.flushed, saturated += t.saturated;
-    stored_values += t.stored_values, stored_bits += t.stored_bits;
+    sums += t.sums;
+    values += t.values, stored_values += t.stored_values, stored_bits += t.stored_bits;
     return *this;
   }
 
-  /// Signal to quantization noise in dB; infinity if there is no noise at all.
-  double sqnr_db() const {
-    return noise == 0 ? std::numeric_limits<double>::infinity() : 10 * std::log10(signal / noise);
-  }
-  /// <x, Q> / <x, x>: 1 if rounding shrinks as much as it grows. NaN for zeros.
-  double gain() const { return product / signal; }
   double bits_per_value() const {
     return static_cast<double>(stored_bits) / static_cast<double>(stored_values);
   }
-  double flushed_share() const { return static_cast<double>(flushed) / static_cast<double>(values); }
-  double saturated_share() const { return static_cast<double>(saturated) / static_cast<double>(values); }
+  double flushed_share() const { return share(sums.dead_zone); }
+  double saturated_share() const { return share(sums.clipped); }
+
+ private:
+  double share(u64 part) const { return static_cast<double>(part) / static_cast<double>(values); }
 };
 
 /// How many values have which |x - Q| / rms(x): eight bins to an octave.

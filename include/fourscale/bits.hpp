@@ -50,6 +50,11 @@ FOURSCALE_HD constexpr i32 amax_bits(float x) {
   return magnitude > static_cast<i32>(float_inf_bits) ? 0 : magnitude;
 }
 
+/// a < b for a, b >= 0 or NaN, false if either is NaN: as `<`, but --use_fast_math cannot flush subnormals.
+FOURSCALE_HD constexpr bool less_magnitude(float a, float b) {
+  return bit_cast<u32>(a) < bit_cast<u32>(b) && bit_cast<u32>(b) <= float_inf_bits;
+}
+
 /// The smallest unsigned type with at least `Bits` bits.
 template <int Bits>
 constexpr auto unsigned_for() {

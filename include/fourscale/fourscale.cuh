@@ -9,6 +9,7 @@
 #include "device/ms_eden.cuh"
 #include "device/percentile.cuh"
 #include "device/quantize.cuh"
+#include "device/statistics.cuh"
 #include "device/transform.cuh"
 #include "fourscale.hpp"
 #include "warp/hadamard.cuh"

@@ -14,6 +14,7 @@
 #include "host/ms_eden.hpp"
 #include "host/percentile.hpp"
 #include "host/quantize.hpp"
+#include "host/statistics.hpp"
 #include "host/transform.hpp"
 #include "rounding/stochastic.hpp"
 #include "scaling/four_over_six.hpp"

@@ -60,12 +60,12 @@ TEST_CASE("every number of a tiny tensor is the one worked out by hand", "[inspe
       signal += x[i] * x[i], noise += (x[i] - q) * (x[i] - q), product += x[i] * q;
     }
     // 2^-20: dequantization rounds a few times.
-    CHECK(t.signal == signal);
-    CHECK(std::abs(t.noise - noise) <= noise * 0x1p-20 + 0x1p-20);
-    CHECK(std::abs(t.product - product) <= product * 0x1p-20);
-    CHECK(std::abs(t.sqnr_db() - 10 * std::log10(signal / noise)) < 1e-5);
-    CHECK(t.flushed == by_hand[f].flushed);
-    CHECK(t.saturated == by_hand[f].saturated);
+    CHECK(t.sums.sum_xx == signal);
+    CHECK(std::abs(t.sums.sum_ee - noise) <= noise * 0x1p-20 + 0x1p-20);
+    CHECK(std::abs(t.sums.sum_xq - product) <= product * 0x1p-20);
+    CHECK(std::abs(t.sums.sqnr_db() - 10 * std::log10(signal / noise)) < 1e-5);
+    CHECK(t.sums.dead_zone == by_hand[f].flushed);
+    CHECK(t.sums.clipped == by_hand[f].saturated);
     CHECK(t.bits_per_value() == by_hand[f].bits);
     CHECK(t.values == 32);
   }
@@ -74,7 +74,7 @@ TEST_CASE("every number of a tiny tensor is the one worked out by hand", "[inspe
 TEST_CASE("the largest value of a tensor never saturates", "[inspect]") {
   for (int i = 1; i < 300; ++i) {
     const checkpoint_report r = measured(file_of({1.0f / static_cast<float>(i), 0, 0, 0}, 1, 4));
-    for (tally const& t : r.total) CHECK(t.saturated == 0);
+    for (tally const& t : r.total) CHECK(t.sums.clipped == 0);
   }
 }
 
@@ -86,7 +86,7 @@ TEST_CASE("tensors without numbers are named, and nothing crashes", "[inspect]")
   CHECK(odd.tensors[0].nan == 2);
   CHECK(odd.tensors[0].inf == 1);
   CHECK(odd.tensors[0].by_format[0].values == 29);
-  CHECK(odd.tensors[0].by_format[0].noise == even.tensors[0].by_format[0].noise);
+  CHECK(odd.tensors[0].by_format[0].sums.sum_ee == even.tensors[0].by_format[0].sums.sum_ee);
   CHECK(table_text(odd, false).find("2 NaN and 1 infinite") != std::string::npos);
 
   const checkpoint_report zeros = measured(file_of(std::vector<float>(64, 0.0f), 2, 32), true);
@@ -127,8 +127,8 @@ TEST_CASE("sums do not depend on the number of threads", "[inspect]") {
   const checkpoint_report three = measured(file, true);
   omp_set_num_threads(threads);
   for (std::size_t f = 0; f < formats.size(); ++f) {
-    CHECK(bits_of(one.total[f].noise) == bits_of(three.total[f].noise));
-    CHECK(bits_of(one.total[f].product) == bits_of(three.total[f].product));
+    CHECK(bits_of(one.total[f].sums.sum_ee) == bits_of(three.total[f].sums.sum_ee));
+    CHECK(bits_of(one.total[f].sums.sum_xq) == bits_of(three.total[f].sums.sum_xq));
     CHECK(one.errors[f].counts == three.errors[f].counts);
   }
 #endif

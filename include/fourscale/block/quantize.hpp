@@ -47,7 +47,8 @@ FOURSCALE_HD constexpr block_scale<F> choose_scale(float const (&x)[F::block_siz
   } else {
     block_scale<F> c[2]{};
     scale.candidates(F{}, block_amax(x), tensor, c);
-    return scale.error(F{}, x, c[1], tensor) < scale.error(F{}, x, c[0], tensor) ? c[1] : c[0];
+    const float errors[2] = {scale.error(F{}, x, c[0], tensor), scale.error(F{}, x, c[1], tensor)};
+    return less_magnitude(errors[1], errors[0]) ? c[1] : c[0];
   }
 }
 

@@ -103,7 +103,7 @@ FOURSCALE_D block_scale<F> choose_tile_scale(float const (&row)[F::block_size], 
     float errors[2];
     FOURSCALE_UNROLL
     for (int k = 0; k < 2; ++k) errors[k] = rows::sum(inside ? scale.error(F{}, row, c[k], tensor) : 0.0f);
-    return errors[1] < errors[0] ? c[1] : c[0];
+    return less_magnitude(errors[1], errors[0]) ? c[1] : c[0];
   }
 }
 

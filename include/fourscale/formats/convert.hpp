@@ -37,6 +37,11 @@ FOURSCALE_HD constexpr float decode(F code) {
   constexpr int spare = 23 - F::mantissa_bits;
   const u32 magnitude = code.bits & magnitude_mask<F>;
   const u32 sign = ((code.bits >> (F::width - 1)) & 1u) << 31;
+  if constexpr (__is_same(F, e2m1)) {  // one subnormal, and zero: no branch to mispredict
+    const u32 as_normal = (magnitude << spare) + (126u << 23);
+    const u32 kept = 0u - static_cast<u32>(magnitude != 0);
+    return bit_cast<float>(sign | ((as_normal - (static_cast<u32>(magnitude == 1) << spare)) & kept));
+  }
   u32 bits = (magnitude << spare) + (static_cast<u32>(127 - F::bias) << 23);
   // A subnormal is an integer times the smallest one. The product is exact and needs no subnormal float.
   constexpr float smallest = bit_cast<float>(power_of_two_bits(1 - F::bias - F::mantissa_bits));

@@ -88,7 +88,7 @@ struct run {
       for (int distance = block_size / 2; distance >= 1; distance /= 2)
         for (int row = 0; row < distance; ++row)
           for (int k = 0; k < 2; ++k) errors[b][row][k] += errors[b][row + distance][k];
-      const block_scale<F> s = candidates[b][errors[b][0][1] < errors[b][0][0]];
+      const block_scale<F> s = candidates[b][less_magnitude(errors[b][0][1], errors[b][0][0])];
       scales[b] = s.scale;
       multipliers[b] = s.multiplier;
     }

@@ -21,7 +21,7 @@ struct delayed_amax {
 /// The amax for the next step, from that of the history and the one in use: zero, infinity and NaN keep the
 /// one in use, as TE keeps the previous scale.
 FOURSCALE_HD constexpr float next_amax(float of_history, float in_use) {
-  return of_history > 0.0f && of_history <= float_max ? of_history : in_use;
+  return less_magnitude(0.0f, of_history) && of_history <= float_max ? of_history : in_use;
 }
 
 /// Where place i > 0 of the history takes its value from at the end of a step: all move one place forward,

@@ -47,7 +47,7 @@ struct four_over_six {
       const float value =
           ptx::div_rn_f32(ptx::mul_rn_f32(ptx::mul_rn_f32(code, scale), tensor.amax), tensor.largest);
       const float difference = ptx::add_rn_f32(value, -x[i]);
-      const float magnitude = difference < 0.0f ? -difference : difference;
+      const float magnitude = bit_cast<float>(bit_cast<u32>(difference) & 0x7fff'ffffu);
       sum = ptx::add_rn_f32(
           sum, Norm == error_norm::mean_square ? ptx::mul_rn_f32(difference, difference) : magnitude);
     }

@@ -11,7 +11,7 @@ namespace fourscale {
 template <element_format F>
 FOURSCALE_HD constexpr float fp8_scale(float amax, float epsilon = 0.0f) {
   if (amax < epsilon) amax = epsilon;
-  if (!(amax > 0.0f) || amax > float_max) return 1.0f;
+  if (!less_magnitude(0.0f, amax) || amax > float_max) return 1.0f;
   const float quotient = ptx::div_rn_f32(largest_element<F>, amax);
   return quotient <= float_max ? quotient : float_max;
 }

@@ -42,7 +42,8 @@ struct tensor_scale {
       : amax(tensor_amax), largest(range) {
     const float quotient = ptx::div_rn_f32(largest, amax);
     encode = quotient <= float_max ? quotient : float_max;  // NaN and infinity become FLT_MAX
-    if (amax == 0.0f || quotient == 0.0f) encode = 1.0f;
+    if (amax_bits(amax) == 0 && amax == amax) encode = 1.0f;
+    if (quotient == 0.0f) encode = 1.0f;
     decode = ptx::div_rn_f32(1.0f, encode);
   }
 
@@ -70,7 +71,7 @@ requires(F::has_tensor_scale&& block_scale_bytes<F> == 0) struct tensor_scale<F>
                                                float least = 0.0f, bool pow2 = false)
       : amax(tensor_amax), largest(range), epsilon(least), power_of_two(pow2) {
     const float used = amax < epsilon ? epsilon : amax;
-    if (used > 0.0f && used <= float_max) {
+    if (less_magnitude(0.0f, used) && used <= float_max) {
       const float quotient = ptx::div_rn_f32(largest, used);
       encode = quotient <= float_max ? quotient : float_max;
     }

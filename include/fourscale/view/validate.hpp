@@ -54,7 +54,8 @@ template <class F, class Layout, class Byte>
 errc validate(block_scaled_view<F, Layout, Byte> const& q) {
   if (const errc e = detail::check_shape(q.rows, q.cols); e != errc::ok) return e;
   if (q.cols % F::block_size != 0) return errc::partial_block;
-  if (q.codes == nullptr || (q.scales == nullptr && block_scale_bytes < F >> 0)) return errc::null_pointer;
+  constexpr bool has_scales = block_scale_bytes<F> != 0;
+  if (q.codes == nullptr || (q.scales == nullptr && has_scales)) return errc::null_pointer;
   const i64 codes = code_bytes<F>(q.rows, q.cols), scales = scale_bytes<F, Layout>(q.rows, q.cols);
   if (q.code_capacity >= 0 && q.code_capacity < codes) return errc::buffer_too_small;
   if (q.scale_capacity >= 0 && q.scale_capacity < scales) return errc::buffer_too_small;
