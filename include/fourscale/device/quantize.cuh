@@ -98,7 +98,7 @@ FOURSCALE_D block_scale<F> choose_tile_scale(float const (&row)[F::block_size], 
   if constexpr (amax_scaling_policy<Scale, F>) {
     return scale_for<F>(scale, amax, tensor, tile);
   } else {
-    block_scale<F> c[2];
+    block_scale<F> c[2]{};
     scale.candidates(F{}, amax, tensor, c);
     float errors[2];
     FOURSCALE_UNROLL

@@ -47,6 +47,17 @@ double dot(block_scaled_view<F, LA, BA> const& a, i64 i, block_scaled_view<G, LB
   return sum;
 }
 
+/// x to odd: truncated to float, with its last bit set if that lost anything. Rounding the result to bf16 or
+/// fp16 is then rounding x once.
+inline float to_odd(double x) {
+  const float nearest = static_cast<float>(x);
+  const double error = x - static_cast<double>(nearest);
+  if (!(error != 0.0) || error != error) return nearest;
+  u32 bits = bit_cast<u32>(nearest);
+  if ((error < 0.0) != (x < 0.0)) --bits;  // it was rounded away from zero
+  return bit_cast<float>(bits | 1u);
+}
+
 }  // namespace detail
 
 /// D = alpha * A * B^T + beta * D for A (M x K), B (N x K), D (M x N); the two formats may differ but their
@@ -62,6 +73,7 @@ errc gemm(block_scaled_view<F, LA, BA> const& a, block_scaled_view<G, LB, BB> co
   if (const errc e = validate(b); e != errc::ok) return e;
   if (const errc e = validate(d); e != errc::ok) return e;
   if (a.cols != b.cols || d.rows != a.rows || d.cols != b.rows) return errc::shape_mismatch;
+  if (fourscale::detail::overlaps(d, a) || fourscale::detail::overlaps(d, b)) return errc::overlap;
 #ifdef _OPENMP
 #pragma omp parallel for if (d.rows * d.cols > 256)
 #endif
@@ -73,7 +85,8 @@ errc gemm(block_scaled_view<F, LA, BA> const& a, block_scaled_view<G, LB, BB> co
       double value = scale * detail::dot(a, i, b, j);
       if (factors.beta != 0.0f)
         value += static_cast<double>(factors.beta) * static_cast<double>(to_float(d.at(i, j)));
-      d.at(i, j) = from_float<T>(static_cast<float>(value));
+      d.at(i, j) =
+          from_float<T>(sizeof(T) < sizeof(float) ? detail::to_odd(value) : static_cast<float>(value));
     }
   }
   return errc::ok;

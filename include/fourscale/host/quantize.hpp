@@ -76,7 +76,8 @@ errc quantize(M const& x, block_scaled_view<F, Layout, u8> const& q, Quantizer c
   // A transposed matrix is walked along its stored rows, eight blocks at a time: they fill whole lines of
   // codes.
   constexpr i64 band_rows = Blocks::is_2d ? F::block_size : M::is_transposed ? 64 : 1;
-  constexpr i64 band_blocks = M::is_transposed ? 8 : detail::run<F>::capacity;
+  constexpr i64 capacity = detail::run<F>::capacity;
+  constexpr i64 band_blocks = M::is_transposed && capacity > 8 ? 8 : capacity;
   const i64 bands_along = ceil_div(q.blocks(), band_blocks),
             bands = ceil_div(q.rows, band_rows) * bands_along;
 #ifdef _OPENMP

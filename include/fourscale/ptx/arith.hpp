@@ -9,6 +9,19 @@
 
 namespace fourscale::ptx {
 
+namespace detail {
+
+/// Rounds in a constant expression, where overflow to infinity would be an error. The double product of two
+/// floats is exact, and rounding their double quotient to float gives their float quotient (53 >= 2 * 24 +
+/// 2).
+constexpr float round_constant(double x) {
+  if (x >= 0x1.ffffffp127) return bit_cast<float>(float_inf_bits);
+  if (x <= -0x1.ffffffp127) return bit_cast<float>(float_inf_bits | 0x8000'0000u);
+  return static_cast<float>(x);
+}
+
+}  // namespace detail
+
 /// mul.rn.f32 d, a, b;   PTX ISA 9.7.3.6, all targets.
 FOURSCALE_HD constexpr float mul_rn_f32(float a, float b) {
 #if FOURSCALE_DEVICE_PASS
@@ -18,6 +31,7 @@ FOURSCALE_HD constexpr float mul_rn_f32(float a, float b) {
     return d;
   }
 #endif
+  if (is_constant_evaluated()) return detail::round_constant(static_cast<double>(a) * static_cast<double>(b));
   float d = a * b;
   FOURSCALE_KEEP_ROUNDED(d);
   return d;
@@ -49,6 +63,7 @@ FOURSCALE_HD constexpr float div_rn_f32(float a, float b) {
     const u32 sign = (bit_cast<u32>(a) ^ bit_cast<u32>(b)) & 0x8000'0000u;
     return bit_cast<float>(a == 0.0f || a != a ? 0x7fff'ffffu : float_inf_bits | sign);
   }
+  if (is_constant_evaluated()) return detail::round_constant(static_cast<double>(a) / static_cast<double>(b));
   return a / b;
 }
 

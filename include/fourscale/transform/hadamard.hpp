@@ -37,10 +37,10 @@ FOURSCALE_HD constexpr float hadamard_result(float y) {
 /// `Rounded`, bf16 as TE does or float for none, before the block's amax is taken.
 ///
 /// Exactness (N = 4, 16, 64; bf16 inputs): log2(N) additions to nearest in a butterfly. While the exponents
-/// of the nonzero inputs spread over at most 12 binades no addition rounds, so the result is the correctly
-/// rounded sum, as any order of summation gives it. Beyond that the sum is within log2(N) * 2^-24 * sum |x| /
-/// sqrt(N) of exact: 2^-20 * max |x| for N = 16. For N = 2, 8, 32, 128 the product with sqrt(1/2) adds one
-/// rounding.
+/// of the nonzero inputs spread over at most 16 - log2(N) binades (12 for N = 16) no addition rounds, so the
+/// result is the correctly rounded sum, as any order of summation gives it. Beyond that the sum is within
+/// log2(N) * 2^-24 * sum |x| / sqrt(N) of exact: 2^-20 * max |x| for N = 16. For N = 2, 8, 32, 128 the
+/// product with sqrt(1/2) adds one rounding.
 template <int N, real Rounded = bf16>
 struct hadamard {
   static_assert(N >= 2 && N <= 128 && (N & (N - 1)) == 0,

@@ -26,7 +26,8 @@ constexpr bool overlap(byte_range a, byte_range b) { return a.begin < b.end && b
 
 constexpr errc check_shape(i64 rows, i64 cols) {
   if (rows <= 0 || cols <= 0) return errc::empty_matrix;
-  if (rows >= dimension_limit || cols >= dimension_limit || rows > size_limit / cols) return errc::too_large;
+  if (rows >= dimension_limit || cols >= dimension_limit || rows > (size_limit - 1) / cols)
+    return errc::too_large;
   return errc::ok;
 }
 
@@ -38,7 +39,7 @@ errc validate(matrix_view<T> const& m) {
   if (const errc e = detail::check_shape(m.rows, m.cols); e != errc::ok) return e;
   if (m.data == nullptr) return errc::null_pointer;
   if (m.ld < m.cols) return errc::bad_leading_dimension;
-  if (m.ld >= detail::dimension_limit) return errc::too_large;
+  if (m.ld >= detail::dimension_limit || m.rows > (detail::size_limit - 1) / m.ld) return errc::too_large;
   if (reinterpret_cast<u64>(m.data) % alignof(T) != 0) return errc::misaligned;
   if (m.capacity >= 0 && m.extent() > m.capacity) return errc::buffer_too_small;
   return errc::ok;

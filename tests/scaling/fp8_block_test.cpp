@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: Apache-2.0
+// The FP32 scale of FP8 blocks against Transformer Engine's rule, restated in double.
+#include <fourscale/block/quantize.hpp>
+
+#include "support/everywhere.hpp"
+#include "support/grid.hpp"
+
+using namespace fourscale;
+using test::check_everywhere;
+
+namespace {
+
+constexpr float infinity = bit_cast<float>(float_inf_bits), quiet_nan = bit_cast<float>(0x7fc0'0000u);
+
+/// max / amax, rounded once to float; 1 for 0, infinity and NaN; FLT_MAX where it overflows.
+FOURSCALE_HD constexpr float restated(double largest, float amax) {
+  if (!(amax > 0) || amax == infinity) return 1.0f;
+  const double quotient = largest / static_cast<double>(amax);
+  return quotient >= 0x1.ffffffp+127 ? float_max : static_cast<float>(quotient);
+}
+
+template <block_format F>
+struct scales_as_restated {
+  u64 count;
+  FOURSCALE_HD bool operator()(u64 i) const {
+    const float amax = test::nth_float(i, count);
+    if (bit_cast<u32>(amax) > 0x7fff'ffffu) return true;  // an amax has no sign
+    const double largest = test::value_of<typename F::element>(F::element::max_bits);
+    const float exact = restated(largest, amax);
+    const float floored = bit_cast<float>(bit_cast<u32>(exact) / 0x80'0000u * 0x80'0000u);
+    const block_scale<F> full = fp8_block_scale{false}(F{}, amax, {}),
+                         power = fp8_block_scale{}(F{}, amax, {});
+    return full.multiplier == exact && decode(full.scale) == ptx::div_rn_f32(1.0f, exact) &&
+           power.multiplier == floored && decode(power.scale) == ptx::div_rn_f32(1.0f, floored);
+  }
+};
+
+/// A power of two divides exactly, so what was stored is the inverse of what was multiplied by.
+template <block_format F>
+struct power_of_two_scales_are_exact {
+  u64 count;
+  FOURSCALE_HD bool operator()(u64 i) const {
+    const float amax = test::nth_float(i, count);
+    if (bit_cast<u32>(amax) > 0x7fff'ffffu) return true;
+    const block_scale<F> s = fp8_block_scale{}(F{}, amax, {});
+    const double product = static_cast<double>(s.multiplier) * static_cast<double>(decode(s.scale));
+    const double largest = test::value_of<typename F::element>(F::element::max_bits);
+    const bool saturates =
+        amax<infinity&& static_cast<double>(amax) * static_cast<double>(s.multiplier)> largest;
+    return product == 1.0 && !saturates;
+  }
+};
+
+static_assert(fp8_scale<e4m3>(448.0f) == 1.0f && fp8_scale<e4m3>(3.5f) == 128.0f);
+static_assert(fp8_scale<e4m3>(0.0f) == 1.0f && fp8_scale<e5m2>(infinity) == 1.0f);
+
+}  // namespace
+
+TEST_CASE("fp8_block_scale: equal to Transformer Engine's rule", "[scaling][fp8_block]") {
+  check_everywhere(test::float_count(), scales_as_restated<fp8_block_e4m3>{test::float_count()});
+  check_everywhere(test::float_count(), scales_as_restated<fp8_block_e5m2>{test::float_count()});
+}
+
+TEST_CASE("fp8_block_scale: a power of two stores its exact inverse and saturates nothing",
+          "[scaling][fp8_block]") {
+  check_everywhere(test::float_count(), power_of_two_scales_are_exact<fp8_block_e4m3>{test::float_count()});
+  check_everywhere(test::float_count(), power_of_two_scales_are_exact<fp8_block_e5m2>{test::float_count()});
+}
+
+TEST_CASE("fp8_scale: epsilon is the least amax; what overflows becomes FLT_MAX", "[scaling][fp8_block]") {
+  CHECK(fp8_scale<e4m3>(0.0f, 0.5f) == 896.0f);
+  CHECK(fp8_scale<e4m3>(0.25f, 0.5f) == 896.0f);
+  CHECK(fp8_scale<e4m3>(2.0f, 0.5f) == 224.0f);
+  CHECK(fp8_scale<e4m3>(0x1p-149f) == float_max);
+  CHECK(fp8_scale<e4m3>(quiet_nan) == 1.0f);
+  CHECK(fp8_block_scale{}(fp8_block_e4m3{}, 0x1p-149f, {}).multiplier == 0x1p127f);
+}
+
+TEST_CASE("amax_scale: each format gets the rule of NVIDIA's recipe", "[scaling][amax_scale]") {
+  for (const float amax : {0.0f, 0.7f, 5.3f, 300.0f, 2000.0f}) {
+    const tensor_scale<nvfp4> tensor(2100.0f);
+    CHECK(amax_scale{}(nvfp4{}, amax, tensor).scale == two_level{}(nvfp4{}, amax, tensor).scale);
+    CHECK(amax_scale{}(nvfp4{}, amax, tensor).multiplier == two_level{}(nvfp4{}, amax, tensor).multiplier);
+    CHECK(amax_scale{}(mxfp8{}, amax, {}).scale == power_of_two_up{}(mxfp8{}, amax, {}).scale);
+    CHECK(amax_scale{}(mxfp4{}, amax, {}).scale == power_of_two_up{}(mxfp4{}, amax, {}).scale);
+    const block_scale<fp8_block_e4m3> fp8 = amax_scale{}(fp8_block_e4m3{}, amax, {});
+    CHECK(fp8.scale == fp8_block_scale{}(fp8_block_e4m3{}, amax, {}).scale);
+  }
+}

@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: Apache-2.0
+// What store() writes load() reads, in every format and layout, and no two blocks share a byte.
+#include <fourscale/view/dequantized_view.hpp>
+#include <vector>
+
+#include "support/data.hpp"
+#include "support/everywhere.hpp"
+
+using namespace fourscale;
+
+namespace {
+
+using bytes = std::vector<u8>;
+std::size_t size(i64 n) { return static_cast<std::size_t>(n); }
+
+template <block_format F>
+packed_block<F> nth_block(u64 n) {
+  packed_block<F> b{{}, {}};
+  if (block_scale_bytes < F >> 0) b.scale.bits = static_cast<decltype(F::scale::bits)>(test::mix(n));
+  for (u64 i = 0; i < block_code_bytes<F>; ++i) b.codes[i] = static_cast<u8>(test::mix(n * 1000 + i));
+  return b;
+}
+
+template <block_format F, scale_layout Layout>
+void check_view() {
+  INFO(F::name);
+  constexpr i64 rows = 35, blocks = 5, cols = blocks * F::block_size;
+  bytes codes(size(code_bytes<F>(rows, cols))), scales(size(scale_bytes<F, Layout>(rows, cols)), u8{0xa5});
+  block_scaled_view<F, Layout> q{codes, scales, rows, cols};
+  for (i64 i = 0; i < rows * blocks; ++i) q.store(i / blocks, i % blocks, nth_block<F>(static_cast<u64>(i)));
+  const block_scaled_view<F, Layout, u8 const> in = q;
+  i64 wrong = 0;
+  for (i64 i = 0; i < rows * blocks; ++i) {
+    const packed_block<F> b = in.load(i / blocks, i % blocks);
+    wrong += !(b == nth_block<F>(static_cast<u64>(i)));
+    // Codes are row-major bytes whatever the layout of the scales.
+    for (i64 k = 0; k < block_code_bytes<F>; ++k)
+      wrong += codes[size(i * block_code_bytes<F> + k)] != b.codes[k];
+    // A scale is little-endian.
+    for (std::size_t k = 0; k < size(block_scale_bytes<F>); ++k)
+      wrong += scales[size(in.scale_offset(i / blocks, i % blocks)) + k] !=
+               static_cast<u8>(b.scale.bits >> (8 * k));
+  }
+  CHECK(wrong == 0);
+  const std::size_t used = size(rows * blocks * block_scale_bytes<F>);
+  CHECK(in.code_capacity == static_cast<i64>(codes.size()));
+  CHECK(in.scale_capacity == static_cast<i64>(scales.size()));
+  CHECK(used <= scales.size());
+}
+
+template <block_format F>
+void check_format() {
+  check_view<F, linear>();
+  check_view<F, swizzled_128x4>();
+}
+
+}  // namespace
+
+TEST_CASE("block_scaled_view: load gives what store took", "[view][block_scaled_view]") {
+  check_format<nvfp4>();
+  check_format<nvint4>();
+  check_format<mxfp4>();
+  check_format<mxfp6_e2m3>();
+  check_format<mxfp6_e3m2>();
+  check_format<mxfp8_e4m3>();
+  check_format<mxfp8_e5m2>();
+  check_format<fp8_block_e4m3>();
+  check_format<fp8_block_e5m2>();
+  check_format<fp8_e4m3>();
+}
+
+TEST_CASE("block_scaled_view: a row's amax replaces the tensor's and keeps its range",
+          "[view][block_scaled_view]") {
+  const float amaxes[2] = {3.0f, 7.0f};
+  block_scaled_view<nvfp4> q;
+  q.tensor_scale = tensor_scale<nvfp4>(5.0f, 1536.0f);
+  CHECK(q.tensor_scale_of_row(1).amax == 5.0f);
+  q.row_amax = amaxes;
+  CHECK(q.tensor_scale_of_row(1).amax == 7.0f);
+  CHECK(q.tensor_scale_of_row(0).amax == 3.0f);
+  CHECK(q.tensor_scale_of_row(0).encode == 512.0f);
+  CHECK(q.tensor_scale_of_row(0).largest == 1536.0f);
+  const block_scaled_view<nvfp4, linear, u8 const> in = q;
+  CHECK(in.row_amax == amaxes);
+  CHECK(in.tensor_scale.amax == 5.0f);
+}
+
+TEST_CASE("matrix_view: elements, transposes and sizes of containers", "[view][matrix_view]") {
+  std::vector<float> x(23);
+  for (std::size_t i = 0; i < x.size(); ++i) x[i] = static_cast<float>(i);
+  const matrix_view<float const> m{x, 3, 5, 9};
+  CHECK(m.at(2, 4) == 22.0f);
+  CHECK(m.extent() == 23);
+  CHECK(m.capacity == 23);
+  CHECK(transposed(m).at(4, 2) == 22.0f);
+  CHECK(transposed(m).rows == 5);
+  CHECK(transposed(m).cols == 3);
+  CHECK(matrix_view<float>{x.data(), 4, 5}.ld == 5);
+  CHECK(matrix_view<float>{x.data(), 4, 5}.capacity == -1);
+  CHECK(matrix_view<float const>{matrix_view<float>{x, 4, 5}}.capacity == 23);
+  CHECK(matrix_view<float>{}.extent() == 0);
+}
