@@ -14,7 +14,7 @@ namespace detail {
 /// Rounds in a constant expression, where overflow to infinity would be an error. The double product of two
 /// floats is exact, and rounding their double quotient to float gives their float quotient (53 >= 2 * 24 +
 /// 2).
-constexpr float round_constant(double x) {
+FOURSCALE_HD constexpr float round_constant(double x) {
   if (x >= 0x1.ffffffp127) return bit_cast<float>(float_inf_bits);
   if (x <= -0x1.ffffffp127) return bit_cast<float>(float_inf_bits | 0x8000'0000u);
   return static_cast<float>(x);
