@@ -79,7 +79,11 @@
 // Always 0 or 1. Macros, because inline asm must vanish from the text of a pass that cannot assemble it.
 #define FOURSCALE_HAS_CVT_FP8 (FOURSCALE_DEVICE_PASS >= 890)
 #define FOURSCALE_HAS_CVT_NARROW (FOURSCALE_DETAIL_FAMILY >= 1000 && FOURSCALE_DETAIL_FAMILY < 1300)
+#define FOURSCALE_HAS_CVT_FMA (FOURSCALE_HAS_CVT_FP8 && !FOURSCALE_HAS_CVT_NARROW)
 #define FOURSCALE_HAS_CVT_RS (FOURSCALE_DETAIL_SPECIFIC == 1000 || FOURSCALE_DETAIL_SPECIFIC == 1030)
+#define FOURSCALE_HAS_ELECT (FOURSCALE_DEVICE_PASS >= 900)
+#define FOURSCALE_HAS_TCGEN05 (FOURSCALE_DETAIL_FAMILY >= 1000 && FOURSCALE_DETAIL_FAMILY < 1200)
+#define FOURSCALE_HAS_MMA_BLOCK_SCALE (FOURSCALE_DETAIL_FAMILY >= 1200 && FOURSCALE_DETAIL_FAMILY < 1300)
 
 // Internal linkage without -rdc, hidden visibility with it: two libraries that instantiate the same kernel
 // must not launch each other's copy (nvcc 13 does this by default, nvcc 12 does not).
@@ -96,8 +100,14 @@ namespace fourscale::arch {
 inline constexpr bool has_cvt_fp8 = FOURSCALE_HAS_CVT_FP8;
 /// cvt to and from e2m1x2, e2m3x2, e3m2x2, ue8m0x2: sm_100f/a, 103, 110, 120, 121 (PTX ISA 9.7.9.21).
 inline constexpr bool has_cvt_narrow = FOURSCALE_HAS_CVT_NARROW;
+/// FP8 conversions but no FP4 ones, so that formats/convert_fma.hpp stands in for them: sm_89 to sm_100.
+inline constexpr bool has_cvt_fma = FOURSCALE_HAS_CVT_FMA;
 /// cvt.rs, stochastic rounding: sm_100a and sm_103a only.
 inline constexpr bool has_cvt_rs = FOURSCALE_HAS_CVT_RS;
+/// tcgen05 and tensor memory: sm_100f/a, 103, 110; not 12x (PTX ISA 9.7.16).
+inline constexpr bool has_tcgen05 = FOURSCALE_HAS_TCGEN05;
+/// mma.sync with block scales: sm_120f/a, 121 (PTX ISA 9.7.14).
+inline constexpr bool has_mma_block_scale = FOURSCALE_HAS_MMA_BLOCK_SCALE;
 }  // namespace fourscale::arch
 
 namespace fourscale {

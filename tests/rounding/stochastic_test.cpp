@@ -165,6 +165,26 @@ static_assert(codes_of(0x8000'0000) == 0x1211 && codes_of(0x0000'0100) == 0x2111
 
 }  // namespace
 
+/// Four values of the sweep at once, whatever instructions do it.
+template <element_format F>
+struct four_at_once {
+  u64 count;
+  FOURSCALE_HD bool operator()(u64 i) const {
+    const u32 word = static_cast<u32>(test::mix(i));
+    float x[4];
+    for (u64 k = 0; k < 4; ++k) x[k] = test::nth_float((i + k * (count / 4 + 1)) % count, count);
+    const auto four = encode_stochastic<F>(x, word);
+    for (int k = 0; k < 4; ++k)
+      if (four.get(k) != portable::encode_stochastic<F>(x[k], dither_bits<F>(word, k))) return false;
+    return true;
+  }
+};
+
+TEST_CASE("stochastic: four at once are the four one by one, for any float", "[rounding][stochastic]") {
+  test::check_everywhere(test::float_count(), four_at_once<e2m1>{test::float_count()});
+  test::check_everywhere(test::float_count(), four_at_once<e4m3>{test::float_count()});
+}
+
 TEST_CASE("stochastic: e2m1, every dither and every place", "[rounding][stochastic]") {
   check_format<e2m1>(e2m1_map);
 }

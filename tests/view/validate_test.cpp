@@ -194,9 +194,9 @@ TEST_CASE("validate: containers bring their size, for each layout and format", "
   CHECK(validate(transposed(matrix_view<float const>{x, 100, 65})) == errc::buffer_too_small);
 }
 
-TEST_CASE("validate: 2^48 elements are too many", "[view][validate]") {
+TEST_CASE("validate: 2^44 elements are too many", "[view][validate]") {
   buffers b;  // never touched: validate reads no element
-  const i64 side = i64{1} << 24;
+  const i64 side = i64{1} << 22;
   CHECK(validate(matrix{b.x, side, side - 1}) == errc::ok);
   CHECK(validate(matrix{b.x, side, side + 1}) == errc::too_large);
   CHECK(validate(blocks{b.codes, b.scales, side, side + 16}) == errc::too_large);
@@ -234,10 +234,10 @@ TEST_CASE("host: transpose, quantize_both, gemm and transform refuse broken argu
   CHECK(host::transform<16>(x, y, identity{}) == errc::ok);
 }
 
-TEST_CASE("validate: 2^48 elements, with or without the gaps between rows, are too many",
+TEST_CASE("validate: 2^44 elements, with or without the gaps between rows, are too many",
           "[view][validate]") {
   float x = 0;
-  constexpr i64 k = i64{1} << 24;
+  constexpr i64 k = i64{1} << 22;
   CHECK(validate(matrix_view<float>{&x, k, k}) == errc::too_large);
   CHECK(validate(matrix_view<float>{&x, k, k - 1}) == errc::ok);
   CHECK(validate(matrix_view<float>{&x, k, 1, k}) == errc::too_large);

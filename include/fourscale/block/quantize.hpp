@@ -24,17 +24,24 @@ FOURSCALE_HD constexpr float block_amax(float const (&x)[N]) {
 /// position.
 template <block_format F, class Round>
 requires rounding_policy<Round, typename F::element> FOURSCALE_HD constexpr void round_block(
-    float const (&x)[F::block_size], float multiplier, Round const& round, position where,
-    u8 (&codes)[block_code_bytes<F>]) {
+    float const (&x)[F::block_size], float multiplier, [[maybe_unused]] Round const& round,
+    [[maybe_unused]] position where, u8 (&codes)[block_code_bytes<F>]) {
   using element = typename F::element;
+  // Rounding to nearest by eights, what one instruction does; policies by fours, as random words have them.
+  constexpr int group = __is_same(Round, nearest_even) ? 8 : 4;
   FOURSCALE_UNROLL
-  for (int i = 0; i < F::block_size; i += 4) {
-    float scaled[4]{};
+  for (int i = 0; i < F::block_size; i += group) {
+    float scaled[group]{};
     FOURSCALE_UNROLL
-    for (int j = 0; j < 4; ++j) scaled[j] = ptx::mul_rn_f32(x[i + j], multiplier);
-    const packed<element, 4> four = round(element{}, scaled, where.right(i));
+    for (int j = 0; j < group; ++j) scaled[j] = ptx::mul_rn_f32(x[i + j], multiplier);
+    packed<element, group> packed_codes;
+    if constexpr (group == 8)
+      packed_codes = encode<element>(scaled);
+    else
+      packed_codes = round(element{}, scaled, where.right(i));
     FOURSCALE_UNROLL
-    for (int j = 0; j < four.bytes; ++j) codes[i / 4 * four.bytes + j] = four.byte(j);
+    for (int j = 0; j < packed_codes.bytes; ++j)
+      codes[i / group * packed_codes.bytes + j] = packed_codes.byte(j);
   }
 }
 
@@ -45,7 +52,7 @@ FOURSCALE_HD constexpr block_scale<F> choose_scale(float const (&x)[F::block_siz
   if constexpr (amax_scaling_policy<Scale, F>) {
     return scale_for<F>(scale, block_amax(x), tensor, where);
   } else {
-    block_scale<F> c[2]{};
+    block_scale<F> c[2]{{{}, 0.0f}, {{}, 0.0f}};
     scale.candidates(F{}, block_amax(x), tensor, c);
     const float errors[2] = {scale.error(F{}, x, c[0], tensor), scale.error(F{}, x, c[1], tensor)};
     return less_magnitude(errors[1], errors[0]) ? c[1] : c[0];

@@ -2,31 +2,36 @@
 // The largest magnitude of a matrix, on a stream.
 #pragma once
 
-#include "../block/quantize.hpp"
-#include "launch.cuh"
+#include "raw.cuh"
 
 namespace fourscale::device {
 
 namespace detail {
 
-/// Every thread strides over vectors of N values.
+/// A thread takes four vectors of N values, all of which it asks for before it looks at the first.
+inline constexpr int amax_vectors = 4;
 template <int N, class T>
 FOURSCALE_KERNEL void __launch_bounds__(cta_threads)
     amax_kernel(matrix_view<T const> x, bool vectors, i32* largest) {
   const i64 along = ceil_div<i64>(x.cols, N), count = x.rows * along;
-  i32 mine = 0;
-  for (i64 i = blockIdx.x * i64{cta_threads} + threadIdx.x; i < count; i += i64{gridDim.x} * cta_threads) {
+  const i64 first = blockIdx.x * i64{cta_threads * amax_vectors} + threadIdx.x;
+  raw_block<T, N> raw[amax_vectors] = {};
+  FOURSCALE_UNROLL
+  for (int k = 0; k < amax_vectors; ++k) {
+    const i64 i = first + k * cta_threads;
+    if (i >= count) break;
     const i64 row = x.rows == 1 ? 0 : i / along, col = (i - row * along) * N;
-    float values[N] = {};
     if (col + N <= x.cols)
-      load_values<N>(&x.at(row, col), vectors, values);
+      raw[k] = load_raw<T, N>(&x.at(row, col), vectors);
     else
-      for (int j = 0; col + j < x.cols; ++j) values[j] = to_float(x.at(row, col + j));
-    FOURSCALE_UNROLL
-    for (int j = 0; j < N; ++j) {
-      const i32 magnitude = amax_bits(values[j]);
-      mine = magnitude > mine ? magnitude : mine;
-    }
+      for (int j = 0; j < N; ++j)
+        if (col + j < x.cols) raw[k].values[j] = x.at(row, col + j);
+  }
+  i32 mine = 0;
+  FOURSCALE_UNROLL
+  for (int k = 0; k < amax_vectors; ++k) {
+    const i32 magnitude = bit_cast<i32>(raw_amax(raw[k]));
+    mine = magnitude > mine ? magnitude : mine;
   }
   raise_by_cta(mine, largest);
 }
@@ -92,8 +97,9 @@ cudaError_t amax(matrix_view<T> const& x, float* amax, cudaStream_t stream = nul
   constexpr int n = 32 / static_cast<int>(sizeof(T));
   if (m.ld == m.cols) m = {m.data, 1, m.rows * m.cols};  // one long row needs no division
   if (const cudaError_t e = cudaMemsetAsync(amax, 0, sizeof(float), stream); e != cudaSuccess) return e;
+  const i64 vectors = m.rows * ceil_div<i64>(m.cols, n);
   detail::amax_kernel<n>
-      <<<detail::few_ctas(m.rows * ceil_div<i64>(m.cols, n)), detail::cta_threads, 0, stream>>>(
+      <<<detail::grid_for(ceil_div<i64>(vectors, detail::amax_vectors)), detail::cta_threads, 0, stream>>>(
           m, detail::rows_are_vectors(m), reinterpret_cast<i32*>(amax));
   return cudaPeekAtLastError();
 }

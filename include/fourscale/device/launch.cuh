@@ -126,6 +126,15 @@ FOURSCALE_D void store_codes(u8 const (&codes)[Bytes], u8* to) {
   }
 }
 
+/// As shared_tensor_scale(), each thread for itself: for kernels that have the time while their input is on
+/// its way.
+template <class F, class Make>
+FOURSCALE_D tensor_scale<F> own_tensor_scale(float const* amax, tensor_scale<F> const& given, Make make) {
+  if constexpr (F::has_tensor_scale)
+    if (amax != nullptr) return make(*amax);
+  return given;
+}
+
 /// The tensor scale that a kernel works under: `make(*amax)` where the caller keeps the amax on the device,
 /// else `given`. One thread divides and the CTA shares the result.
 template <class F, class Make>

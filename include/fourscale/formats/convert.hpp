@@ -5,6 +5,7 @@
 #pragma once
 
 #include "../ptx/cvt.hpp"
+#include "convert_fma.hpp"
 #include "e8m0.hpp"
 #include "packed.hpp"
 
@@ -192,6 +193,10 @@ FOURSCALE_HD constexpr packed<F, N> encode(float const (&x)[N]) {
   static_assert(N % 2 == 0, "Values are packed in pairs.");
   if constexpr (__is_same(F, e2m1) && N == 8 && arch::has_cvt_narrow)
     if (!is_constant_evaluated()) return {ptx::cvt_rn_satfinite_e2m1x8_f32(x)};
+#if FOURSCALE_HAS_CVT_FMA
+  if constexpr (__is_same(F, e2m1) && N == 8)
+    if (!is_constant_evaluated()) return {detail::encode_e2m1x8(x)};
+#endif
   using word = typename packed<F, N>::word;
   word bits = 0;
   FOURSCALE_UNROLL

@@ -82,6 +82,10 @@ FOURSCALE_HD constexpr packed<F, 4> encode_stochastic(float const (&x)[4], u32 w
       }
     }
   }
+#if FOURSCALE_HAS_CVT_FMA
+  if constexpr (__is_same(F, e2m1))
+    if (!is_constant_evaluated()) return {static_cast<u16>(detail::encode_stochastic_e2m1x4(x, word))};
+#endif
   packed<F, 4> codes;
   FOURSCALE_UNROLL
   for (int i = 0; i < 4; ++i) codes.set(i, portable::encode_stochastic<F>(x[i], dither_bits<F>(word, i)));

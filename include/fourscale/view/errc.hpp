@@ -49,7 +49,7 @@ constexpr char const* message(errc e) {
     case errc::overlap:
       return "an output overlaps an input or another output";
     case errc::too_large:
-      return "a dimension is 2^31 or more, or the matrix has 2^48 elements or more";
+      return "a dimension is 2^31 or more, or the matrix has 2^44 elements or more";
     case errc::bad_recipe:
       return "the format, blocks, rounding, scale rule and transform of this recipe do not go together";
   }

@@ -11,7 +11,7 @@ namespace fourscale {
 namespace detail {
 
 inline constexpr i64 dimension_limit = i64{1} << 31;
-inline constexpr i64 size_limit = i64{1} << 48;
+inline constexpr i64 size_limit = i64{1} << 44;
 
 /// A run of bytes.
 struct byte_range {

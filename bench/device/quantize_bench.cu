@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: Apache-2.0
+// Whole-matrix quantizers on the GPU, each beside the ceiling of its traffic.
+#include "harness.cuh"
+
+using namespace bench;
+
+namespace {
+
+struct shape {
+  i64 rows, cols;
+};
+constexpr shape shapes[] = {{16384, 16384}, {8192, 8192},  {4096, 4096},
+                            {2048, 4096},   {8192, 28672}, {16384, 14336}};
+constexpr f4::philox<> draws{1234, 1};
+
+std::string name(char const* what, shape s) {
+  return std::string(what) + "/" + std::to_string(s.rows) + "x" + std::to_string(s.cols);
+}
+
+/// Copies to the host, quantizes there, compares every byte.
+template <class F, class Layout, class View, class HostView, class Quantizer>
+void check(f4::block_scaled_view<F, Layout> const& d, HostView const& x, Quantizer const& recipe, float amax,
+           buffer<u8> const& codes, buffer<u8> const& scales) {
+  std::vector<u8> want_codes(static_cast<size_t>(f4::code_bytes<F>(d.rows, d.cols)));
+  std::vector<u8> want_scales(static_cast<size_t>(f4::scale_bytes<F, Layout>(d.rows, d.cols)) + 1);
+  f4::block_scaled_view<F, Layout> q{want_codes, want_scales, d.rows, d.cols};
+  q.tensor_scale = f4::tensor_scale_for<F>(recipe.scale, amax);
+  require(f4::host::quantize(x, q, recipe));
+  require(codes.to_host() == want_codes, "the codes differ from the host's");
+  want_scales.pop_back();
+  require(scales.to_host() == want_scales, "the scales differ from the host's");
+}
+
+/// quantize() of format F, rowwise.
+template <class F, class Layout = f4::linear, class Quantizer = f4::quantizer<>>
+void rowwise(benchmark::State& state, shape s, Quantizer const& recipe = {}) {
+  inputs<f4::bf16> x(s.rows, s.cols);
+  buffer<u8> codes(f4::code_bytes<F>(s.rows, s.cols)), scales(f4::scale_bytes<F, Layout>(s.rows, s.cols));
+  buffer<float> amax(1);
+  require(f4::device::amax(x.view(0), amax.data()));
+  const f4::block_scaled_view<F, Layout> q{codes.data(), scales.data(), s.rows, s.cols};
+  require(f4::device::quantize(x.view(0), q, amax.data(), recipe));
+  const std::vector<f4::bf16> host = x.matrices[0].to_host();
+  check<F, Layout, void>(q, f4::matrix_view<f4::bf16 const>{host, s.rows, s.cols}, recipe, amax.to_host()[0],
+                         codes, scales);
+  const double bytes =
+      2.0 * static_cast<double>(s.rows * s.cols) + static_cast<double>(codes.bytes() + scales.bytes());
+  constexpr int code_bytes = f4::block_code_bytes<F> * 16 / F::block_size;
+  buffer<u8> other(s.rows * s.cols / 16);
+  report(
+      state, bytes, [&](i64 i) { require(f4::device::quantize(x.view(i), q, amax.data(), recipe)); },
+      ceiling<code_bytes, 1>(x, codes, other));
+}
+
+void amax(benchmark::State& state, shape s) {
+  inputs<f4::bf16> x(s.rows, s.cols);
+  buffer<float> out(1);
+  buffer<u8> nothing(s.rows * s.cols / 16);
+  report(
+      state, 2.0 * static_cast<double>(s.rows * s.cols),
+      [&](i64 i) { require(f4::device::amax(x.view(i), out.data())); }, ceiling<0, 0>(x, nothing, nothing));
+}
+
+template <class Run>
+void add(char const* what, Run run) {
+  for (shape s : shapes)
+    benchmark::RegisterBenchmark(name(what, s).c_str(), [=](benchmark::State& state) { run(state, s); })
+        ->UseManualTime()
+        ->Iterations(1)
+        ->Unit(benchmark::kMicrosecond);
+}
+
+const bool registered = [] {
+  add("amax", amax);
+  add("nvfp4_rowwise_nearest", [](auto& state, shape s) { rowwise<f4::nvfp4>(state, s); });
+  add("nvfp4_rowwise_nearest_swizzled",
+      [](auto& state, shape s) { rowwise<f4::nvfp4, f4::swizzled_128x4>(state, s); });
+  add("nvfp4_rowwise_stochastic", [](auto& state, shape s) {
+    rowwise<f4::nvfp4, f4::linear>(state, s, f4::quantizer{f4::stochastic{draws}});
+  });
+  add("nvfp4_rowwise_four_over_six", [](auto& state, shape s) {
+    rowwise<f4::nvfp4, f4::linear>(state, s, f4::quantizer{f4::nearest_even{}, f4::four_over_six{}});
+  });
+  add("mxfp4_rowwise", [](auto& state, shape s) { rowwise<f4::mxfp4>(state, s); });
+  add("mxfp8_rowwise", [](auto& state, shape s) { rowwise<f4::mxfp8>(state, s); });
+  add("fp8_tensor", [](auto& state, shape s) { rowwise<f4::fp8_e4m3>(state, s); });
+  return true;
+}();
+
+}  // namespace
