@@ -53,7 +53,7 @@ template <class Packed>
 struct set_touches_one_element {
   FOURSCALE_HD bool operator()(u64 i) const {
     using element = decltype(Packed{}.get(0));
-    Packed p;
+    Packed p{};
     for (int k = 0; k < Packed::size; ++k)
       p.set(k, element{static_cast<u8>((i + static_cast<u64>(k) * 5) % 16)});
     const int changed = static_cast<int>(i % Packed::size);

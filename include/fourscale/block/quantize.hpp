@@ -24,21 +24,17 @@ FOURSCALE_HD constexpr float block_amax(float const (&x)[N]) {
 /// position.
 template <block_format F, class Round>
 requires rounding_policy<Round, typename F::element> FOURSCALE_HD constexpr void round_block(
-    float const (&x)[F::block_size], float multiplier, [[maybe_unused]] Round const& round,
-    [[maybe_unused]] position where, u8 (&codes)[block_code_bytes<F>]) {
+    float const (&x)[F::block_size], float multiplier, Round const& round, position where,
+    u8 (&codes)[block_code_bytes<F>]) {
   using element = typename F::element;
-  // Rounding to nearest by eights, what one instruction does; policies by fours, as random words have them.
-  constexpr int group = __is_same(Round, nearest_even) ? 8 : 4;
+  constexpr bool by_eights = requires(float const(&x8)[8]) { round(element{}, x8, where); };
+  constexpr int group = by_eights ? 8 : 4;
   FOURSCALE_UNROLL
   for (int i = 0; i < F::block_size; i += group) {
     float scaled[group]{};
     FOURSCALE_UNROLL
     for (int j = 0; j < group; ++j) scaled[j] = ptx::mul_rn_f32(x[i + j], multiplier);
-    packed<element, group> packed_codes;
-    if constexpr (group == 8)
-      packed_codes = encode<element>(scaled);
-    else
-      packed_codes = round(element{}, scaled, where.right(i));
+    const packed<element, group> packed_codes = round(element{}, scaled, where.right(i));
     FOURSCALE_UNROLL
     for (int j = 0; j < packed_codes.bytes; ++j)
       codes[i / group * packed_codes.bytes + j] = packed_codes.byte(j);

@@ -8,29 +8,37 @@ namespace fourscale::device {
 
 namespace detail {
 
-/// A thread takes four vectors of N values, all of which it asks for before it looks at the first.
+/// Rows that are vectors, of x.cols a multiple of N: a thread takes four vectors of N values, all of which it
+/// asks for before it looks at the first.
 inline constexpr int amax_vectors = 4;
 template <int N, class T>
 FOURSCALE_KERNEL void __launch_bounds__(cta_threads)
-    amax_kernel(matrix_view<T const> x, bool vectors, i32* largest) {
-  const i64 along = ceil_div<i64>(x.cols, N), count = x.rows * along;
+    amax_vectors_kernel(matrix_view<T const> x, i32* largest) {
+  const i64 along = x.cols / N, count = x.rows * along;
   const i64 first = blockIdx.x * i64{cta_threads * amax_vectors} + threadIdx.x;
   raw_block<T, N> raw[amax_vectors] = {};
   FOURSCALE_UNROLL
   for (int k = 0; k < amax_vectors; ++k) {
-    const i64 i = first + k * cta_threads;
-    if (i >= count) break;
-    const i64 row = x.rows == 1 ? 0 : i / along, col = (i - row * along) * N;
-    if (col + N <= x.cols)
-      raw[k] = load_raw<T, N>(&x.at(row, col), vectors);
-    else
-      for (int j = 0; j < N; ++j)
-        if (col + j < x.cols) raw[k].values[j] = x.at(row, col + j);
+    const i64 i = first + k * cta_threads, row = x.rows == 1 ? 0 : i / along;
+    if (i < count) raw[k] = load_raw<T, N>(&x.at(row, (i - row * along) * N));
   }
   i32 mine = 0;
   FOURSCALE_UNROLL
   for (int k = 0; k < amax_vectors; ++k) {
     const i32 magnitude = bit_cast<i32>(raw_amax(raw[k]));
+    mine = magnitude > mine ? magnitude : mine;
+  }
+  raise_by_cta(mine, largest);
+}
+
+/// Any rows, value by value.
+template <class T>
+FOURSCALE_KERNEL void __launch_bounds__(cta_threads) amax_kernel(matrix_view<T const> x, i32* largest) {
+  i32 mine = 0;
+  for (i64 i = blockIdx.x * i64{cta_threads} + threadIdx.x; i < x.rows * x.cols;
+       i += i64{gridDim.x} * cta_threads) {
+    const i64 row = x.rows == 1 ? 0 : i / x.cols;
+    const i32 magnitude = amax_bits(to_float(x.at(row, i - row * x.cols)));
     mine = magnitude > mine ? magnitude : mine;
   }
   raise_by_cta(mine, largest);
@@ -97,10 +105,13 @@ cudaError_t amax(matrix_view<T> const& x, float* amax, cudaStream_t stream = nul
   constexpr int n = 32 / static_cast<int>(sizeof(T));
   if (m.ld == m.cols) m = {m.data, 1, m.rows * m.cols};  // one long row needs no division
   if (const cudaError_t e = cudaMemsetAsync(amax, 0, sizeof(float), stream); e != cudaSuccess) return e;
-  const i64 vectors = m.rows * ceil_div<i64>(m.cols, n);
-  detail::amax_kernel<n>
-      <<<detail::grid_for(ceil_div<i64>(vectors, detail::amax_vectors)), detail::cta_threads, 0, stream>>>(
-          m, detail::rows_are_vectors(m), reinterpret_cast<i32*>(amax));
+  i32* const largest = reinterpret_cast<i32*>(amax);
+  if (m.cols % n == 0 && detail::rows_are_vectors(m)) {
+    const i64 threads = ceil_div<i64>(m.rows * (m.cols / n), detail::amax_vectors);
+    detail::amax_vectors_kernel<n><<<detail::grid_for(threads), detail::cta_threads, 0, stream>>>(m, largest);
+  } else {
+    detail::amax_kernel<<<detail::few_ctas(m.rows * m.cols), detail::cta_threads, 0, stream>>>(m, largest);
+  }
   return cudaPeekAtLastError();
 }
 

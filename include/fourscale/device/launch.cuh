@@ -109,20 +109,21 @@ FOURSCALE_D void load_block(M const& x, i64 row, i64 block, bool, float (&values
   for (int i = 0; i < N; ++i) values[i] = to_float(x.at(row, block * N + i));
 }
 
-/// The codes of one block, in words of eight bytes where the address allows.
-template <int Bytes>
+/// Codes to memory in words of `Word` bytes, 1, 8 or 16, which both their number and the address are
+/// multiples of.
+template <int Word, int Bytes>
 FOURSCALE_D void store_codes(u8 const (&codes)[Bytes], u8* to) {
-  if (reinterpret_cast<u64>(to) % 8 == 0) {
+  FOURSCALE_UNROLL
+  for (int i = 0; i < Bytes; i += Word) {
+    u32 words[4] = {};
     FOURSCALE_UNROLL
-    for (int i = 0; i < Bytes / 8; ++i) {
-      u64 word = 0;
-      FOURSCALE_UNROLL
-      for (int j = 0; j < 8; ++j) word |= u64{codes[8 * i + j]} << (8 * j);
-      reinterpret_cast<u64*>(to)[i] = word;
-    }
-  } else {
-    FOURSCALE_UNROLL
-    for (int i = 0; i < Bytes; ++i) to[i] = codes[i];
+    for (int j = 0; j < Word; ++j) words[j / 4] |= u32{codes[i + j]} << (8 * (j % 4));
+    if constexpr (Word == 16)
+      *reinterpret_cast<vector16*>(to + i) = {{words[0], words[1], words[2], words[3]}};
+    else if constexpr (Word == 8)
+      *reinterpret_cast<u64*>(to + i) = u64{words[1]} << 32 | words[0];
+    else
+      to[i] = codes[i];
   }
 }
 

@@ -38,42 +38,48 @@ struct divisor {
   FOURSCALE_D u32 quotient(u32 n) const { return static_cast<u32>((u64{n} * multiplier) >> shift); }
 };
 
+/// A matrix_view of a type with a raw_block.
+template <class M>
+inline constexpr bool is_rows_in_memory = false;
+template <class T>
+inline constexpr bool is_rows_in_memory<matrix_view<T>> = is_raw<T>;
+
 /// How many blocks a thread takes: 128 bytes of input, or one block.
 template <class F, class T>
 inline constexpr int blocks_per_thread = F::block_size* static_cast<int>(sizeof(T)) >= 128
                                              ? 1
                                              : 128 / (F::block_size * static_cast<int>(sizeof(T)));
 
-/// A matrix in memory. Blocks of the layout, its padding included, are counted along rows; blockIdx.y counts
-/// `chunk_rows` rows at a time, so that 32 bits count the blocks within.
+/// A matrix in memory whose rows are vectors, aligned codes, one tensor scale. Blocks of the layout, its
+/// padding included, are counted along rows; blockIdx.y counts `chunk_rows` rows at a time, so that 32 bits
+/// count the blocks within.
 template <class F, class Layout, class T, class Quantizer>
 FOURSCALE_KERNEL void __launch_bounds__(cta_threads)
-    quantize_rows_kernel(matrix_view<T const> x, bool vectors, block_scaled_view<F, Layout> q,
-                         float const* amax, Quantizer recipe, divisor blocks, u32 chunk_rows) {
+    quantize_rows_kernel(matrix_view<T const> x, block_scaled_view<F, Layout> q, float const* amax,
+                         Quantizer recipe, divisor blocks, u32 chunk_rows) {
   constexpr int n = F::block_size, each = blocks_per_thread<F, T>;
   const i64 first_row = i64{blockIdx.y} * chunk_rows, rows_left = Layout::padded_rows(q.rows) - first_row;
   const u32 rows = static_cast<u32>(rows_left < chunk_rows ? rows_left : chunk_rows), count = rows * blocks.d;
   const u32 first = blockIdx.x * (cta_threads * each) + threadIdx.x;
   raw_block<T, n> raw[each];
+  i64 at_row[each], at_block[each];
+  bool inside[each];
   FOURSCALE_UNROLL
   for (int k = 0; k < each; ++k) {
     const u32 i = first + static_cast<u32>(k) * cta_threads, r = blocks.quotient(i);
-    const i64 row = first_row + r, block = i - r * blocks.d;
-    if (i < count && row < q.rows && block < q.blocks())
-      raw[k] = load_raw<T, n>(&x.at(row, block * n), vectors);
+    at_row[k] = first_row + r, at_block[k] = i - r * blocks.d;
+    inside[k] = i < count && (!Layout::has_padding || (at_row[k] < q.rows && at_block[k] < q.blocks()));
+    if (inside[k]) raw[k] = load_raw<T, n>(&x.at(at_row[k], at_block[k] * n));
   }
-  const tensor_scale<F> of_tensor = own_tensor_scale<F>(
+  const tensor_scale<F> tensor = own_tensor_scale<F>(
       amax, q.tensor_scale, [&](float a) { return tensor_scale_for<F>(recipe.scale, a); });
   FOURSCALE_UNROLL
   for (int k = 0; k < each; ++k) {
-    const u32 i = first + static_cast<u32>(k) * cta_threads, r = blocks.quotient(i);
-    const i64 row = first_row + r, block = i - r * blocks.d;
-    if (i >= count) return;
-    if (row < q.rows && block < q.blocks()) {
-      const tensor_scale<F> tensor = tensor_scale_of(q, row, recipe.scale, of_tensor);
-      store_block(q, row, block, quantize_raw<F>(raw[k], recipe, tensor, position{row, block * n}));
-    } else {
-      q.store_scale(row, block, {});
+    if (inside[k]) {
+      const position where{at_row[k], at_block[k] * n};
+      store_aligned_block(q, at_row[k], at_block[k], quantize_raw<F>(raw[k], recipe, tensor, where));
+    } else if (Layout::has_padding && first + static_cast<u32>(k) * cta_threads < count) {
+      q.store_scale(at_row[k], at_block[k], {});
     }
   }
 }
@@ -107,18 +113,20 @@ FOURSCALE_KERNEL void __launch_bounds__(cta_threads)
 template <class F, class Layout, class M, class Quantizer>
 void launch_rows(M const& x, block_scaled_view<F, Layout> const& q, float const* amax,
                  Quantizer const& recipe, cudaStream_t stream) {
-  const unsigned grid = grid_for(Layout::padded_rows(q.rows) * Layout::padded_blocks(q.blocks()));
-  quantize_blocks_kernel<<<grid, cta_threads, 0, stream>>>(x, rows_are_vectors(x), q, amax, recipe);
-}
-template <class F, class Layout, class T, class Quantizer>
-void launch_rows(matrix_view<T const> const& x, block_scaled_view<F, Layout> const& q, float const* amax,
-                 Quantizer const& recipe, cudaStream_t stream) {
   const i64 rows = Layout::padded_rows(q.rows), blocks = Layout::padded_blocks(q.blocks());
-  const i64 most = (i64{1} << 31) / blocks - 1, chunk = rows < most ? rows : most;
-  const dim3 grid(static_cast<unsigned>(ceil_div<i64>(chunk * blocks, cta_threads * blocks_per_thread<F, T>)),
-                  static_cast<unsigned>(ceil_div(rows, chunk)));
-  quantize_rows_kernel<<<grid, cta_threads, 0, stream>>>(
-      x, rows_are_vectors(x), q, amax, recipe, divisor(static_cast<u32>(blocks)), static_cast<u32>(chunk));
+  if constexpr (is_rows_in_memory<M>) {
+    using value = typename M::value_type;
+    if (rows_are_vectors(x) && reinterpret_cast<u64>(q.codes) % code_word<F> == 0 && q.row_amax == nullptr) {
+      const i64 most = (i64{1} << 31) / blocks - 1, chunk = rows < most ? rows : most;
+      const dim3 grid(
+          static_cast<unsigned>(ceil_div<i64>(chunk * blocks, cta_threads * blocks_per_thread<F, value>)),
+          static_cast<unsigned>(ceil_div(rows, chunk)));
+      quantize_rows_kernel<<<grid, cta_threads, 0, stream>>>(
+          x, q, amax, recipe, divisor(static_cast<u32>(blocks)), static_cast<u32>(chunk));
+      return;
+    }
+  }
+  quantize_blocks_kernel<<<grid_for(rows * blocks), cta_threads, 0, stream>>>(x, false, q, amax, recipe);
 }
 
 }  // namespace fourscale::device::detail

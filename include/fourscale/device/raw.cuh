@@ -7,26 +7,41 @@
 
 namespace fourscale::device::detail {
 
-/// N values of a row.
+/// N values of a row as 32-bit words, of types with two or four bytes.
 template <class T, int N>
-struct alignas(N * sizeof(T) % 16 == 0 ? 16 : alignof(T)) raw_block {
-  T values[N];
+struct raw_block {
+  static_assert(sizeof(T) == 2 || sizeof(T) == 4);
+  static constexpr int per_word = 4 / static_cast<int>(sizeof(T)), words = N / per_word;
+  u32 w[words];
+
+  FOURSCALE_D T get(int i) const {
+    if constexpr (sizeof(T) == 4)
+      return bit_cast<T>(w[i]);
+    else
+      return bit_cast<T>(static_cast<u16>(w[i / 2] >> (16 * (i % 2))));
+  }
+  FOURSCALE_D void set(int i, T value) {
+    if constexpr (sizeof(T) == 4)
+      w[i] = bit_cast<u32>(value);
+    else if (i % 2 == 0)
+      w[i / 2] = (w[i / 2] & 0xffff'0000u) | bit_cast<u16>(value);
+    else
+      w[i / 2] = (w[i / 2] & 0xffffu) | u32{bit_cast<u16>(value)} << 16;
+  }
 };
 
+/// Types that have a raw_block.
+template <class T>
+inline constexpr bool is_raw = sizeof(T) == 2 || sizeof(T) == 4;
+
 template <class T, int N>
-FOURSCALE_D raw_block<T, N> load_raw(T const* from, bool vectors) {
+FOURSCALE_D raw_block<T, N> load_raw(T const* from) {
   raw_block<T, N> block;
-  if (N * sizeof(T) % 16 == 0 && vectors) {
-    constexpr int count = static_cast<int>(sizeof block) / 16;
-    struct all {
-      vector16 v[count];
-    } words;
+  FOURSCALE_UNROLL
+  for (int i = 0; i < block.words; i += 4) {
+    const vector16 v = reinterpret_cast<vector16 const*>(from)[i / 4];
     FOURSCALE_UNROLL
-    for (int i = 0; i < count; ++i) words.v[i] = reinterpret_cast<vector16 const*>(from)[i];
-    block = __builtin_bit_cast(raw_block<T, N>, words);
-  } else {
-    FOURSCALE_UNROLL
-    for (int i = 0; i < N; ++i) block.values[i] = from[i];
+    for (int j = 0; j < 4; ++j) block.w[i + j] = v.words[j];
   }
   return block;
 }
@@ -34,7 +49,7 @@ FOURSCALE_D raw_block<T, N> load_raw(T const* from, bool vectors) {
 template <class T, int N>
 FOURSCALE_D void to_floats(raw_block<T, N> const& block, float (&x)[N]) {
   FOURSCALE_UNROLL
-  for (int i = 0; i < N; ++i) x[i] = to_float(block.values[i]);
+  for (int i = 0; i < N; ++i) x[i] = to_float(block.get(i));
 }
 
 /// max.xorsign.abs: the larger magnitude in both halves; a NaN loses to a number.
@@ -59,21 +74,17 @@ FOURSCALE_D float pair_amax(u32 pair) {
 template <class T, int N>
 FOURSCALE_D float raw_amax(raw_block<T, N> const& block) {
   if constexpr (__is_same(T, bf16) || __is_same(T, fp16)) {
-    struct words {
-      u32 w[N / 2];
-    };
-    words x = __builtin_bit_cast(words, block);
+    u32 w[N / 4];
     FOURSCALE_UNROLL
-    for (int half = N / 4; half >= 1; half /= 2) {
-      FOURSCALE_UNROLL
-      for (int i = 0; i < half; ++i) x.w[i] = larger_magnitudes<T>(x.w[i], x.w[i + half]);
-    }
-    return pair_amax<T>(x.w[0]);
+    for (int i = 0; i < N / 4; ++i) w[i] = larger_magnitudes<T>(block.w[i], block.w[i + N / 4]);
+    FOURSCALE_UNROLL
+    for (int i = 1; i < N / 4; ++i) w[0] = larger_magnitudes<T>(w[0], w[i]);
+    return pair_amax<T>(w[0]);
   } else {
     i32 largest = 0;
     FOURSCALE_UNROLL
     for (int i = 0; i < N; ++i) {
-      const i32 magnitude = amax_bits(to_float(block.values[i]));
+      const i32 magnitude = amax_bits(to_float(block.get(i)));
       largest = magnitude > largest ? magnitude : largest;
     }
     return bit_cast<float>(largest);

@@ -10,8 +10,24 @@ namespace fourscale::device::detail {
 template <class F, class Layout>
 FOURSCALE_D void store_block(block_scaled_view<F, Layout> const& q, i64 row, i64 block,
                              packed_block<F> const& b) {
+  u8* const to = q.codes + q.code_offset(row, block);
   q.store_scale(row, block, b.scale);
-  store_codes(b.codes, q.codes + q.code_offset(row, block));
+  if (reinterpret_cast<u64>(to) % 8 == 0)
+    store_codes<8>(b.codes, to);
+  else
+    store_codes<1>(b.codes, to);
+}
+
+/// The widest words that every block is a whole number of.
+template <class F>
+inline constexpr int code_word = block_code_bytes<F> % 16 == 0 ? 16 : 8;
+
+/// The same where q.codes is a multiple of code_word<F>.
+template <class F, class Layout>
+FOURSCALE_D void store_aligned_block(block_scaled_view<F, Layout> const& q, i64 row, i64 block,
+                                     packed_block<F> const& b) {
+  q.store_scale(row, block, b.scale);
+  store_codes<code_word<F>>(b.codes, q.codes + q.code_offset(row, block));
 }
 
 /// The tensor scale that a row is quantized under: by its own amax if it has one.

@@ -82,14 +82,23 @@ FOURSCALE_HD constexpr packed<F, 4> encode_stochastic(float const (&x)[4], u32 w
       }
     }
   }
-#if FOURSCALE_HAS_CVT_FMA
-  if constexpr (__is_same(F, e2m1))
-    if (!is_constant_evaluated()) return {static_cast<u16>(detail::encode_stochastic_e2m1x4(x, word))};
-#endif
-  packed<F, 4> codes;
+  packed<F, 4> codes{};
   FOURSCALE_UNROLL
   for (int i = 0; i < 4; ++i) codes.set(i, portable::encode_stochastic<F>(x[i], dither_bits<F>(word, i)));
   return codes;
+}
+
+/// Eight values by two words, four each.
+template <element_format F>
+FOURSCALE_HD constexpr packed<F, 8> encode_stochastic(float const (&x)[8], u32 first, u32 second) {
+#if FOURSCALE_HAS_CVT_FMA
+  if constexpr (__is_same(F, e2m1))
+    if (!is_constant_evaluated()) return {detail::encode_stochastic_e2m1x8(x, first, second)};
+#endif
+  using word = typename packed<F, 8>::word;
+  const float low[4] = {x[0], x[1], x[2], x[3]}, high[4] = {x[4], x[5], x[6], x[7]};
+  return {static_cast<word>(static_cast<word>(encode_stochastic<F>(low, first).bits) |
+                            static_cast<word>(encode_stochastic<F>(high, second).bits) << (4 * F::width))};
 }
 
 /// Two values to bf16 by one random word, as cvt.rs.bf16x2.f32 does it: the first sees the low half, the

@@ -11,7 +11,7 @@ namespace fourscale {
 /// 4-bit uniform grid: +-{0, 1, ..., 7}. As a float format it has one exponent bit, and the bias that makes
 /// the step 1. Encoding saturates to +-7, keeps -0, and maps every NaN to +7, as E2M1 does.
 struct e1m2 {
-  u8 bits = 0;  ///< S'E'MM in the low four bits; the high four must be zero
+  u8 bits;  ///< S'E'MM in the low four bits; the high four must be zero
 
   static constexpr char const* name = "e1m2";
   static constexpr int width = 4, exponent_bits = 1, mantissa_bits = 2, bias = -1;

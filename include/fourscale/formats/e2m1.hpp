@@ -9,7 +9,7 @@ namespace fourscale {
 /// 4-bit float: +-{0, 0.5, 1, 1.5, 2, 3, 4, 6}. No NaN, no infinity: encoding saturates to +-6, keeps -0, and
 /// maps every NaN, of either sign, to +6 as the hardware does.
 struct e2m1 {
-  u8 bits = 0;  ///< S'EE'M in the low four bits; the high four must be zero
+  u8 bits;  ///< S'EE'M in the low four bits; the high four must be zero
 
   static constexpr char const* name = "e2m1";
   static constexpr int width = 4, exponent_bits = 2, mantissa_bits = 1, bias = 1;

@@ -9,7 +9,7 @@ namespace fourscale {
 /// 6-bit float: largest 7.5, smallest normal 1, step 0.125 below it. No NaN, no infinity: encoding saturates,
 /// keeps -0, and maps every NaN to +7.5 as the hardware does.
 struct e2m3 {
-  u8 bits = 0;  ///< S'EE'MMM in the low six bits; the high two must be zero
+  u8 bits;  ///< S'EE'MMM in the low six bits; the high two must be zero
 
   static constexpr char const* name = "e2m3";
   static constexpr int width = 6, exponent_bits = 2, mantissa_bits = 3, bias = 1;

@@ -9,7 +9,7 @@ namespace fourscale {
 /// 6-bit float: largest 28, smallest normal 0.25, step 0.0625 below it. No NaN, no infinity: encoding
 /// saturates, keeps -0, and maps every NaN to +28 as the hardware does.
 struct e3m2 {
-  u8 bits = 0;  ///< S'EEE'MM in the low six bits; the high two must be zero
+  u8 bits;  ///< S'EEE'MM in the low six bits; the high two must be zero
 
   static constexpr char const* name = "e3m2";
   static constexpr int width = 6, exponent_bits = 3, mantissa_bits = 2, bias = 3;

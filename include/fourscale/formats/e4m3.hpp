@@ -9,7 +9,7 @@ namespace fourscale {
 /// 8-bit float: largest 448, smallest normal 2^-6, step 2^-9 below it. NaN is S.1111.111, there is no
 /// infinity. Encoding saturates to +-448 (infinities too), keeps -0, and maps every NaN to 0x7F.
 struct e4m3 {
-  u8 bits = 0;  ///< S'EEEE'MMM
+  u8 bits;  ///< S'EEEE'MMM
 
   static constexpr char const* name = "e4m3";
   static constexpr int width = 8, exponent_bits = 4, mantissa_bits = 3, bias = 7;

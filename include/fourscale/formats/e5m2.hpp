@@ -10,7 +10,7 @@ namespace fourscale {
 /// IEEE 754. Encoding saturates to +-57344 (infinities too, as cvt.satfinite does), keeps -0, and maps every
 /// NaN to 0x7F.
 struct e5m2 {
-  u8 bits = 0;  ///< S'EEEEE'MM
+  u8 bits;  ///< S'EEEEE'MM
 
   static constexpr char const* name = "e5m2";
   static constexpr int width = 8, exponent_bits = 5, mantissa_bits = 2, bias = 15;

@@ -9,7 +9,7 @@ namespace fourscale {
 /// 8-bit exponent: 2^(bits - 127), from 2^-127 to 2^127; 0xFF is NaN. No sign, no zero, no infinity: encoding
 /// ignores the sign, maps 0 to 2^-127 and infinity to 2^127.
 struct e8m0 {
-  u8 bits = 0;  ///< the exponent, biased by 127
+  u8 bits;  ///< the exponent, biased by 127
 
   static constexpr char const* name = "e8m0";
   static constexpr int width = 8, exponent_bits = 8, mantissa_bits = 0, bias = 127;

@@ -8,7 +8,7 @@ namespace fourscale {
 
 /// The bits of a float. A scale only, never an element.
 struct f32 {
-  u32 bits = 0;
+  u32 bits;
 
   static constexpr char const* name = "f32";
 

@@ -8,7 +8,7 @@ namespace fourscale {
 
 /// Takes no bytes in memory.
 struct no_scale {
-  u8 bits = 0;
+  u8 bits;
 
   static constexpr char const* name = "none";
 

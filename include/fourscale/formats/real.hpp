@@ -10,13 +10,13 @@ namespace fourscale {
 
 /// bfloat16: the upper half of a binary32.
 struct bf16 {
-  u16 bits = 0;
+  u16 bits;
   friend constexpr bool operator==(bf16, bf16) = default;
 };
 
 /// IEEE 754 binary16.
 struct fp16 {
-  u16 bits = 0;
+  u16 bits;
   friend constexpr bool operator==(fp16, fp16) = default;
 };
 

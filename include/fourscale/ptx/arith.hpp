@@ -67,4 +67,35 @@ FOURSCALE_HD constexpr float div_rn_f32(float a, float b) {
   return a / b;
 }
 
+/// rcp.rn.f32 d, a;   PTX ISA 9.7.3.13, all targets. 1 / a, rounded once.
+FOURSCALE_HD constexpr float rcp_rn_f32(float a) {
+#if FOURSCALE_DEVICE_PASS
+  if (!is_constant_evaluated()) {
+    float d;
+    asm("rcp.rn.f32 %0, %1;" : "=f"(d) : "f"(a));
+    return d;
+  }
+#endif
+  return div_rn_f32(1.0f, a);
+}
+
+#if FOURSCALE_DEVICE_PASS
+
+/// min.xorsign.abs.f32 d, a, b;   PTX ISA 9.7.3.11 (7.2), sm_86 and later: the smaller magnitude under the
+/// product of the signs; a NaN loses to a number.
+FOURSCALE_D inline float min_xorsign_abs_f32(float a, float b) {
+  float d;
+  asm("min.xorsign.abs.f32 %0, %1, %2;" : "=f"(d) : "f"(a), "f"(b));
+  return d;
+}
+
+/// max.xorsign.abs.f32 d, a, b;   PTX ISA 9.7.3.12 (7.2), sm_86 and later.
+FOURSCALE_D inline float max_xorsign_abs_f32(float a, float b) {
+  float d;
+  asm("max.xorsign.abs.f32 %0, %1, %2;" : "=f"(d) : "f"(a), "f"(b));
+  return d;
+}
+
+#endif
+
 }  // namespace fourscale::ptx

@@ -22,6 +22,10 @@ struct stochastic {
   FOURSCALE_HD constexpr packed<F, 4> operator()(F, float const (&x)[4], position where) const {
     return encode_stochastic<F>(x, bits(where));
   }
+  template <element_format F>
+  FOURSCALE_HD constexpr packed<F, 8> operator()(F, float const (&x)[8], position where) const {
+    return encode_stochastic<F>(x, bits(where), bits(where.right(4)));
+  }
 };
 
 /// Transformer Engine's software rounding for GPUs without cvt.rs (2026-08, stochastic_round_fp4_e2m1): byte
@@ -35,7 +39,7 @@ struct stochastic_te_software {
 
   FOURSCALE_HD constexpr e2m1x4 operator()(e2m1, float const (&x)[4], position where) const {
     const u32 word = bits(where);
-    e2m1x4 codes;
+    e2m1x4 codes{};
     FOURSCALE_UNROLL
     for (int i = 0; i < 4; ++i) codes.set(i, round_one(x[i], word >> (8 * i) & 0xffu));
     return codes;

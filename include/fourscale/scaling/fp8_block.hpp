@@ -28,7 +28,7 @@ struct fp8_block_scale {
     static_assert(__is_same(typename F::scale, f32), "fp8_block_scale needs a format with FP32 scales.");
     float scale = fp8_scale<typename F::element>(amax);
     if (power_of_two) scale = bit_cast<float>(bit_cast<u32>(scale) & float_inf_bits);
-    return {f32{bit_cast<u32>(ptx::div_rn_f32(1.0f, scale))}, scale};
+    return {f32{bit_cast<u32>(ptx::rcp_rn_f32(scale))}, scale};
   }
 };
 

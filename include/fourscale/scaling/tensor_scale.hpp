@@ -44,7 +44,7 @@ struct tensor_scale {
     encode = quotient <= float_max ? quotient : float_max;  // NaN and infinity become FLT_MAX
     if (amax_bits(amax) == 0 && amax == amax) encode = 1.0f;
     if (quotient == 0.0f) encode = 1.0f;
-    decode = ptx::div_rn_f32(1.0f, encode);
+    decode = ptx::rcp_rn_f32(encode);
   }
 
   /// The same rule for another amax.
@@ -52,7 +52,7 @@ struct tensor_scale {
 
   /// What a code is multiplied by in dequantization: (scale * amax) * (1 / 2688), two roundings, as TE does.
   FOURSCALE_HD constexpr float dequantize_factor(float scale) const {
-    return ptx::mul_rn_f32(ptx::mul_rn_f32(scale, amax), ptx::div_rn_f32(1.0f, largest));
+    return ptx::mul_rn_f32(ptx::mul_rn_f32(scale, amax), ptx::rcp_rn_f32(largest));
   }
 };
 
@@ -76,7 +76,7 @@ requires(F::has_tensor_scale&& block_scale_bytes<F> == 0) struct tensor_scale<F>
       encode = quotient <= float_max ? quotient : float_max;
     }
     if (power_of_two) encode = bit_cast<float>(bit_cast<u32>(encode) & float_inf_bits);
-    decode = ptx::div_rn_f32(1.0f, encode);
+    decode = ptx::rcp_rn_f32(encode);
   }
 
   FOURSCALE_HD constexpr tensor_scale with_amax(float other) const {

@@ -14,7 +14,7 @@ namespace detail {
 /// to zero, as TE's do.
 template <block_format F>
 FOURSCALE_HD constexpr block_scale<F> scale_of_code(typename F::scale code, tensor_scale<F> const& tensor) {
-  const float inverse = ptx::div_rn_f32(1.0f, ptx::mul_rn_f32(decode(code), tensor.decode));
+  const float inverse = ptx::rcp_rn_f32(ptx::mul_rn_f32(decode(code), tensor.decode));
   return {code, inverse <= float_max ? inverse : float_max};
 }
 

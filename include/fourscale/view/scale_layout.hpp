@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Where the scale of (row, block) lies. A layout is an empty struct with three index maps.
+// Where the scale of (row, block) lies. A layout is an empty struct with three index maps, and a
+// word on whether it has bytes that hold no scale.
 #pragma once
 
 #include "../bits.hpp"
@@ -8,6 +9,7 @@ namespace fourscale {
 
 /// Row-major rows x blocks bytes, without padding: what checkpoints store.
 struct linear {
+  static constexpr bool has_padding = false;
   FOURSCALE_HD static constexpr i64 padded_rows(i64 rows) { return rows; }
   FOURSCALE_HD static constexpr i64 padded_blocks(i64 blocks) { return blocks; }
   /// Byte offset of the scale of a row and a block along it; `blocks` is the number of blocks in a row.
@@ -18,6 +20,7 @@ struct linear {
 /// 4, the padding zero. PTX ISA 9.7.16.10 (scale factors), cuBLAS "1D block scaling factors layout"; the same
 /// for E4M3 and E8M0.
 struct swizzled_128x4 {
+  static constexpr bool has_padding = true;
   FOURSCALE_HD static constexpr i64 padded_rows(i64 rows) { return round_up<i64>(rows, 128); }
   FOURSCALE_HD static constexpr i64 padded_blocks(i64 blocks) { return round_up<i64>(blocks, 4); }
   FOURSCALE_HD static constexpr i64 offset(i64 row, i64 block, i64 blocks) {
@@ -29,7 +32,7 @@ struct swizzled_128x4 {
 /// A scale layout: maps (row, block) to a byte, one to one, within padded_rows * padded_blocks bytes.
 template <class L>
 concept scale_layout = requires(i64 n) {
-  L::padded_rows(n), L::padded_blocks(n), L::offset(n, n, n);
+  L::has_padding, L::padded_rows(n), L::padded_blocks(n), L::offset(n, n, n);
 };
 
 }  // namespace fourscale
