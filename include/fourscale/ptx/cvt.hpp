@@ -35,6 +35,28 @@ FOURSCALE_HD inline u16 cvt_rn_satfinite_e5m2x2_f32([[maybe_unused]] float hi, [
   return d;
 }
 
+/// cvt.rn.satfinite.e4m3x2.f16x2 d, v;   PTX 8.1, sm_89 and later.
+FOURSCALE_HD inline u16 cvt_rn_satfinite_e4m3x2_f16x2([[maybe_unused]] u32 v) {
+  u16 d{};
+#if FOURSCALE_HAS_CVT_FP8
+  asm("cvt.rn.satfinite.e4m3x2.f16x2 %0, %1;" : "=h"(d) : "r"(v));
+#else
+  cvt_of_fp8_needs_sm_89_or_later();
+#endif
+  return d;
+}
+
+/// cvt.rn.satfinite.e5m2x2.f16x2 d, v;   PTX 8.1, sm_89 and later.
+FOURSCALE_HD inline u16 cvt_rn_satfinite_e5m2x2_f16x2([[maybe_unused]] u32 v) {
+  u16 d{};
+#if FOURSCALE_HAS_CVT_FP8
+  asm("cvt.rn.satfinite.e5m2x2.f16x2 %0, %1;" : "=h"(d) : "r"(v));
+#else
+  cvt_of_fp8_needs_sm_89_or_later();
+#endif
+  return d;
+}
+
 /// cvt.rn.satfinite.e2m3x2.f32 d, hi, lo;   PTX 8.6; one element a byte, bits 7:6 zero.
 FOURSCALE_HD inline u16 cvt_rn_satfinite_e2m3x2_f32([[maybe_unused]] float hi, [[maybe_unused]] float lo) {
   u16 d{};
@@ -74,6 +96,28 @@ FOURSCALE_HD inline u16 cvt_rz_satfinite_ue8m0x2_f32([[maybe_unused]] float hi, 
   u16 d{};
 #if FOURSCALE_HAS_CVT_NARROW
   asm("cvt.rz.satfinite.ue8m0x2.f32 %0, %1, %2;" : "=h"(d) : "f"(hi), "f"(lo));
+#else
+  cvt_of_4_and_6_bit_formats_needs_sm_100f_103f_110f_120f_or_121f();
+#endif
+  return d;
+}
+
+/// cvt.rp.satfinite.ue8m0x2.bf16x2 d, v;   PTX 8.6; as from f32.
+FOURSCALE_HD inline u16 cvt_rp_satfinite_ue8m0x2_bf16x2([[maybe_unused]] u32 v) {
+  u16 d{};
+#if FOURSCALE_HAS_CVT_NARROW
+  asm("cvt.rp.satfinite.ue8m0x2.bf16x2 %0, %1;" : "=h"(d) : "r"(v));
+#else
+  cvt_of_4_and_6_bit_formats_needs_sm_100f_103f_110f_120f_or_121f();
+#endif
+  return d;
+}
+
+/// cvt.rz.satfinite.ue8m0x2.bf16x2 d, v;   PTX 8.6; as from f32.
+FOURSCALE_HD inline u16 cvt_rz_satfinite_ue8m0x2_bf16x2([[maybe_unused]] u32 v) {
+  u16 d{};
+#if FOURSCALE_HAS_CVT_NARROW
+  asm("cvt.rz.satfinite.ue8m0x2.bf16x2 %0, %1;" : "=h"(d) : "r"(v));
 #else
   cvt_of_4_and_6_bit_formats_needs_sm_100f_103f_110f_120f_or_121f();
 #endif
@@ -194,6 +238,19 @@ FOURSCALE_HD inline u32 cvt_rs_bf16x2_f32([[maybe_unused]] float hi, [[maybe_unu
   u32 d{};
 #if FOURSCALE_HAS_CVT_RS
   asm("cvt.rs.bf16x2.f32 %0, %1, %2, %3;" : "=r"(d) : "f"(hi), "f"(lo), "r"(rbits));
+#else
+  cvt_rs_needs_sm_100a_or_sm_103a();
+#endif
+  return d;
+}
+
+/// cvt.rs.f16x2.f32 d, hi, lo, rbits;   PTX 8.7, sm_100a and sm_103a. 13 bits of rbits an element, in an
+/// order that nobody has measured.
+FOURSCALE_HD inline u32 cvt_rs_f16x2_f32([[maybe_unused]] float hi, [[maybe_unused]] float lo,
+                                         [[maybe_unused]] u32 rbits) {
+  u32 d{};
+#if FOURSCALE_HAS_CVT_RS
+  asm("cvt.rs.f16x2.f32 %0, %1, %2, %3;" : "=r"(d) : "f"(hi), "f"(lo), "r"(rbits));
 #else
   cvt_rs_needs_sm_100a_or_sm_103a();
 #endif
