@@ -147,6 +147,7 @@ __global__ void __launch_bounds__(256) ceiling_kernel(word16 const* x, i64 count
     if (any == 0x1234'5678u) codes[i] = 1;
   }
   if constexpr (Scales == 1) scales[i] = static_cast<u8>(all[0]);
+  if constexpr (Scales == 2) reinterpret_cast<f4::u16*>(scales)[i] = static_cast<f4::u16>(all[0]);
 }
 
 /// The ceiling for `count` values of two bytes.

@@ -52,6 +52,62 @@ void rowwise(benchmark::State& state, shape s, Quantizer const& recipe = {}) {
       ceiling<code_bytes, 1>(x, codes, other));
 }
 
+constexpr f4::hadamard<16> rht{f4::te_signs};
+
+/// quantize() of the transpose: blocks along columns.
+template <class Quantizer>
+void columnwise(benchmark::State& state, shape s, Quantizer const& recipe) {
+  using F = f4::nvfp4;
+  inputs<f4::bf16> x(s.rows, s.cols);
+  buffer<u8> codes(f4::code_bytes<F>(s.cols, s.rows)), scales(f4::scale_bytes<F>(s.cols, s.rows));
+  buffer<float> amax(1);
+  require(f4::device::amax<F>(f4::transposed(x.view(0)), recipe.transform, amax.data()));
+  const f4::block_scaled_view<F> q{codes.data(), scales.data(), s.cols, s.rows};
+  require(f4::device::quantize(f4::transposed(x.view(0)), q, amax.data(), recipe));
+  const std::vector<f4::bf16> host = x.matrices[0].to_host();
+  const f4::matrix_view<f4::bf16 const> on_host{host, s.rows, s.cols};
+  check<F, f4::linear, void>(q, f4::transposed(on_host), recipe, amax.to_host()[0], codes, scales);
+  const double bytes =
+      2.0 * static_cast<double>(s.rows * s.cols) + static_cast<double>(codes.bytes() + scales.bytes());
+  report(
+      state, bytes,
+      [&](i64 i) { require(f4::device::quantize(f4::transposed(x.view(i)), q, amax.data(), recipe)); },
+      ceiling<8, 1>(x, codes, scales));
+}
+
+/// Both copies in one pass.
+template <class Blocks, class Rowwise, class Columnwise>
+void both(benchmark::State& state, shape s, Blocks blocks, Rowwise const& rowwise,
+          Columnwise const& columnwise) {
+  using F = f4::nvfp4;
+  inputs<f4::bf16> x(s.rows, s.cols);
+  buffer<u8> codes(f4::code_bytes<F>(s.rows, s.cols)), scales(f4::scale_bytes<F>(s.rows, s.cols));
+  buffer<u8> codes_t(f4::code_bytes<F>(s.cols, s.rows)), scales_t(f4::scale_bytes<F>(s.cols, s.rows));
+  buffer<float> amax(1), amax_t(1);
+  require(f4::device::amax(x.view(0), amax.data()));
+  require(f4::device::amax<F>(f4::transposed(x.view(0)), columnwise.transform, amax_t.data()));
+  const f4::block_scaled_view<F> q{codes.data(), scales.data(), s.rows, s.cols};
+  const f4::block_scaled_view<F> qt{codes_t.data(), scales_t.data(), s.cols, s.rows};
+  const auto run = [&](i64 i) {
+    require(
+        f4::device::quantize_both(x.view(i), q, qt, blocks, amax.data(), amax_t.data(), rowwise, columnwise));
+  };
+  run(0);
+  const std::vector<f4::bf16> host = x.matrices[0].to_host();
+  const f4::matrix_view<f4::bf16 const> on_host{host, s.rows, s.cols};
+  std::vector<u8> c(codes.bytes()), sc(scales.bytes()), ct(codes_t.bytes()), sct(scales_t.bytes());
+  f4::block_scaled_view<F> h{c, sc, s.rows, s.cols}, ht{ct, sct, s.cols, s.rows};
+  h.tensor_scale = f4::tensor_scale_for<F>(rowwise.scale, amax.to_host()[0]);
+  ht.tensor_scale =
+      Blocks::is_2d ? h.tensor_scale : f4::tensor_scale_for<F>(columnwise.scale, amax_t.to_host()[0]);
+  require(f4::host::quantize_both(on_host, h, ht, rowwise, columnwise, blocks));
+  require(codes.to_host() == c && scales.to_host() == sc, "the rowwise copy differs from the host's");
+  require(codes_t.to_host() == ct && scales_t.to_host() == sct,
+          "the columnwise copy differs from the host's");
+  buffer<u8> other(s.rows * s.cols), other_scales(s.rows * s.cols / 8);
+  report(state, 3.125 * static_cast<double>(s.rows * s.cols), run, ceiling<16, 2>(x, other, other_scales));
+}
+
 void amax(benchmark::State& state, shape s) {
   inputs<f4::bf16> x(s.rows, s.cols);
   buffer<float> out(1);
@@ -81,6 +137,21 @@ const bool registered = [] {
   add("nvfp4_rowwise_four_over_six", [](auto& state, shape s) {
     rowwise<f4::nvfp4, f4::linear>(state, s, f4::quantizer{f4::nearest_even{}, f4::four_over_six{}});
   });
+  const f4::quantizer nearest{};
+  const f4::quantizer random{f4::stochastic{draws}};
+  const f4::quantizer rht_nearest{f4::nearest_even{}, f4::two_level{}, rht};
+  const f4::quantizer rht_random{f4::stochastic{f4::philox{1234, 2}}, f4::two_level{}, rht};
+  add("nvfp4_columnwise_nearest", [=](auto& state, shape s) { columnwise(state, s, nearest); });
+  add("nvfp4_columnwise_rht_nearest", [=](auto& state, shape s) { columnwise(state, s, rht_nearest); });
+  add("nvfp4_columnwise_rht_stochastic", [=](auto& state, shape s) { columnwise(state, s, rht_random); });
+  add("nvfp4_both_nearest", [=](auto& state, shape s) { both(state, s, f4::blocks_1d{}, nearest, nearest); });
+  add("nvfp4_both_stochastic", [=](auto& state, shape s) {
+    both(state, s, f4::blocks_1d{}, random, f4::quantizer{f4::stochastic{f4::philox{1234, 2}}});
+  });
+  add("nvfp4_both_row_plain_column_rht",
+      [=](auto& state, shape s) { both(state, s, f4::blocks_1d{}, nearest, rht_nearest); });
+  add("nvfp4_both_16x16",
+      [=](auto& state, shape s) { both(state, s, f4::blocks_2d<16, 16>{}, nearest, nearest); });
   add("mxfp4_rowwise", [](auto& state, shape s) { rowwise<f4::mxfp4>(state, s); });
   add("mxfp8_rowwise", [](auto& state, shape s) { rowwise<f4::mxfp8>(state, s); });
   add("fp8_tensor", [](auto& state, shape s) { rowwise<f4::fp8_e4m3>(state, s); });

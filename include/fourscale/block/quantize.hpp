@@ -11,6 +11,14 @@ namespace fourscale {
 /// give 0.
 template <int N>
 FOURSCALE_HD constexpr float block_amax(float const (&x)[N]) {
+#if FOURSCALE_HAS_CVT_FP8  // sm_89 and later: one instruction a value
+  if (!is_constant_evaluated()) {
+    float most = x[0];
+    FOURSCALE_UNROLL
+    for (int i = 1; i < N; ++i) most = ptx::max_xorsign_abs_f32(most, x[i]);
+    return bit_cast<float>(amax_bits(most));
+  }
+#endif
   i32 largest = 0;
   FOURSCALE_UNROLL
   for (int i = 0; i < N; ++i) {

@@ -54,6 +54,22 @@ cudaError_t quantize_both(matrix_view<T> const& x, block_scaled_view<F, Layout> 
                           cudaStream_t stream = nullptr) {
   if (const errc e = validate_both(x, q, qt, shape); e != errc::ok) return to_cuda_error(e);
   if (reinterpret_cast<u64>(amax_t) % alignof(float) != 0) return to_cuda_error(errc::misaligned);
+  const auto input = detail::as_input(x);
+  using value = typename matrix_view<T>::value_type;
+  // Tiles are rounded alike in both copies, which is so only to nearest and under a rule that weighs nothing.
+  constexpr bool fused = detail::has_tiles<value, F> &&
+                         (!Blocks::is_2d || (__is_same(decltype(rowwise.round), nearest_even) &&
+                                             __is_same(decltype(rowwise.scale), decltype(columnwise.scale)) &&
+                                             requires { rowwise.scale(F{}, 0.0f, q.tensor_scale); }));
+  if constexpr (fused) {
+    if (detail::fits_tiles(input, q) && detail::fits_tiles(input, qt)) {
+      block_scaled_view<F, LayoutT> to = qt;
+      if (Blocks::is_2d) to.tensor_scale = q.tensor_scale;
+      detail::launch_both<Blocks::is_2d>(input, q, to, amax, Blocks::is_2d ? amax : amax_t, rowwise,
+                                         columnwise, stream);
+      return cudaPeekAtLastError();
+    }
+  }
   if (const cudaError_t e = quantize(x, q, shape, amax, rowwise, stream); e != cudaSuccess) return e;
   if constexpr (Blocks::is_2d)
     return transpose(q, qt, stream);

@@ -3,7 +3,7 @@
 // host.
 #pragma once
 
-#include "quantize_rows.cuh"
+#include "quantize_both.cuh"
 #include "quantize_tiles.cuh"
 
 namespace fourscale::device {
@@ -25,7 +25,7 @@ cudaError_t quantize(M const& x, block_scaled_view<F, Layout> const& q, Blocks s
     static_assert(__is_same(decltype(recipe.transform), identity), "2-D blocks take no transform.");
     detail::launch_tiles(input, q, amax, recipe, stream);
   } else {
-    detail::launch_rows(input, q, amax, recipe, stream);
+    detail::launch_1d(input, q, amax, recipe, stream);
   }
   return cudaPeekAtLastError();
 }

@@ -20,7 +20,7 @@ struct packed {
   static constexpr int size = N;
   static constexpr int bytes = ceil_div(N * F::width, 8);  ///< bytes in memory
 
-  word bits;
+  word bits = 0;
 
   FOURSCALE_HD constexpr F get(int i) const {
     return F{static_cast<u8>((bits >> (i * F::width)) & ((word{1} << F::width) - 1))};
