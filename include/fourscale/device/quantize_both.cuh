@@ -10,9 +10,10 @@ namespace fourscale::device::detail {
 /// In place of a recipe: this copy is not wanted.
 struct no_copy {};
 
-inline constexpr int tile_threads = 128, tile_size = 128;  // rows and columns
+inline constexpr int tile_threads = 256, tile_size = 128;  // rows and columns
+inline constexpr int group_rows = 32;                      // that a thread takes of a column
 
-/// What the kernel below is told. `wide`: the codes of a column's blocks may be stored in words of 16 bytes.
+/// What the kernel below is told. `wide`: rows of qt's codes begin at multiples of 16 bytes.
 template <class T, class F, class LayoutR, class LayoutC, class Rowwise, class Columnwise>
 struct both_copies {
   matrix_view<T const> x;
@@ -25,13 +26,15 @@ struct both_copies {
   bool wide;
 };
 
-/// Tile and its scales in shared memory. Values are 16 bits wide, two columns to a word.
+/// A tile in shared memory, and what its columns become, gathered there so that whole sectors are written.
+/// Values are 16 bits wide, two columns to a word; codes are four bits wide.
 template <int BlockSize>
 struct tile_memory {
-  static constexpr int along = tile_size / BlockSize;
+  static constexpr int along = tile_size / BlockSize, column_bytes = tile_size / 2;
   u32 words[tile_size][tile_size / 2];
-  float multipliers[along][along];  ///< of 2-D blocks
-  u8 scales[along][along];
+  alignas(16) u8 codes[tile_size][column_bytes + 16];  ///< of each column; 16 more, for the banks
+  alignas(8) u8 scales[tile_size][along];              ///< of each column
+  float multipliers[along][along];                     ///< of 2-D blocks
 };
 
 /// Starts copying a tile; what lies outside the matrix becomes 0.
@@ -93,21 +96,22 @@ FOURSCALE_D packed_block<F> quantize_column(u32 const (&words)[F::block_size], u
   }
 }
 
-/// A thread takes two columns over 64 rows, so that the codes of a column make whole sectors.
+/// A thread takes two columns over 32 rows; codes and scales stay in shared memory.
 template <bool Is2d, class T, class F, class LayoutR, class LayoutC, class Rowwise, class Columnwise>
 FOURSCALE_D void quantize_columns(both_copies<T, F, LayoutR, LayoutC, Rowwise, Columnwise> const& p, i64 row,
                                   i64 col, tile_memory<F::block_size>& tile) {
-  constexpr int n = F::block_size, blocks = 64 / n, bytes = block_code_bytes<F>;
-  const int pair = static_cast<int>(threadIdx.x) % 64, group = static_cast<int>(threadIdx.x) / 64;
+  constexpr int n = F::block_size, blocks = group_rows / n, bytes = block_code_bytes<F>;
+  const int pair = static_cast<int>(threadIdx.x) % (tile_size / 2),
+            group = static_cast<int>(threadIdx.x) / (tile_size / 2);
   const tensor_scale<F> tensor = own_tensor_scale<F>(
       p.amax_t, p.qt.tensor_scale, [&](float a) { return tensor_scale_for<F>(p.columnwise.scale, a); });
   u8 codes[2][blocks * bytes];
-  const i64 first_block = row / n + group * blocks, column = col + 2 * pair;
   FOURSCALE_UNROLL
   for (int b = 0; b < blocks; ++b) {
+    const int block = group * blocks + b;
     u32 words[n];
     FOURSCALE_UNROLL
-    for (int i = 0; i < n; ++i) words[i] = tile.words[group * 64 + b * n + i][pair];
+    for (int i = 0; i < n; ++i) words[i] = tile.words[block * n + i][pair];
     u32 amaxes = column_amaxes<T>(words);
     block_scale<F> of_tile{};
     if constexpr (Is2d) {
@@ -115,15 +119,11 @@ FOURSCALE_D void quantize_columns(both_copies<T, F, LayoutR, LayoutC, Rowwise, C
       for (int lanes = 1; lanes < n / 2; lanes *= 2)
         amaxes = larger_magnitudes<T>(amaxes, __shfl_xor_sync(0xffff'ffffu, amaxes, lanes));
       of_tile = scale_for<F>(p.columnwise.scale, pair_amax<T>(amaxes), tensor, position{});
-      if (pair % (n / 2) == 0) {
-        tile.multipliers[group * blocks + b][pair / (n / 2)] = of_tile.multiplier;
-        tile.scales[group * blocks + b][pair / (n / 2)] = static_cast<u8>(of_tile.scale.bits);
-      }
+      if (pair % (n / 2) == 0) tile.multipliers[block][pair / (n / 2)] = of_tile.multiplier;
     }
     FOURSCALE_UNROLL
     for (int which = 0; which < 2; ++which) {
-      const i64 c = column + which, block = first_block + b;
-      const position where{c, block * n};
+      const position where{col + 2 * pair + which, row + block * n};
       packed_block<F> packed;
       if constexpr (Is2d) {
         float values[n];
@@ -135,16 +135,50 @@ FOURSCALE_D void quantize_columns(both_copies<T, F, LayoutR, LayoutC, Rowwise, C
       }
       FOURSCALE_UNROLL
       for (int i = 0; i < bytes; ++i) codes[which][b * bytes + i] = packed.codes[i];
-      const bool inside = c < p.qt.rows && block < p.qt.blocks();
-      if (inside || (c < LayoutC::padded_rows(p.qt.rows) && block < LayoutC::padded_blocks(p.qt.blocks())))
-        p.qt.store_scale(c, block, inside ? packed.scale : typename F::scale{});
-      if (!p.wide && inside) store_codes<8>(packed.codes, p.qt.codes + p.qt.code_offset(c, block));
+      tile.scales[2 * pair + which][block] = packed.scale.bits;
     }
   }
   FOURSCALE_UNROLL
   for (int which = 0; which < 2; ++which)
-    if (const i64 c = column + which; p.wide && c < p.qt.rows && first_block < p.qt.blocks())
-      store_codes<16>(codes[which], p.qt.codes + p.qt.code_offset(c, first_block));
+    store_codes<16>(codes[which], &tile.codes[2 * pair + which][group * blocks * bytes]);
+}
+
+/// The gathered codes and scales of the columns to memory; scales of the padding as 0.
+template <class F, class Layout>
+FOURSCALE_D void store_columns(block_scaled_view<F, Layout> const& qt, bool wide, i64 row, i64 col,
+                               tile_memory<F::block_size> const& tile) {
+  constexpr int along = tile.along, bytes = block_code_bytes<F>, chunks = tile.column_bytes / 16;
+  const i64 first_block = row / F::block_size, left = qt.blocks() - first_block;
+  const int valid = left < along ? static_cast<int>(left) * bytes : tile.column_bytes;
+  for (int i = static_cast<int>(threadIdx.x); i < tile_size * chunks; i += tile_threads) {
+    const int c = i / chunks, at = i % chunks * 16;
+    if (col + c >= qt.rows || at >= valid) continue;
+    const vector16 v = *reinterpret_cast<vector16 const*>(&tile.codes[c][at]);
+    u8* const to = qt.codes + qt.code_offset(col + c, first_block) + at;
+    if (wide && at + 16 <= valid) {
+      *reinterpret_cast<vector16*>(to) = v;
+    } else {
+      *reinterpret_cast<u64*>(to) = u64{v.words[1]} << 32 | v.words[0];
+      if (at + 16 <= valid) *reinterpret_cast<u64*>(to + 8) = u64{v.words[3]} << 32 | v.words[2];
+    }
+  }
+  for (int c = static_cast<int>(threadIdx.x); c < tile_size; c += tile_threads) {
+    u8* const to = qt.scales + qt.scale_offset(col + c, first_block);
+    if (!Layout::has_padding && left >= along && col + c < qt.rows &&
+        reinterpret_cast<u64>(to) % along == 0) {
+      if constexpr (along == 8)
+        *reinterpret_cast<u64*>(to) = *reinterpret_cast<u64 const*>(tile.scales[c]);
+      else
+        *reinterpret_cast<u32*>(to) = *reinterpret_cast<u32 const*>(tile.scales[c]);
+      continue;
+    }
+    for (int b = 0; b < along; ++b) {
+      const bool inside = col + c < qt.rows && b < left;
+      if (inside ||
+          (col + c < Layout::padded_rows(qt.rows) && first_block + b < Layout::padded_blocks(qt.blocks())))
+        qt.store_scale(col + c, first_block + b, {inside ? tile.scales[c][b] : u8{0}});
+    }
+  }
 }
 
 /// A thread takes a block of a row at a time.
@@ -164,7 +198,7 @@ FOURSCALE_D void quantize_tile_rows(both_copies<T, F, LayoutR, LayoutC, Rowwise,
       if constexpr (Is2d) {
         float values[n];
         to_floats(raw, values);
-        packed.scale = {tile.scales[r / n][b]};
+        packed.scale = {tile.scales[b * n][r / n]};
         round_block<F>(values, tile.multipliers[r / n][b], p.rowwise.round, where, packed.codes);
       } else {
         packed = quantize_raw<F>(raw, p.rowwise, tensor, where);
@@ -177,27 +211,27 @@ FOURSCALE_D void quantize_tile_rows(both_copies<T, F, LayoutR, LayoutC, Rowwise,
 }
 
 template <bool Is2d, class T, class F, class LayoutR, class LayoutC, class Rowwise, class Columnwise>
-FOURSCALE_KERNEL void __launch_bounds__(tile_threads)
+FOURSCALE_KERNEL void __launch_bounds__(tile_threads, 4)
     quantize_both_kernel(both_copies<T, F, LayoutR, LayoutC, Rowwise, Columnwise> p) {
   __shared__ __align__(16) tile_memory<F::block_size> tile;
   const i64 tile_row = blockIdx.x / p.tiles_along, row = tile_row * tile_size;
   const i64 col = (blockIdx.x - tile_row * p.tiles_along) * tile_size;
   load_tile(p.x, row, col, tile.words);
   quantize_columns<Is2d>(p, row, col, tile);
-  if constexpr (!__is_same(Rowwise, no_copy)) {
-    if constexpr (Is2d) __syncthreads();
-    quantize_tile_rows<Is2d>(p, row, col, tile);
-  }
+  if constexpr (!__is_same(Rowwise, no_copy) && !Is2d) quantize_tile_rows<Is2d>(p, row, col, tile);
+  __syncthreads();
+  if constexpr (!__is_same(Rowwise, no_copy) && Is2d) quantize_tile_rows<Is2d>(p, row, col, tile);
+  store_columns(p.qt, p.wide, row, col, tile);
 }
 
-/// True if the kernel above can do it: 16-bit values in rows that are vectors, blocks of at most 32 with a
-/// scale, one tensor scale, aligned codes.
+/// True if the kernel above can do it: 16-bit values in rows that are vectors, 4-bit codes at a multiple of
+/// eight bytes, one tensor scale.
 template <class T, class F, class Layout>
 bool fits_tiles(matrix_view<T> const& x, block_scaled_view<F, Layout> const& q) {
   return rows_are_vectors(x) && reinterpret_cast<u64>(q.codes) % code_word<F> == 0 && q.row_amax == nullptr;
 }
 template <class T, class F>
-inline constexpr bool has_tiles = sizeof(T) == 2 && F::block_size <= 32 && F::element::width != 6 &&
+inline constexpr bool has_tiles = sizeof(T) == 2 && F::block_size <= 32 && F::element::width == 4 &&
                                   (__is_same(typename matrix_view<T>::value_type, bf16) ||
                                    __is_same(typename matrix_view<T>::value_type, fp16));
 
@@ -206,7 +240,7 @@ void launch_both(matrix_view<T const> const& x, block_scaled_view<F, LayoutR> co
                  block_scaled_view<F, LayoutC> const& qt, float const* amax, float const* amax_t,
                  Rowwise const& rowwise, Columnwise const& columnwise, cudaStream_t stream) {
   const i64 along = ceil_div<i64>(x.cols, tile_size), tiles = along * ceil_div<i64>(x.rows, tile_size);
-  const bool wide = reinterpret_cast<u64>(qt.codes) % 16 == 0 && qt.rows > 0 && qt.cols % 64 == 0;
+  const bool wide = reinterpret_cast<u64>(qt.codes) % 16 == 0 && qt.cols % 32 == 0;
   const both_copies<T, F, LayoutR, LayoutC, Rowwise, Columnwise> p{x,       q,          qt,    amax, amax_t,
                                                                    rowwise, columnwise, along, wide};
   quantize_both_kernel<Is2d><<<static_cast<unsigned>(tiles), tile_threads, 0, stream>>>(p);

@@ -54,7 +54,7 @@ inline constexpr int blocks_per_thread = F::block_size* static_cast<int>(sizeof(
 /// padding included, are counted along rows; blockIdx.y counts `chunk_rows` rows at a time, so that 32 bits
 /// count the blocks within.
 template <class F, class Layout, class T, class Quantizer>
-FOURSCALE_KERNEL void __launch_bounds__(cta_threads)
+FOURSCALE_KERNEL void __launch_bounds__(cta_threads, 4)
     quantize_rows_kernel(matrix_view<T const> x, block_scaled_view<F, Layout> q, float const* amax,
                          Quantizer recipe, divisor blocks, u32 chunk_rows) {
   constexpr int n = F::block_size, each = blocks_per_thread<F, T>;

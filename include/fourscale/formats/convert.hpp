@@ -195,7 +195,11 @@ FOURSCALE_HD constexpr packed<F, N> encode(float const (&x)[N]) {
     if (!is_constant_evaluated()) return {ptx::cvt_rn_satfinite_e2m1x8_f32(x)};
 #if FOURSCALE_HAS_CVT_FMA
   if constexpr (__is_same(F, e2m1) && N == 8)
-    if (!is_constant_evaluated()) return {detail::encode_e2m1x8(x)};
+    if (!is_constant_evaluated()) {
+      float y[8];
+      detail::to_units(x, y);
+      return {detail::nearest_e2m1x8(y)};
+    }
 #endif
   using word = typename packed<F, N>::word;
   word bits = 0;
@@ -209,6 +213,14 @@ FOURSCALE_HD constexpr packed<F, N> encode(float const (&x)[N]) {
 /// The value of a code, exactly. (decode(f32) is beside f32.)
 template <format F>
 FOURSCALE_HD constexpr float decode(F code) {
+#if FOURSCALE_HAS_CVT_FP8
+  if constexpr (__is_same(F, e4m3) || __is_same(F, e5m2))
+    if (!is_constant_evaluated()) {
+      const u32 pair =
+          __is_same(F, e4m3) ? ptx::cvt_rn_f16x2_e4m3x2(code.bits) : ptx::cvt_rn_f16x2_e5m2x2(code.bits);
+      return ptx::cvt_f32_f16(static_cast<u16>(pair));
+    }
+#endif
   return portable::decode(code);
 }
 

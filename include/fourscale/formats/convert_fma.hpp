@@ -13,16 +13,17 @@ namespace fourscale::detail {
 
 #if FOURSCALE_HAS_CVT_FMA
 
-/// A value in units of 2^14, in which E2M1's subnormals are E5M2's, and its binade: the power of two below
-/// it, at least that of 1, with its sign. The step of the grid is half a binade. NaN becomes 6.
+/// The unit that values are rounded in: E2M1's subnormals are then E5M2's.
+inline constexpr float e2m1_unit = 0x1p-14f;
+
+/// A value in units, clamped to 6, and its binade: the power of two below it, at least that of 1, with its
+/// sign. The step of the grid is half a binade. A positive NaN becomes 6.
 struct on_grid {
   float value, binade;
 
-  explicit FOURSCALE_D on_grid(float x) {
-    constexpr float unit = 0x1p-14f;
-    value =
-        ptx::min_xorsign_abs_f32(ptx::mul_rn_f32(x, unit), 6 * unit);  // the product makes any NaN positive
-    binade = bit_cast<float>(bit_cast<u32>(ptx::max_xorsign_abs_f32(value, unit)) & 0xff80'0000u);
+  explicit FOURSCALE_D on_grid(float in_units) {
+    value = ptx::min_xorsign_abs_f32(in_units, 6 * e2m1_unit);
+    binade = bit_cast<float>(bit_cast<u32>(ptx::max_xorsign_abs_f32(value, e2m1_unit)) & 0xff80'0000u);
   }
   /// To the nearest: 1.5 * 2^22 binades have half a binade as their last bit.
   FOURSCALE_D float nearest() const {
@@ -54,15 +55,16 @@ FOURSCALE_D inline u32 pack_e2m1x8(float const (&r)[8]) {
          (odd & 0x8080'8080u);
 }
 
-FOURSCALE_D inline u32 encode_e2m1x8(float const (&x)[8]) {
+/// Eight values in units to the nearest. NaNs must be positive, as products are.
+FOURSCALE_D inline u32 nearest_e2m1x8(float const (&y)[8]) {
   float r[8];
   FOURSCALE_UNROLL
-  for (int i = 0; i < 8; ++i) r[i] = on_grid(x[i]).nearest();
+  for (int i = 0; i < 8; ++i) r[i] = on_grid(y[i]).nearest();
   return pack_e2m1x8(r);
 }
 
-/// Elements 0..3 by the first word, 4..7 by the second, as dither_bits() says.
-FOURSCALE_D inline u32 encode_stochastic_e2m1x8(float const (&x)[8], u32 first, u32 second) {
+/// The same, elements 0..3 by the first random word, 4..7 by the second, as dither_bits() says.
+FOURSCALE_D inline u32 stochastic_e2m1x8(float const (&y)[8], u32 first, u32 second) {
   constexpr u32 base = 0x4280'0000u;  // 64.0f
   float r[8];
   FOURSCALE_UNROLL
@@ -73,9 +75,14 @@ FOURSCALE_D inline u32 encode_stochastic_e2m1x8(float const (&x)[8], u32 first, 
                        : i % 4 == 1 ? __byte_perm(reversed, base, 0x7631)
                        : i % 4 == 2 ? __byte_perm(word, base, 0x7631)
                                     : __byte_perm(reversed, base, 0x7620);
-    r[i] = on_grid(x[i]).stochastic(bit_cast<float>(dither));
+    r[i] = on_grid(y[i]).stochastic(bit_cast<float>(dither));
   }
   return pack_e2m1x8(r);
+}
+
+FOURSCALE_D inline void to_units(float const (&x)[8], float (&y)[8]) {
+  FOURSCALE_UNROLL
+  for (int i = 0; i < 8; ++i) y[i] = ptx::mul_rn_f32(x[i], e2m1_unit);
 }
 
 #endif

@@ -4,7 +4,7 @@
 // and __half.
 #pragma once
 
-#include "../bits.hpp"
+#include "../ptx/cvt.hpp"
 
 namespace fourscale {
 
@@ -37,6 +37,9 @@ struct real_traits<bf16> {
 
   /// To nearest even; overflow gives infinity, every NaN gives 0x7FFF (as cvt.rn.bf16.f32 does).
   FOURSCALE_HD static constexpr bf16 from_float(float x) {
+#if FOURSCALE_DEVICE_PASS >= 800
+    if (!is_constant_evaluated()) return {static_cast<u16>(ptx::cvt_rn_bf16x2_f32(0.0f, x))};
+#endif
     const u32 u = bit_cast<u32>(x);
     if ((u & 0x7fff'ffffu) > float_inf_bits) return {0x7fff};
     return {static_cast<u16>((u + 0x7fffu + ((u >> 16) & 1u)) >> 16)};
@@ -46,6 +49,9 @@ struct real_traits<bf16> {
 template <>
 struct real_traits<fp16> {
   FOURSCALE_HD static constexpr float to_float(fp16 x) {
+#if FOURSCALE_DEVICE_PASS
+    if (!is_constant_evaluated()) return ptx::cvt_f32_f16(x.bits);
+#endif
     const u32 sign = (x.bits & 0x8000u) << 16, magnitude = x.bits & 0x7fffu;
     u32 bits = (magnitude << 13) + (112u << 23);  // rebias: 127 - 15
     if (magnitude >= 0x7c00u) bits = (magnitude << 13) | float_inf_bits;
@@ -56,6 +62,9 @@ struct real_traits<fp16> {
 
   /// To nearest even; overflow gives infinity, every NaN gives 0x7FFF (as cvt.rn.f16.f32 does).
   FOURSCALE_HD static constexpr fp16 from_float(float x) {
+#if FOURSCALE_DEVICE_PASS >= 800
+    if (!is_constant_evaluated()) return {static_cast<u16>(ptx::cvt_rn_f16x2_f32(0.0f, x))};
+#endif
     const u32 u = bit_cast<u32>(x), sign = (u >> 16) & 0x8000u, magnitude = u & 0x7fff'ffffu;
     if (magnitude > float_inf_bits) return {0x7fff};
     if (magnitude >= 0x4780'0000u) return {static_cast<u16>(sign | 0x7c00u)};  // 65536 and above

@@ -323,4 +323,28 @@ FOURSCALE_HD inline u32 cvt_rn_bf16x2_ue8m0x2([[maybe_unused]] u16 v) {
   return d;
 }
 
+#if FOURSCALE_DEVICE_PASS
+/// cvt.rn.bf16x2.f32 d, hi, lo;   PTX 7.0, sm_80 and later; every NaN gives 0x7FFF. (The form for one value
+/// is a slower instruction.)
+FOURSCALE_D inline u32 cvt_rn_bf16x2_f32(float hi, float lo) {
+  u32 d;
+  asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(d) : "f"(hi), "f"(lo));
+  return d;
+}
+
+/// cvt.rn.f16x2.f32 d, hi, lo;   PTX 7.0, sm_80 and later; every NaN gives 0x7FFF.
+FOURSCALE_D inline u32 cvt_rn_f16x2_f32(float hi, float lo) {
+  u32 d;
+  asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(d) : "f"(hi), "f"(lo));
+  return d;
+}
+
+/// cvt.f32.f16 d, v;   PTX 1.0, all targets; exact.
+FOURSCALE_D inline float cvt_f32_f16(u16 v) {
+  float d;
+  asm("cvt.f32.f16 %0, %1;" : "=f"(d) : "h"(v));
+  return d;
+}
+#endif
+
 }  // namespace fourscale::ptx

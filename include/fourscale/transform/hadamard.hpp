@@ -24,6 +24,11 @@ template <int N>
 inline constexpr bool is_odd_power_of_two = (N & 0x2aaa'aaaa) != 0;
 inline constexpr float sqrt_half = 0x1.6a09e6p-1f;
 
+/// The first step for each input: factor and sign.
+FOURSCALE_HD constexpr float hadamard_input(float x, float factor, u32 sign) {
+  return bit_cast<float>(bit_cast<u32>(ptx::mul_rn_f32(x, factor)) ^ sign);
+}
+
 /// The last step for each result: what is left of 1 / sqrt(N), and rounding.
 template <int N, real Rounded>
 FOURSCALE_HD constexpr float hadamard_result(float y) {
@@ -65,8 +70,7 @@ struct hadamard {
   FOURSCALE_HD constexpr void tile(float (&x)[Length], int first) const {
     constexpr float factor = detail::hadamard_first_factor<N>();
     FOURSCALE_UNROLL
-    for (int i = 0; i < N; ++i)
-      x[first + i] = ptx::mul_rn_f32(x[first + i], signs.negative(i) ? -factor : factor);
+    for (int i = 0; i < N; ++i) x[first + i] = detail::hadamard_input(x[first + i], factor, signs.mask(i));
     FOURSCALE_UNROLL
     for (int half = 1; half < N; half *= 2) {
       FOURSCALE_UNROLL

@@ -13,6 +13,8 @@ struct sign_vector {
   constexpr sign_vector() = default;
   FOURSCALE_HD constexpr sign_vector(u64 low, u64 high = 0) : words{low, high} {}
 
+  /// The sign bit of a float for element i.
+  FOURSCALE_HD constexpr u32 mask(int i) const { return static_cast<u32>(words[i / 64] >> (i % 64)) << 31; }
   FOURSCALE_HD constexpr bool negative(int i) const { return words[i / 64] >> (i % 64) & 1u; }
   friend constexpr bool operator==(sign_vector const&, sign_vector const&) = default;
 };

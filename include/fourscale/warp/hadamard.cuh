@@ -20,7 +20,7 @@ FOURSCALE_D void hadamard(float (&x)[PerLane], sign_vector signs, int lane) {
   const int first = lane % (N / PerLane) * PerLane;
   FOURSCALE_UNROLL
   for (int i = 0; i < PerLane; ++i)
-    x[i] = ptx::mul_rn_f32(x[i], signs.negative(first + i) ? -factor : factor);
+    x[i] = ::fourscale::detail::hadamard_input(x[i], factor, signs.mask(first + i));
   FOURSCALE_UNROLL
   for (int half = 1; half < PerLane; half *= 2) {
     FOURSCALE_UNROLL
