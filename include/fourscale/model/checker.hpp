@@ -1,0 +1,226 @@
+// SPDX-License-Identifier: Apache-2.0
+// The memory of the checks around tcgen05: allocations, who touched which cells last, who may know that it is
+// over. The caller owns one for each CTA or pair of CTAs, zero-initialised, and serialises its calls.
+#pragma once
+
+#include "column_allocator.hpp"
+#include "shared_log.hpp"
+#include "tensor_memory.hpp"
+
+namespace fourscale::model {
+
+/// How an operation runs: mma and cp complete through commit, ld and st through their waits.
+enum class flow : u8 { tensor, load, store };
+
+/// Columns [column, column + columns) of the 32-lane quarters in the mask, in one CTA.
+struct region {
+  u32 cta = 0, column = 0, columns = 0, quarters = 0xf;
+};
+
+/// The last operation that read or wrote some cells. Number 0: none.
+struct access {
+  u32 ticket = 0;
+  u32 accumulator = 0;  ///< not 0: an mma wrote it as D; equal for the same address and shape
+  u8 who = 0;
+  flow how = flow::tensor;
+};
+
+struct cell {
+  access written, read;
+};
+
+class checker {
+ public:
+  /// The first misuse, and how many there were.
+  misuse first = misuse::ok;
+  u32 count = 0;
+
+  FOURSCALE_HD constexpr misuse report(misuse e) {
+    if (e == misuse::ok) return e;
+    if (count++ == 0) first = e;
+    return e;
+  }
+
+  // ---- allocation
+
+  column_allocator columns[2];
+
+  /// Latches the cta_group of the kernel: 1 or 2.
+  FOURSCALE_HD constexpr misuse use_group(u32 group) {
+    if (group_ == 0) group_ = group;
+    return group_ == group ? misuse::ok : misuse::mixed_cta_groups;
+  }
+  /// Dealloc: everything on these columns must be over, as far as `a` can know.
+  FOURSCALE_HD constexpr misuse dealloc(agent a, u32 column, u32 count_of_columns) {
+    if (!columns[a.cta].is_allocation(column, count_of_columns)) return misuse::dealloc_mismatch;
+    for (u32 c = column; c < column + count_of_columns; ++c)
+      for (cell const& x : cells_[a.cta][c])
+        if (after(x.written, a, flow::store, 0) != misuse::ok ||
+            after(x.read, a, flow::store, 0) != misuse::ok)
+          return misuse::dealloc_in_use;
+    for (u32 c = column; c < column + count_of_columns; ++c)
+      for (cell& x : cells_[a.cta][c]) x = {};
+    columns[a.cta].release(column, count_of_columns);
+    return misuse::ok;
+  }
+
+  // ---- operations on tensor memory: first all checks, then issue(), then the notes
+
+  FOURSCALE_HD constexpr misuse can_read(agent a, flow how, region const& r, u32 accumulator = 0) const {
+    if (!columns[r.cta].holds(r.column, r.columns)) return misuse::unallocated_columns;
+    for (u32 c = r.column; c < r.column + r.columns; ++c)
+      for (u32 q = 0; q < 4; ++q) {
+        if ((r.quarters >> q & 1u) == 0) continue;
+        access const& written = cells_[r.cta][c][q].written;
+        if (written.ticket == 0) return misuse::uninitialized_cells;
+        if (const misuse e = after(written, a, how, accumulator); e != misuse::ok) return e;
+      }
+    return misuse::ok;
+  }
+  FOURSCALE_HD constexpr misuse can_write(agent a, flow how, region const& r, u32 accumulator = 0) const {
+    if (!columns[r.cta].holds(r.column, r.columns)) return misuse::unallocated_columns;
+    for (u32 c = r.column; c < r.column + r.columns; ++c)
+      for (u32 q = 0; q < 4; ++q) {
+        if ((r.quarters >> q & 1u) == 0) continue;
+        cell const& x = cells_[r.cta][c][q];
+        if (const misuse e = after(x.written, a, how, accumulator); e != misuse::ok)
+          return accumulator != 0 && x.written.accumulator != 0 && x.written.who == a.index()
+                     ? misuse::other_accumulator_shape
+                     : e;
+        if (const misuse e = after(x.read, a, how, accumulator); e != misuse::ok) return e;
+      }
+    return misuse::ok;
+  }
+  /// The number of a new operation of this agent, of whatever flow.
+  FOURSCALE_HD constexpr u32 issue(agent a) { return ++own(a).ordered; }
+  FOURSCALE_HD constexpr void note_read(agent a, flow how, u32 ticket, region const& r) {
+    for (u32 c = r.column; c < r.column + r.columns; ++c)
+      for (u32 q = 0; q < 4; ++q)
+        if (r.quarters >> q & 1u) cells_[r.cta][c][q].read = {ticket, 0, static_cast<u8>(a.index()), how};
+  }
+  FOURSCALE_HD constexpr void note_write(agent a, flow how, u32 ticket, region const& r,
+                                         u32 accumulator = 0) {
+    for (u32 c = r.column; c < r.column + r.columns; ++c)
+      for (u32 q = 0; q < 4; ++q)
+        if (r.quarters >> q & 1u)
+          cells_[r.cta][c][q].written = {ticket, accumulator, static_cast<u8>(a.index()), how};
+  }
+
+  // ---- shared memory
+
+  FOURSCALE_HD constexpr misuse can_read_shared(agent a, u32 cta, strided_range const& r) const {
+    return shared_.can_read(a.index(), now_[a.index()], cta, r);
+  }
+  FOURSCALE_HD constexpr void note_read_shared(agent a, u32 cta, strided_range const& r, u32 ticket) {
+    shared_.note_read({r, ticket, a.index(), cta});
+  }
+  /// Bytes [begin, end) were written: by stores of the warp, or by the async proxy (TMA) on its behalf.
+  FOURSCALE_HD constexpr misuse write_shared(agent a, u32 begin, u32 end, bool async_proxy) {
+    const u32 i = a.index();
+    const misuse e = shared_.can_write(now_[i], arrived_[i], a.cta, begin, end);
+    if (e == misuse::ok) shared_.note_write(i, {begin, end, ++own(a).shared, a.cta, async_proxy});
+    return report(e);
+  }
+  FOURSCALE_HD constexpr void proxy_fence(agent a) { shared_.proxy_fence(a.index()); }
+
+  // ---- order
+
+  FOURSCALE_HD constexpr void fence_before(agent a) { published_[a.index()] = now_[a.index()]; }
+  FOURSCALE_HD constexpr void fence_after(agent a) { now_[a.index()].merge(arrived_[a.index()]); }
+  FOURSCALE_HD constexpr void wait_ld(agent a) { own(a).loaded = own(a).ordered; }
+  FOURSCALE_HD constexpr void wait_st(agent a) { own(a).stored = own(a).ordered; }
+
+  /// A barrier of all agents in the mask: __syncthreads, a named barrier, a cluster barrier.
+  FOURSCALE_HD constexpr void sync(u32 agents) {
+    knowledge all;
+    for (u32 i = 0; i < max_agents; ++i)
+      if (agents >> i & 1u) all.merge(published_[i]), all.merge_shared(now_[i]);
+    for (u32 i = 0; i < max_agents; ++i)
+      if (agents >> i & 1u) arrived_[i].merge(all), now_[i].merge_shared(all);
+  }
+
+  FOURSCALE_HD constexpr misuse barrier_init(u32 cta, u32 barrier, u32 arrivals) {
+    if (cta > 1 || barrier >= barriers_per_cta || arrivals == 0) return report(misuse::bad_barrier);
+    barriers_[cta][barrier] = {};
+    barriers_[cta][barrier].count = barriers_[cta][barrier].pending = arrivals;
+    return misuse::ok;
+  }
+  /// mbarrier.arrive on a barrier of `cta`.
+  FOURSCALE_HD constexpr misuse arrive(agent a, u32 cta, u32 barrier) {
+    if (cta > 1 || barrier >= barriers_per_cta) return report(misuse::bad_barrier);
+    knowledge k = published_[a.index()];
+    k.merge_shared(now_[a.index()]);
+    return report(barriers_[cta][barrier].arrive(k));
+  }
+  /// tcgen05.commit to the barrier of each CTA in the mask: what was issued is complete then, and fenced.
+  FOURSCALE_HD constexpr misuse commit(agent a, u32 barrier, u32 ctas) {
+    if (barrier >= barriers_per_cta) return report(misuse::bad_barrier);
+    const u32 i = a.index();
+    knowledge k = now_[i];
+    k.of[i].finished = committed_[i] = k.of[i].ordered;
+    for (u32 cta = 0; cta < 2; ++cta)
+      if (ctas >> cta & 1u)
+        if (const misuse e = barriers_[cta][barrier].arrive(k); e != misuse::ok) return report(e);
+    return misuse::ok;
+  }
+  FOURSCALE_HD constexpr bool passed(u32 cta, u32 barrier, u32 parity) const {
+    return barriers_[cta][barrier].passed(parity);
+  }
+  /// mbarrier.try_wait.parity until it succeeds, on a barrier of the agent's own CTA.
+  FOURSCALE_HD constexpr misuse wait(agent a, u32 barrier, u32 parity) {
+    if (barrier >= barriers_per_cta || barriers_[a.cta][barrier].count == 0)
+      return report(misuse::bad_barrier);
+    model_barrier const& b = barriers_[a.cta][barrier];
+    if (!b.passed(parity)) return report(misuse::would_hang);
+    arrived_[a.index()].merge(b.complete);
+    now_[a.index()].merge_shared(b.complete);
+    return misuse::ok;
+  }
+
+  /// At the end of the kernel, for each CTA.
+  FOURSCALE_HD constexpr misuse finish(u32 cta) {
+    return report(columns[cta].empty() ? misuse::ok : misuse::dealloc_forgotten);
+  }
+
+ private:
+  u32 group_ = 0;
+  cell cells_[2][tensor_columns][4] = {};
+  u32 committed_[max_agents] = {};
+  knowledge now_[max_agents], arrived_[max_agents], published_[max_agents];
+  model_barrier barriers_[2][barriers_per_cta];
+  shared_log shared_;
+
+  FOURSCALE_HD constexpr progress& own(agent a) { return now_[a.index()].of[a.index()]; }
+
+  /// Pairs that run in the order of issue: mma after cp, mma after mma on the same accumulator (PTX ISA
+  /// 9.7.16.6.2), and cp after mma or cp.
+  FOURSCALE_HD static constexpr bool pipelined(access const& old, flow how, u32 accumulator) {
+    return old.how == flow::tensor && how == flow::tensor &&
+           (old.accumulator == 0 || old.accumulator == accumulator);
+  }
+
+  /// Is `a` right to rely on `old` being over (or, if pipelined, issued)? If not, what is missing.
+  FOURSCALE_HD constexpr misuse after(access const& old, agent a, flow how, u32 accumulator) const {
+    if (old.ticket == 0) return misuse::ok;
+    const bool in_order = pipelined(old, how, accumulator);
+    if (in_order && old.who == a.index()) return misuse::ok;
+    const u32 me = a.index(), who = old.who;
+    if (reached(now_[me], old, in_order)) return misuse::ok;
+    if (reached(arrived_[me], old, in_order)) return misuse::missing_fence_after;
+    if (old.how == flow::tensor && !in_order)
+      return committed_[who] < old.ticket ? misuse::missing_commit : misuse::missing_wait;
+    if (!reached(now_[who], old, in_order))
+      return old.how == flow::load ? misuse::missing_wait_ld : misuse::missing_wait_st;
+    return reached(published_[who], old, in_order) ? misuse::missing_barrier : misuse::missing_fence_before;
+  }
+  FOURSCALE_HD static constexpr bool reached(knowledge const& k, access const& old, bool in_order) {
+    progress const& p = k.of[old.who];
+    const u32 known = old.how == flow::load    ? p.loaded
+                      : old.how == flow::store ? p.stored
+                      : in_order               ? p.ordered
+                                               : p.finished;
+    return known >= old.ticket;
+  }
+};
+
+}  // namespace fourscale::model

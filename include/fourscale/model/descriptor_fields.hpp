@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: Apache-2.0
+// The words that tcgen05 instructions take, taken apart again: instruction descriptor, shared-memory
+// descriptor, tensor-memory address. PTX ISA 9.7.16.1.1 and 9.7.16.4, tables 40, 43 and 44.
+#pragma once
+
+#include "block_scaled_dot.hpp"
+
+namespace fourscale::model {
+
+/// Bits `low` to `high` of a word.
+FOURSCALE_HD constexpr u32 bit_field(u64 word, int high, int low) {
+  return static_cast<u32>(word >> low) & ((2u << (high - low)) - 1);
+}
+
+/// An instruction descriptor of the block-scaled kinds. Fields are as found, right or wrong.
+struct instruction_fields {
+  u32 m, n, type_a, type_b, scale_id_a, scale_id_b, reserved;
+  scale_type scale;
+  bool sparse, negate_a, negate_b, transpose_a, transpose_b, k96;
+};
+
+FOURSCALE_HD constexpr instruction_fields decode_instruction(u32 word, mma_kind kind) {
+  const bool wide = kind == mma_kind::mxf8f6f4;
+  const u32 reserved = wide ? 0x8700'004bu : 0x0700'104bu;
+  return {.m = bit_field(word, 28, 27) * 128,
+          .n = bit_field(word, 22, 17) * 8,
+          .type_a = bit_field(word, 9, 7),
+          .type_b = bit_field(word, wide ? 12 : 11, 10),
+          .scale_id_a = bit_field(word, 30, 29),
+          .scale_id_b = bit_field(word, 5, 4),
+          .reserved = word & reserved,
+          .scale = static_cast<scale_type>(bit_field(word, 23, 23)),
+          .sparse = bit_field(word, 2, 2) != 0,
+          .negate_a = bit_field(word, 13, 13) != 0,
+          .negate_b = bit_field(word, 14, 14) != 0,
+          .transpose_a = bit_field(word, 15, 15) != 0,
+          .transpose_b = bit_field(word, 16, 16) != 0,
+          .k96 = !wide && bit_field(word, 31, 31) != 0};
+}
+
+/// How 16-byte chunks of shared memory change places: bits 63:61 of its descriptor.
+enum class swizzle : u8 { none = 0, b128_atom_32b = 1, b128 = 2, b64 = 4, b32 = 6 };
+
+/// A shared-memory descriptor; addresses and offsets in bytes.
+struct shared_fields {
+  u32 start, leading, stride, base_offset;
+  u32 constant;  ///< bits 48:46, must be 1
+  u32 zero;      ///< bits 60:53 and the gaps of two bits, must be 0
+  u32 swizzle_code;
+  bool absolute;  ///< the leading dimension is an address: sm_103a, K = 96
+
+  FOURSCALE_HD constexpr swizzle mode() const { return static_cast<swizzle>(swizzle_code); }
+};
+
+FOURSCALE_HD constexpr shared_fields decode_shared(u64 word) {
+  return {.start = bit_field(word, 13, 0) << 4,
+          .leading = bit_field(word, 29, 16) << 4,
+          .stride = bit_field(word, 45, 32) << 4,
+          .base_offset = bit_field(word, 51, 49),
+          .constant = bit_field(word, 48, 46),
+          .zero = bit_field(word, 60, 53) | bit_field(word, 15, 14) | bit_field(word, 31, 30),
+          .swizzle_code = bit_field(word, 63, 61),
+          .absolute = bit_field(word, 52, 52) != 0};
+}
+
+/// Lane in bits 31:16, column in bits 15:0.
+struct tensor_address {
+  u32 lane = 0, column = 0;
+  FOURSCALE_HD constexpr u32 word() const { return lane << 16 | column; }
+  FOURSCALE_HD constexpr tensor_address plus(u32 lanes, u32 columns) const {
+    return {lane + lanes, column + columns};
+  }
+  friend constexpr bool operator==(tensor_address, tensor_address) = default;
+};
+FOURSCALE_HD constexpr tensor_address decode_tensor_address(u32 word) { return {word >> 16, word & 0xffffu}; }
+
+}  // namespace fourscale::model
