@@ -64,7 +64,9 @@ FOURSCALE_HD constexpr float div_rn_f32(float a, float b) {
     return bit_cast<float>(a == 0.0f || a != a ? 0x7fff'ffffu : float_inf_bits | sign);
   }
   if (is_constant_evaluated()) return detail::round_constant(static_cast<double>(a) / static_cast<double>(b));
-  return a / b;
+  float divisor = b;
+  FOURSCALE_FORGET(divisor);
+  return a / divisor;
 }
 
 /// rcp.rn.f32 d, a;   PTX ISA 9.7.3.13, all targets. 1 / a, rounded once.
