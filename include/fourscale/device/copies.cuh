@@ -3,6 +3,7 @@
 #pragma once
 
 #include "quantize.cuh"
+#include "quantize_squares.cuh"
 
 namespace fourscale::device {
 
@@ -56,17 +57,22 @@ cudaError_t quantize_both(matrix_view<T> const& x, block_scaled_view<F, Layout> 
   if (reinterpret_cast<u64>(amax_t) % alignof(float) != 0) return to_cuda_error(errc::misaligned);
   const auto input = detail::as_input(x);
   using value = typename matrix_view<T>::value_type;
-  // Tiles are rounded alike in both copies, which is so only to nearest and under a rule that weighs nothing.
-  constexpr bool fused = detail::has_tiles<value, F> &&
-                         (!Blocks::is_2d || (__is_same(decltype(rowwise.round), nearest_even) &&
-                                             __is_same(decltype(rowwise.scale), decltype(columnwise.scale)) &&
-                                             requires { rowwise.scale(F{}, 0.0f, q.tensor_scale); }));
-  if constexpr (fused) {
+  // Squares are rounded alike in both copies, which is so only to nearest and under a rule that weighs
+  // nothing.
+  constexpr bool squares =
+      __is_same(Rowwise, Columnwise) && __is_same(decltype(rowwise.round), nearest_even) && requires {
+    rowwise.scale(F{}, 0.0f, q.tensor_scale);
+  };
+  if constexpr (detail::has_tiles<value, F> && (!Blocks::is_2d || squares)) {
     if (detail::fits_tiles(input, q) && detail::fits_tiles(input, qt)) {
-      block_scaled_view<F, LayoutT> to = qt;
-      if (Blocks::is_2d) to.tensor_scale = q.tensor_scale;
-      detail::launch_both<Blocks::is_2d>(input, q, to, amax, Blocks::is_2d ? amax : amax_t, rowwise,
-                                         columnwise, stream);
+      if constexpr (Blocks::is_2d)
+        detail::launch_both(&detail::quantize_squares_kernel<value, F, Layout, LayoutT, Rowwise>,
+                            {input, q, qt, amax, amax, rowwise, rowwise}, stream);
+      else
+        detail::launch_both(
+            &detail::quantize_both_kernel<value, F, Layout, LayoutT, decltype(detail::scheduled(rowwise)),
+                                          decltype(detail::scheduled(columnwise))>,
+            {input, q, qt, amax, amax_t, detail::scheduled(rowwise), detail::scheduled(columnwise)}, stream);
       return cudaPeekAtLastError();
     }
   }

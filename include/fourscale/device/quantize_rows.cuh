@@ -3,27 +3,9 @@
 // for all of its input before it computes, because what bounds the kernel is how many bytes are on their way.
 #pragma once
 
-#include "raw.cuh"
-#include "store.cuh"
+#include "quantize_swizzled.cuh"
 
 namespace fourscale::device::detail {
-
-/// quantize_block() of raw values.
-template <class F, class T, class Quantizer>
-FOURSCALE_D packed_block<F> quantize_raw(raw_block<T, F::block_size> const& block, Quantizer const& recipe,
-                                         tensor_scale<F> const& tensor, position where) {
-  float values[F::block_size];
-  to_floats(block, values);
-  if constexpr (__is_same(decltype(recipe.transform), identity) &&
-                amax_scaling_policy<decltype(recipe.scale), F>) {
-    const block_scale<F> scaled = scale_for<F>(recipe.scale, raw_amax(block), tensor, where);
-    packed_block<F> packed{scaled.scale, {}};
-    round_block<F>(values, scaled.multiplier, recipe.round, where, packed.codes);
-    return packed;
-  } else {
-    return quantize_block<F>(values, recipe, tensor, where);
-  }
-}
 
 /// Division by a number that all threads share, for numerators below 2^31: n * ceil(2^p / d) >> p is exact
 /// for p = 31 + ceil(log2 d) (Granlund and Montgomery, PLDI 1994).
@@ -50,38 +32,77 @@ inline constexpr int blocks_per_thread = F::block_size* static_cast<int>(sizeof(
                                              ? 1
                                              : 128 / (F::block_size * static_cast<int>(sizeof(T)));
 
-/// A matrix in memory whose rows are vectors, aligned codes, one tensor scale. Blocks of the layout, its
-/// padding included, are counted along rows; blockIdx.y counts `chunk_rows` rows at a time, so that 32 bits
-/// count the blocks within.
-template <class F, class Layout, class T, class Quantizer>
+/// The blocks of a thread: the first, and others at distances of cta_threads. Blocks of the layout, its
+/// padding included, are counted along rows.
+template <bool Gaps, class F, class Layout, class T>
+struct row_blocks {
+  matrix_view<T const> x;
+  block_scaled_view<F, Layout> q;
+  divisor blocks;    ///< of a row
+  i64 first_row;     ///< of the chunk that `count` blocks are in
+  u32 count, first;  ///< within it
+  i64 first_of_all = first_row * blocks.d + first;
+
+  FOURSCALE_D u32 at(int k) const { return first + static_cast<u32>(k) * cta_threads; }
+  FOURSCALE_D i64 row(int k) const { return first_row + blocks.quotient(at(k)); }
+  FOURSCALE_D i64 block(int k) const { return at(k) - blocks.quotient(at(k)) * blocks.d; }
+  FOURSCALE_D position where(int k) const { return {row(k), block(k) * F::block_size}; }
+  FOURSCALE_D bool inside(int k) const {
+    return at(k) < count && (!Layout::has_padding || (row(k) < q.rows && block(k) < q.blocks()));
+  }
+  FOURSCALE_D bool is_padding(int k) const { return Layout::has_padding && at(k) < count && !inside(k); }
+
+  /// Without gaps between rows the compiler knows the distances.
+  FOURSCALE_D raw_block<T, F::block_size> load(int k) const {
+    constexpr int n = F::block_size;
+    if constexpr (Gaps)
+      return load_raw<T, n>(&x.at(row(k), block(k) * n));
+    else
+      return load_raw<T, n>(x.data + first_of_all * n + i64{k} * (cta_threads * n));
+  }
+  FOURSCALE_D void store(int k, packed_block<F> const& b) const {
+    if constexpr (Layout::has_padding) {
+      store_aligned_block(q, row(k), block(k), b);
+    } else {
+      constexpr int codes = block_code_bytes<F>, scales = block_scale_bytes<F>;
+      store_codes<code_word<F>>(b.codes, q.codes + first_of_all * codes + i64{k} * (cta_threads * codes));
+      [[maybe_unused]] u8* const to = q.scales + first_of_all * scales + i64{k} * (cta_threads * scales);
+      FOURSCALE_UNROLL
+      for (int i = 0; i < scales; ++i) to[i] = static_cast<u8>(b.scale.bits >> (8 * i));
+    }
+  }
+};
+
+/// A matrix in memory whose rows are vectors, aligned codes, one tensor scale. blockIdx.y counts `chunk_rows`
+/// rows at a time, so that 32 bits count the blocks within.
+template <bool Gaps, class F, class Layout, class T, class Quantizer>
 FOURSCALE_KERNEL void __launch_bounds__(cta_threads, 4)
     quantize_rows_kernel(matrix_view<T const> x, block_scaled_view<F, Layout> q, float const* amax,
                          Quantizer recipe, divisor blocks, u32 chunk_rows) {
-  constexpr int n = F::block_size, each = blocks_per_thread<F, T>;
+  constexpr int each = blocks_per_thread<F, T>;
   const i64 first_row = i64{blockIdx.y} * chunk_rows, rows_left = Layout::padded_rows(q.rows) - first_row;
-  const u32 rows = static_cast<u32>(rows_left < chunk_rows ? rows_left : chunk_rows), count = rows * blocks.d;
-  const u32 first = blockIdx.x * (cta_threads * each) + threadIdx.x;
-  raw_block<T, n> raw[each];
-  i64 at_row[each], at_block[each];
-  bool inside[each];
+  const u32 rows = static_cast<u32>(rows_left < chunk_rows ? rows_left : chunk_rows);
+  const row_blocks<Gaps, F, Layout, T> work{
+      x, q, blocks, first_row, rows * blocks.d, blockIdx.x * (cta_threads * each) + threadIdx.x};
+  raw_block<T, F::block_size> raw[each];
   FOURSCALE_UNROLL
-  for (int k = 0; k < each; ++k) {
-    const u32 i = first + static_cast<u32>(k) * cta_threads, r = blocks.quotient(i);
-    at_row[k] = first_row + r, at_block[k] = i - r * blocks.d;
-    inside[k] = i < count && (!Layout::has_padding || (at_row[k] < q.rows && at_block[k] < q.blocks()));
-    if (inside[k]) raw[k] = load_raw<T, n>(&x.at(at_row[k], at_block[k] * n));
-  }
+  for (int k = 0; k < each; ++k)
+    if (work.inside(k)) raw[k] = work.load(k);
   const tensor_scale<F> tensor = own_tensor_scale<F>(
       amax, q.tensor_scale, [&](float a) { return tensor_scale_for<F>(recipe.scale, a); });
+  u32 again = 0;
   FOURSCALE_UNROLL
   for (int k = 0; k < each; ++k) {
-    if (inside[k]) {
-      const position where{at_row[k], at_block[k] * n};
-      store_aligned_block(q, at_row[k], at_block[k], quantize_raw<F>(raw[k], recipe, tensor, where));
-    } else if (Layout::has_padding && first + static_cast<u32>(k) * cta_threads < count) {
-      q.store_scale(at_row[k], at_block[k], {});
+    if (work.inside(k)) {
+      const attempt<F> result = try_quantize_raw<F>(raw[k], recipe, tensor, work.where(k));
+      work.store(k, result.block);
+      again |= static_cast<u32>(!result.valid) << k;
     }
+    if (work.is_padding(k)) q.store_scale(work.row(k), work.block(k), {});
   }
+#pragma unroll 1
+  for (int k = 0; again >> k != 0; ++k)
+    if (again >> k & 1u) work.store(k, quantize_raw<F>(work.load(k), recipe, tensor, work.where(k)));
 }
 
 /// Any other view. A thread takes a block; neighbouring threads take neighbours in memory: the next block of
@@ -116,13 +137,19 @@ void launch_rows(M const& x, block_scaled_view<F, Layout> const& q, float const*
   const i64 rows = Layout::padded_rows(q.rows), blocks = Layout::padded_blocks(q.blocks());
   if constexpr (is_rows_in_memory<M>) {
     using value = typename M::value_type;
+    if constexpr (__is_same(Layout, swizzled_128x4) && block_scale_bytes<F> == 1)
+      if (launch_swizzled<F, value>(x, q, amax, recipe, stream)) return;
     if (rows_are_vectors(x) && reinterpret_cast<u64>(q.codes) % code_word<F> == 0 && q.row_amax == nullptr) {
       const i64 most = (i64{1} << 31) / blocks - 1, chunk = rows < most ? rows : most;
       const dim3 grid(
           static_cast<unsigned>(ceil_div<i64>(chunk * blocks, cta_threads * blocks_per_thread<F, value>)),
           static_cast<unsigned>(ceil_div(rows, chunk)));
-      quantize_rows_kernel<<<grid, cta_threads, 0, stream>>>(
-          x, q, amax, recipe, divisor(static_cast<u32>(blocks)), static_cast<u32>(chunk));
+      using Scheduled = decltype(scheduled(recipe));
+      auto* const kernel = Layout::has_padding || (x.ld != x.cols && x.rows > 1)
+                               ? &quantize_rows_kernel<true, F, Layout, value, Scheduled>
+                               : &quantize_rows_kernel<false, F, Layout, value, Scheduled>;
+      kernel<<<grid, cta_threads, 0, stream>>>(x, q, amax, scheduled(recipe),
+                                               divisor(static_cast<u32>(blocks)), static_cast<u32>(chunk));
       return;
     }
   }

@@ -30,9 +30,11 @@ struct raw_block {
   }
 };
 
-/// Types that have a raw_block.
+/// Types that have a raw_block, and those of them with packed instructions.
 template <class T>
 inline constexpr bool is_raw = sizeof(T) == 2 || sizeof(T) == 4;
+template <class T>
+inline constexpr bool is_short = __is_same(T, bf16) || __is_same(T, fp16);
 
 template <class T, int N>
 FOURSCALE_D raw_block<T, N> load_raw(T const* from) {
@@ -52,34 +54,46 @@ FOURSCALE_D void to_floats(raw_block<T, N> const& block, float (&x)[N]) {
   for (int i = 0; i < N; ++i) x[i] = to_float(block.get(i));
 }
 
-/// max.xorsign.abs: the larger magnitude in both halves; a NaN loses to a number.
-template <class T>
+/// max.NaN.xorsign.abs, or without .NaN: the larger magnitude in both halves; with it NaN wins, without it
+/// NaN loses to a number. The signs are of no use.
+template <class T, bool KeepNan = false>
 FOURSCALE_D u32 larger_magnitudes(u32 a, u32 b) {
   u32 d;
-  if constexpr (__is_same(T, bf16))
+  if constexpr (__is_same(T, bf16) && KeepNan)
+    asm("max.NaN.xorsign.abs.bf16x2 %0, %1, %2;" : "=r"(d) : "r"(a), "r"(b));
+  else if constexpr (__is_same(T, bf16))
     asm("max.xorsign.abs.bf16x2 %0, %1, %2;" : "=r"(d) : "r"(a), "r"(b));
+  else if constexpr (KeepNan)
+    asm("max.NaN.xorsign.abs.f16x2 %0, %1, %2;" : "=r"(d) : "r"(a), "r"(b));
   else
     asm("max.xorsign.abs.f16x2 %0, %1, %2;" : "=r"(d) : "r"(a), "r"(b));
   return d;
 }
 
-/// The amax of a pair of 16-bit values, as block_amax() gives it.
-template <class T>
+/// The largest magnitude of a pair of 16-bit values: as block_amax() gives it, or NaN if one is NaN.
+template <class T, bool KeepNan = false>
 FOURSCALE_D float pair_amax(u32 pair) {
-  const u32 largest = larger_magnitudes<T>(pair, pair >> 16) & 0x7fffu;
-  return bit_cast<float>(amax_bits(to_float(T{static_cast<u16>(largest)})));
+  const u32 largest = larger_magnitudes<T, KeepNan>(pair, pair >> 16) & 0x7fffu;
+  const float amax = to_float(T{static_cast<u16>(largest)});
+  return KeepNan ? amax : bit_cast<float>(amax_bits(amax));
+}
+
+/// The larger magnitudes of all pairs of a block.
+template <class T, bool KeepNan, int N>
+FOURSCALE_D u32 block_magnitudes(raw_block<T, N> const& block) {
+  u32 w[N / 4];
+  FOURSCALE_UNROLL
+  for (int i = 0; i < N / 4; ++i) w[i] = larger_magnitudes<T, KeepNan>(block.w[i], block.w[i + N / 4]);
+  FOURSCALE_UNROLL
+  for (int i = 1; i < N / 4; ++i) w[0] = larger_magnitudes<T, KeepNan>(w[0], w[i]);
+  return w[0];
 }
 
 /// As block_amax(), two 16-bit values at a time.
 template <class T, int N>
 FOURSCALE_D float raw_amax(raw_block<T, N> const& block) {
-  if constexpr (__is_same(T, bf16) || __is_same(T, fp16)) {
-    u32 w[N / 4];
-    FOURSCALE_UNROLL
-    for (int i = 0; i < N / 4; ++i) w[i] = larger_magnitudes<T>(block.w[i], block.w[i + N / 4]);
-    FOURSCALE_UNROLL
-    for (int i = 1; i < N / 4; ++i) w[0] = larger_magnitudes<T>(w[0], w[i]);
-    return pair_amax<T>(w[0]);
+  if constexpr (is_short<T>) {
+    return pair_amax<T>(block_magnitudes<T, false>(block));
   } else {
     i32 largest = 0;
     FOURSCALE_UNROLL

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // E2M1 on GPUs that have FP8 conversions but no FP4 ones (sm_89, sm_90). A value is rounded to the grid by
-// adding a power of two so large that it leaves the value no more bits; stochastically, random bits are part
-// of what is added, and the sum is truncated. E5M2 then holds the result as one more bit than E2M1 has. The
-// same bits as portable::encode and portable::encode_stochastic in a third of the instructions; the tests
-// hold them equal.
+// adding a number so large that it leaves the value no more bits; stochastically, random bits are part of
+// what is added, and the sum is truncated. E5M2 then holds the result as one more bit than E2M1 has. The same
+// bits as portable::encode and portable::encode_stochastic in a third of the instructions; the tests hold
+// them equal.
 #pragma once
 
 #include "../ptx/arith.hpp"
@@ -16,68 +16,115 @@ namespace fourscale::detail {
 /// The unit that values are rounded in: E2M1's subnormals are then E5M2's.
 inline constexpr float e2m1_unit = 0x1p-14f;
 
-/// A value in units, clamped to 6, and its binade: the power of two below it, at least that of 1, with its
-/// sign. The step of the grid is half a binade. A positive NaN becomes 6.
-struct on_grid {
-  float value, binade;
-
-  explicit FOURSCALE_D on_grid(float in_units) {
-    value = ptx::min_xorsign_abs_f32(in_units, 6 * e2m1_unit);
-    binade = bit_cast<float>(bit_cast<u32>(ptx::max_xorsign_abs_f32(value, e2m1_unit)) & 0xff80'0000u);
-  }
-  /// To the nearest: 1.5 * 2^22 binades have half a binade as their last bit.
-  FOURSCALE_D float nearest() const {
-    constexpr float magic = 1.5f * 0x1p22f;
-    return less(magic, __fmaf_rn(binade, magic, value));
-  }
-  /// By 16 random bits, the low half of the bits of `dither` = 64 + bits * 2^-17: truncated to 2^-16 of a
-  /// step, with the random bits added at that place, and truncated again to a step.
-  FOURSCALE_D float stochastic(float dither) const {
-    return less(0x1p22f + 64.0f, __fmaf_rz(binade, 0x1p22f, __fmaf_rz(binade, dither, value)));
-  }
-
- private:
-  /// sum - binades * binade, exactly, and 2^-40 of a binade, which keeps the sign of what became 0 until
-  /// E5M2.
-  FOURSCALE_D float less(float binades, float sum) const {
-    return __fmaf_rn(binade, 0x1p-40f, __fmaf_rn(binade, -binades, sum));
-  }
-};
-
-/// Eight results to eight nibbles, the first in the lowest.
-FOURSCALE_D inline u32 pack_e2m1x8(float const (&r)[8]) {
-  // Bytes S000'CCC0: of elements 0, 2, 4, 6 and of 1, 3, 5, 7.
-  const u32 even =
-      ptx::cvt_rn_satfinite_e5m2x2_f32(r[2], r[0]) | u32{ptx::cvt_rn_satfinite_e5m2x2_f32(r[6], r[4])} << 16;
-  const u32 odd =
-      ptx::cvt_rn_satfinite_e5m2x2_f32(r[3], r[1]) | u32{ptx::cvt_rn_satfinite_e5m2x2_f32(r[7], r[5])} << 16;
-  return (even >> 1 & 0x0707'0707u) | (even >> 4 & 0x0808'0808u) | (odd << 3 & 0x7070'7070u) |
-         (odd & 0x8080'8080u);
+/// y, at least a little more than a unit, with its sign. Half of its binade is the step of the grid at y.
+FOURSCALE_D inline float grid_anchor(float y) {
+  return ptx::max_xorsign_abs_f32(y, (1.0f + 0x1p-20f) * e2m1_unit);
 }
+
+/// y, |y| < 7 units, rounded to the grid; a result of 0 is positive. The last bit of 2^22 anchors is a step
+/// of the grid, so y less that is rounded to steps, and a midpoint, having few bits itself, to the even one.
+/// (Where y is just above a power of two the difference has half-steps as well, but y is too close to it to
+/// round to one.) Adding the anchors back is exact.
+FOURSCALE_D inline float nearest_on_grid(float y) {
+  const float anchor = grid_anchor(y);
+  return __fmaf_rn(anchor, 0x1p22f, __fmaf_rn(anchor, -0x1p22f, y));
+}
+
+/// y with its magnitude clamped to 6 units; a NaN, which must be positive, becomes 6.
+FOURSCALE_D inline float clamped(float y) { return ptx::min_xorsign_abs_f32(y, 6 * e2m1_unit); }
+
+/// A result of 0 with the sign of y: 2^-40 of it is lost in E5M2, but for its sign.
+FOURSCALE_D inline float with_sign_of_zero(float result, float y) {
+  return __fmaf_rn(grid_anchor(y), 0x1p-40f, result);
+}
+
+/// Eight results as two words of E5M2, bytes S000'CCC0: of elements 0, 2, 4, 6 and of 1, 3, 5, 7.
+struct e5m2_words {
+  u32 even, odd;
+
+  explicit FOURSCALE_D e5m2_words(float const (&r)[8])
+      : even(ptx::cvt_rn_satfinite_e5m2x2_f32(r[2], r[0]) | u32{ptx::cvt_rn_satfinite_e5m2x2_f32(r[6], r[4])}
+                                                                << 16),
+        odd(ptx::cvt_rn_satfinite_e5m2x2_f32(r[3], r[1]) | u32{ptx::cvt_rn_satfinite_e5m2x2_f32(r[7], r[5])}
+                                                               << 16) {}
+
+  /// As eight nibbles, the first in the lowest, with the signs at bit 3 of each nibble.
+  FOURSCALE_D u32 nibbles(u32 signs) const {
+    const u32 codes = (even >> 1 & 0x0f0f'0f0fu) | (odd << 3 & 0xf0f0'f0f0u);
+    return (codes & 0x7777'7777u) | (signs & 0x8888'8888u);
+  }
+  FOURSCALE_D u32 nibbles() const { return nibbles((even >> 4 & 0x0f0f'0f0fu) | (odd & 0xf0f0'f0f0u)); }
+};
 
 /// Eight values in units to the nearest. NaNs must be positive, as products are.
 FOURSCALE_D inline u32 nearest_e2m1x8(float const (&y)[8]) {
   float r[8];
   FOURSCALE_UNROLL
-  for (int i = 0; i < 8; ++i) r[i] = on_grid(y[i]).nearest();
-  return pack_e2m1x8(r);
+  for (int i = 0; i < 8; ++i) r[i] = with_sign_of_zero(nearest_on_grid(clamped(y[i])), clamped(y[i]));
+  return e5m2_words(r).nibbles();
 }
 
-/// The same, elements 0..3 by the first random word, 4..7 by the second, as dither_bits() says.
-FOURSCALE_D inline u32 stochastic_e2m1x8(float const (&y)[8], u32 first, u32 second) {
-  constexpr u32 base = 0x4280'0000u;  // 64.0f
+/// As nearest_e2m1x8() for |y| < 7 units and no NaN, with the signs from elsewhere.
+FOURSCALE_D inline u32 nearest_e2m1x8(float const (&y)[8], u32 signs) {
   float r[8];
   FOURSCALE_UNROLL
+  for (int i = 0; i < 8; ++i) r[i] = nearest_on_grid(y[i]);
+  return e5m2_words(r).nibbles(signs);
+}
+
+// ---- stochastically: in the bits of a float, where a carry steps into the next binade by itself
+
+/// Where E2M1's 1 is put: a power of two whose exponent field leaves the low four bits of code_of_bits() 0.
+inline constexpr float stochastic_unit = 0x1p-6f;
+
+/// The 16 bits that element i of four sees of their random word, as dither_bits() says, times 2^8. Elements 0
+/// and 1 see bytes 2 and 0, the others 3 and 1; 1 and 3 in reversed order.
+FOURSCALE_D inline u32 shifted_dither(int i, u32 word, u32 reversed) {
+  return __byte_perm(i % 2 == 0 ? word : reversed, 0, i == 0 || i == 3 ? 0x4204 : 0x4314);
+}
+
+/// Bits 24..27: the code of y >= 0, y < 7 units, rounded by `dither`; 8 where it is carried beyond 6. From 1
+/// unit on the floats of y that are one code apart differ by 2^22. Below they are half a unit apart, as y
+/// plus a unit, halved, is in its binade; which of the two it is, is the larger. The code's bit and the 16
+/// below it are brought to bit 24, where the dither is added to them.
+FOURSCALE_D inline u32 stochastic_bits(float y, u32 dither) {
+  constexpr float half = 0.5f * stochastic_unit;
+  return bit_cast<u32>(fmaxf(__fmaf_rz(y, 0.5f, half), y)) * 4 + dither;
+}
+
+/// Eight codes to eight nibbles, the first in the lowest, with the signs at bit 3 of each nibble.
+FOURSCALE_D inline u32 stochastic_nibbles(u32 const (&bits)[8], u32 signs) {
+  const u32 even = __byte_perm(__byte_perm(bits[0], bits[2], 0x0073), __byte_perm(bits[4], bits[6], 0x0073),
+                               0x5410),
+            odd = __byte_perm(__byte_perm(bits[1], bits[3], 0x0073), __byte_perm(bits[5], bits[7], 0x0073),
+                              0x5410);
+  const u32 codes = (even & 0x0f0f'0f0fu) | (odd << 4 & 0xf0f0'f0f0u);
+  const u32 saturated = codes - (codes >> 3 & 0x1111'1111u);  // 8 becomes 7
+  return (saturated & 0x7777'7777u) | (signs & 0x8888'8888u);
+}
+
+/// Eight magnitudes in stochastic units, below 7 units and none NaN: elements 0..3 by the first random word,
+/// 4..7 by the second.
+FOURSCALE_D inline u32 stochastic_e2m1x8(float const (&y)[8], u32 signs, u32 first, u32 second) {
+  const u32 words[2] = {first, second}, reversed[2] = {__brev(first), __brev(second)};
+  u32 bits[8];
+  FOURSCALE_UNROLL
+  for (int i = 0; i < 8; ++i)
+    bits[i] = stochastic_bits(y[i], shifted_dither(i % 4, words[i / 4], reversed[i / 4]));
+  return stochastic_nibbles(bits, signs);
+}
+
+/// Any eight values. A NaN, which must be positive, becomes 6.
+FOURSCALE_D inline u32 stochastic_e2m1x8(float const (&x)[8], u32 first, u32 second) {
+  float y[8];
+  u32 signs = 0;
+  FOURSCALE_UNROLL
   for (int i = 0; i < 8; ++i) {
-    const u32 word = i < 4 ? first : second, reversed = __brev(word);  // bytes r(b0) r(b1) r(b2) r(b3)
-    // Elements 0 and 1 see bytes 2 and 0, the others 3 and 1; 1 and 3 in reversed order.
-    const u32 dither = i % 4 == 0   ? __byte_perm(word, base, 0x7620)
-                       : i % 4 == 1 ? __byte_perm(reversed, base, 0x7631)
-                       : i % 4 == 2 ? __byte_perm(word, base, 0x7631)
-                                    : __byte_perm(reversed, base, 0x7620);
-    r[i] = on_grid(y[i]).stochastic(bit_cast<float>(dither));
+    const float scaled = ptx::mul_rn_f32(x[i], stochastic_unit);
+    y[i] = fminf(bit_cast<float>(bit_cast<u32>(scaled) & 0x7fff'ffffu), 6 * stochastic_unit);
+    signs |= bit_cast<u32>(scaled) >> 31 << (4 * i + 3);
   }
-  return pack_e2m1x8(r);
+  return stochastic_e2m1x8(y, signs, first, second);
 }
 
 FOURSCALE_D inline void to_units(float const (&x)[8], float (&y)[8]) {

@@ -93,11 +93,7 @@ template <element_format F>
 FOURSCALE_HD constexpr packed<F, 8> encode_stochastic(float const (&x)[8], u32 first, u32 second) {
 #if FOURSCALE_HAS_CVT_FMA
   if constexpr (__is_same(F, e2m1))
-    if (!is_constant_evaluated()) {
-      float y[8];
-      detail::to_units(x, y);
-      return {detail::stochastic_e2m1x8(y, first, second)};
-    }
+    if (!is_constant_evaluated()) return {detail::stochastic_e2m1x8(x, first, second)};
 #endif
   using word = typename packed<F, 8>::word;
   const float low[4] = {x[0], x[1], x[2], x[3]}, high[4] = {x[4], x[5], x[6], x[7]};

@@ -81,6 +81,19 @@ FOURSCALE_HD constexpr float rcp_rn_f32(float a) {
   return div_rn_f32(1.0f, a);
 }
 
+/// mul.wide.u32 d, a, b;   PTX ISA 9.7.1.3, all targets. Written out, because nvcc multiplies a u32 that it
+/// has made a u64 by more instructions.
+FOURSCALE_HD constexpr u64 mul_wide_u32(u32 a, u32 b) {
+#if FOURSCALE_DEVICE_PASS
+  if (!is_constant_evaluated()) {
+    u64 d;
+    asm("mul.wide.u32 %0, %1, %2;" : "=l"(d) : "r"(a), "r"(b));
+    return d;
+  }
+#endif
+  return u64{a} * b;
+}
+
 #if FOURSCALE_DEVICE_PASS
 
 /// min.xorsign.abs.f32 d, a, b;   PTX ISA 9.7.3.11 (7.2), sm_86 and later: the smaller magnitude under the

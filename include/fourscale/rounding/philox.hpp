@@ -5,6 +5,7 @@
 #pragma once
 
 #include "../position.hpp"
+#include "../ptx/arith.hpp"
 
 namespace fourscale {
 
@@ -13,22 +14,44 @@ struct philox_words {
   u32 words[4];
 };
 
+/// The keys of each round, which follow from the first.
+template <int Rounds>
+struct philox_schedule {
+  u32 keys[Rounds][2];
+
+  FOURSCALE_HD constexpr explicit philox_schedule(u64 key) : keys{} {
+    u32 k0 = static_cast<u32>(key), k1 = static_cast<u32>(key >> 32);
+    FOURSCALE_UNROLL
+    for (int round = 0; round < Rounds; ++round) {
+      keys[round][0] = k0;
+      keys[round][1] = k1;
+      k0 += 0x9e37'79b9u;
+      k1 += 0xbb67'ae85u;
+    }
+  }
+};
+
 /// Philox4x32 with `Rounds` rounds: 10 is the published strength, 7 the least that passes BigCrush.
 template <int Rounds = 10>
-FOURSCALE_HD constexpr philox_words philox4x32(u32 c0, u32 c1, u32 c2, u32 c3, u64 key) {
-  u32 k0 = static_cast<u32>(key), k1 = static_cast<u32>(key >> 32);
+FOURSCALE_HD constexpr philox_words philox4x32(u32 c0, u32 c1, u32 c2, u32 c3,
+                                               philox_schedule<Rounds> const& schedule) {
   FOURSCALE_UNROLL
   for (int round = 0; round < Rounds; ++round) {
-    const u64 p0 = u64{0xd251'1f53u} * c0, p1 = u64{0xcd9e'8d57u} * c2;
-    c0 = static_cast<u32>(p1 >> 32) ^ c1 ^ k0;
+    const u64 p0 = ptx::mul_wide_u32(c0, 0xd251'1f53u), p1 = ptx::mul_wide_u32(c2, 0xcd9e'8d57u);
+    c0 = static_cast<u32>(p1 >> 32) ^ c1 ^ schedule.keys[round][0];
     c1 = static_cast<u32>(p1);
-    c2 = static_cast<u32>(p0 >> 32) ^ c3 ^ k1;
+    c2 = static_cast<u32>(p0 >> 32) ^ c3 ^ schedule.keys[round][1];
     c3 = static_cast<u32>(p0);
-    k0 += 0x9e37'79b9u;
-    k1 += 0xbb67'ae85u;
   }
   return {{c0, c1, c2, c3}};
 }
+template <int Rounds = 10>
+FOURSCALE_HD constexpr philox_words philox4x32(u32 c0, u32 c1, u32 c2, u32 c3, u64 key) {
+  return philox4x32<Rounds>(c0, c1, c2, c3, philox_schedule<Rounds>(key));
+}
+
+template <int Rounds>
+struct scheduled_philox;
 
 /// Random words indexed by element: the contract that every kernel, grid and machine keeps.
 ///
@@ -46,9 +69,23 @@ struct philox {
 
   /// The word of the four elements at `where`.
   FOURSCALE_HD constexpr u32 operator()(position where) const {
+    return scheduled_philox<Rounds>(*this)(where);
+  }
+};
+
+/// The same words from keys that are made once, on the host before a kernel's launch.
+template <int Rounds>
+struct scheduled_philox {
+  philox_schedule<Rounds> schedule;
+  u64 stream;
+
+  FOURSCALE_HD constexpr explicit scheduled_philox(philox<Rounds> const& p)
+      : schedule(p.seed), stream(p.stream) {}
+
+  FOURSCALE_HD constexpr u32 operator()(position where) const {
     const philox_words four =
         philox4x32<Rounds>(static_cast<u32>(where.col >> 4), static_cast<u32>(where.row),
-                           static_cast<u32>(stream), static_cast<u32>(stream >> 32), seed);
+                           static_cast<u32>(stream), static_cast<u32>(stream >> 32), schedule);
     // A selection, not an index: the word must stay in a register.
     const u32 which = static_cast<u32>(where.col >> 2) & 3u;
     const u32 low = which & 1u ? four.words[1] : four.words[0],

@@ -26,7 +26,7 @@ inline constexpr float sqrt_half = 0x1.6a09e6p-1f;
 
 /// The first step for each input: factor and sign.
 FOURSCALE_HD constexpr float hadamard_input(float x, float factor, u32 sign) {
-  return bit_cast<float>(bit_cast<u32>(ptx::mul_rn_f32(x, factor)) ^ sign);
+  return ptx::mul_rn_f32(x, bit_cast<float>(bit_cast<u32>(factor) ^ sign));
 }
 
 /// The last step for each result: what is left of 1 / sqrt(N), and rounding.

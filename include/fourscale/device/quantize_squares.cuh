@@ -1,0 +1,156 @@
+// SPDX-License-Identifier: Apache-2.0
+// Both copies under one set of 2-D scales: every value is rounded once, as part of a column, and the codes of
+// a square are transposed between threads for the rowwise copy.
+#pragma once
+
+#include "quantize_both.cuh"
+
+namespace fourscale::device::detail {
+
+/// Swaps the bits of the indices of a square of nibbles, N x N, that N / 2 neighbouring lanes hold: lane j
+/// columns 2 j and 2 j + 1 before, rows 2 j and 2 j + 1 after.
+template <int N>
+struct nibble_square {
+  static constexpr int words = N / 8;  // of a column or row
+  u32 w[2][words];
+
+  FOURSCALE_D void transpose() {
+    FOURSCALE_UNROLL
+    for (int i = 0; i < words; ++i) {  // bit 0 is within the lane
+      const u32 a = w[0][i], b = w[1][i];
+      w[0][i] = (a & 0x0f0f'0f0fu) | (b << 4 & 0xf0f0'f0f0u);
+      w[1][i] = (a >> 4 & 0x0f0f'0f0fu) | (b & 0xf0f0'f0f0u);
+    }
+    const u32 lane = threadIdx.x;
+    const bool odd = lane & 1u, upper = lane & 2u;
+    swap_in_words(1, odd ? 0x6420 : 0x7531, odd ? 0x3514 : 0x5240, odd ? 0x3716 : 0x7260);
+    swap_in_words(2, upper ? 0x5410 : 0x7632, upper ? 0x3254 : 0x5410, upper ? 0x3276 : 0x7610);
+    FOURSCALE_UNROLL
+    for (int bit = 1; bit < words; bit *= 2) swap_words(bit);
+  }
+
+ private:
+  /// Bytes or halves of words with lane ^ distance: which of both words to send, and how to put what came
+  /// into each.
+  FOURSCALE_D void swap_in_words(int distance, u32 send, u32 into_first, u32 into_second) {
+    FOURSCALE_UNROLL
+    for (int i = 0; i < words; ++i) {
+      const u32 came = __shfl_xor_sync(0xffff'ffffu, __byte_perm(w[0][i], w[1][i], send), distance);
+      w[0][i] = __byte_perm(w[0][i], came, into_first);
+      w[1][i] = __byte_perm(w[1][i], came, into_second);
+    }
+  }
+  /// Words whose index has `bit` other than the lane's bit 4 * bit has.
+  FOURSCALE_D void swap_words(int bit) {
+    const bool high = threadIdx.x & static_cast<u32>(4 * bit);
+    FOURSCALE_UNROLL
+    for (int i = 0; i < 2 * words; ++i) {
+      u32(&column)[words] = w[i / words];
+      const int low = i % words;
+      if (low & bit) continue;
+      const u32 came = __shfl_xor_sync(0xffff'ffffu, high ? column[low] : column[low | bit], 4 * bit);
+      if (high)
+        column[low] = came;
+      else
+        column[low | bit] = came;
+    }
+  }
+};
+
+/// The scale of a square, of whose columns each lane has two.
+template <bool KeepNan, class T, int N>
+FOURSCALE_D float square_amax(raw_block<T, N> const (&columns)[2]) {
+  u32 largest = larger_magnitudes<T, KeepNan>(block_magnitudes<T, KeepNan>(columns[0]),
+                                              block_magnitudes<T, KeepNan>(columns[1]));
+  FOURSCALE_UNROLL
+  for (int lanes = 1; lanes < N / 2; lanes *= 2)
+    largest = larger_magnitudes<T, KeepNan>(largest, __shfl_xor_sync(0xffff'ffffu, largest, lanes));
+  return pair_amax<T, KeepNan>(largest);
+}
+
+/// The codes of both columns, and the scale of the square. All lanes of a warp take part.
+template <class F, class T, class Recipe>
+FOURSCALE_D typename F::scale quantize_square(raw_block<T, F::block_size> const (&columns)[2],
+                                              Recipe const& recipe, tensor_scale<F> const& tensor,
+                                              u8 (&codes)[2][block_code_bytes<F>]) {
+#if FOURSCALE_HAS_CVT_FMA
+  if constexpr (has_quick_way<F, T, Recipe>()) {
+    const float amax = square_amax<true>(columns);
+    const block_scale<F> scaled = scale_for<F>(recipe.scale, amax, tensor, position{});
+    if (__all_sync(0xffff'ffffu, is_quick(amax, scaled.multiplier))) {
+      FOURSCALE_UNROLL
+      for (int which = 0; which < 2; ++which)
+        round_block_quickly<F>(columns[which], scaled.multiplier, recipe.round, position{}, codes[which]);
+      return scaled.scale;
+    }
+  }
+#endif
+  const block_scale<F> scaled = scale_for<F>(recipe.scale, square_amax<false>(columns), tensor, position{});
+  FOURSCALE_UNROLL
+  for (int which = 0; which < 2; ++which) {
+    float values[F::block_size];
+    to_floats(columns[which], values);
+    round_block<F>(values, scaled.multiplier, recipe.round, position{}, codes[which]);
+  }
+  return scaled.scale;
+}
+
+/// A thread takes two columns over 32 rows and stores them in shared memory; then, of the same squares, two
+/// rows to memory.
+template <class T, class F, class LayoutR, class LayoutC, class Recipe>
+FOURSCALE_D void quantize_squares(both_copies<T, F, LayoutR, LayoutC, Recipe, Recipe> const& p, i64 row,
+                                  i64 col, tile_memory<F::block_size>& tile,
+                                  u8 (&row_scales)[tile_size][tile_size / F::block_size]) {
+  constexpr int n = F::block_size, bytes = block_code_bytes<F>;
+  const int pair = static_cast<int>(threadIdx.x) % (tile_size / 2), square = pair / (n / 2);
+  const tensor_scale<F> tensor = own_tensor_scale<F>(
+      p.amax, p.q.tensor_scale, [&](float a) { return tensor_scale_for<F>(p.rowwise.scale, a); });
+#pragma unroll 1
+  for (int b = 0; b < group_rows / n; ++b) {
+    const int block = static_cast<int>(threadIdx.x) / (tile_size / 2) * (group_rows / n) + b;
+    const column_pair<T, n> both(tile.words, block, pair);
+    const raw_block<T, n> columns[2] = {both.column(0), both.column(1)};
+    u8 codes[2][bytes];
+    const u8 scale = quantize_square<F>(columns, p.rowwise, tensor, codes).bits;
+    nibble_square<n> transposed;
+    FOURSCALE_UNROLL
+    for (int which = 0; which < 2; ++which) {
+      store_codes<8>(codes[which], &tile.codes[2 * pair + which][block * bytes]);
+      tile.scales[2 * pair + which][block] = scale;
+      FOURSCALE_UNROLL
+      for (int i = 0; i < bytes; ++i) {
+        u32& word = transposed.w[which][i / 4];
+        word = (i % 4 == 0 ? 0 : word) | u32{codes[which][i]} << (8 * (i % 4));
+      }
+    }
+    transposed.transpose();
+    FOURSCALE_UNROLL
+    for (int which = 0; which < 2; ++which) {
+      const int r = block * n + 2 * (pair % (n / 2)) + which;
+      row_scales[r][square] = scale;
+      if (row + r >= p.q.rows || col / n + square >= p.q.blocks()) continue;
+      u8* const to = p.q.codes + p.q.code_offset(row + r, col / n + square);
+      u32 const(&w)[n / 8] = transposed.w[which];
+      if constexpr (n == 16)
+        *reinterpret_cast<u64*>(to) = u64{w[1]} << 32 | w[0];
+      else
+        *reinterpret_cast<vector16*>(to) = {{w[0], w[1], w[2], w[3]}};
+    }
+  }
+}
+
+template <class T, class F, class LayoutR, class LayoutC, class Recipe>
+FOURSCALE_KERNEL void __launch_bounds__(tile_threads, 4)
+    quantize_squares_kernel(both_copies<T, F, LayoutR, LayoutC, Recipe, Recipe> p) {
+  __shared__ __align__(16) tile_memory<F::block_size> tile;
+  __shared__ __align__(8) u8 row_scales[tile_size][tile_size / F::block_size];
+  const i64 tile_row = blockIdx.x / p.tiles_along, row = tile_row * tile_size;
+  const i64 col = (blockIdx.x - tile_row * p.tiles_along) * tile_size;
+  load_tile(p.x, row, col, tile.words);
+  quantize_squares(p, row, col, tile, row_scales);
+  __syncthreads();
+  store_columns(p.qt, p.wide, row, col, tile);
+  store_scales(p.q, row, col / F::block_size, row_scales);
+}
+
+}  // namespace fourscale::device::detail

@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: Apache-2.0
+// The kernel for 1-D blocks under swizzled scales: a CTA takes 128 rows x 8 blocks, whose scales are 1 KiB in
+// a row, and gathers them in shared memory. Written one by one they would touch every sector eight times.
+#pragma once
+
+#include "quantize_raw.cuh"
+#include "store.cuh"
+
+namespace fourscale::device::detail {
+
+/// A thread takes a block of rows r, r + 32, r + 64 and r + 96.
+template <class F, class T, class Quantizer>
+FOURSCALE_KERNEL void __launch_bounds__(cta_threads, 4)
+    quantize_swizzled_kernel(matrix_view<T const> x, block_scaled_view<F, swizzled_128x4> q,
+                             float const* amax, Quantizer recipe, i64 tiles_along) {
+  constexpr int n = F::block_size, along = 8, quarters = 4;
+  constexpr int each = n * sizeof(T) > 64 ? 1 : n * sizeof(T) > 32 ? 2 : 4;
+  __shared__ __align__(16) u8 scales[along / 4][512];
+  const i64 tile_row = blockIdx.x / tiles_along, tile_col = blockIdx.x - tile_row * tiles_along;
+  const int r = static_cast<int>(threadIdx.x) / along, b = static_cast<int>(threadIdx.x) % along;
+  const i64 row = tile_row * 128 + r, block = tile_col * along + b;
+  const bool in_row = block < q.blocks();
+  const auto inside = [&](int k) { return in_row && row + 32 * k < q.rows; };
+  const auto load = [&](int k) { return load_raw<T, n>(&x.at(row + 32 * k, block * n)); };
+  const auto store = [&](int k, packed_block<F> const& packed) {
+    store_codes<code_word<F>>(packed.codes, q.codes + q.code_offset(row + 32 * k, block));
+    scales[b / 4][16 * r + 4 * k + b % 4] = packed.scale.bits;
+  };
+  const auto where = [&](int k) { return position{row + 32 * k, block * n}; };
+  raw_block<T, n> raw[each];
+  FOURSCALE_UNROLL
+  for (int k = 0; k < each; ++k)
+    if (inside(k)) raw[k] = load(k);
+  const tensor_scale<F> tensor = own_tensor_scale<F>(
+      amax, q.tensor_scale, [&](float a) { return tensor_scale_for<F>(recipe.scale, a); });
+  u32 again = 0;
+#pragma unroll 1
+  for (int first = 0; first < quarters; first += each) {
+    FOURSCALE_UNROLL
+    for (int i = 0; i < each; ++i) {
+      const int k = first + i;
+      if (each < quarters && first > 0 && inside(k)) raw[i] = load(k);
+    }
+    FOURSCALE_UNROLL
+    for (int i = 0; i < each; ++i) {
+      const int k = first + i;
+      if (inside(k)) {
+        const attempt<F> result = try_quantize_raw<F>(raw[i], recipe, tensor, where(k));
+        store(k, result.block);
+        again |= static_cast<u32>(!result.valid) << k;
+      } else {
+        scales[b / 4][16 * r + 4 * k + b % 4] = 0;
+      }
+    }
+  }
+#pragma unroll 1
+  for (int k = 0; again >> k != 0; ++k)
+    if (again >> k & 1u) store(k, quantize_raw<F>(load(k), recipe, tensor, where(k)));
+  __syncthreads();
+  const i64 scale_tile = tile_col * (along / 4) + threadIdx.x / 32,
+            scale_tiles = ceil_div<i64>(q.blocks(), 4);
+  if (threadIdx.x < along / 4 * 32 && scale_tile < scale_tiles)
+    reinterpret_cast<vector16*>(q.scales + (tile_row * scale_tiles + scale_tile) * 512)[threadIdx.x % 32] =
+        reinterpret_cast<vector16 const*>(scales[threadIdx.x / 32])[threadIdx.x % 32];
+}
+
+/// Launches it, if x lies in memory as vectors and the output is aligned. False: it does not fit.
+template <class F, class T, class Quantizer>
+bool launch_swizzled(matrix_view<T const> const& x, block_scaled_view<F, swizzled_128x4> const& q,
+                     float const* amax, Quantizer const& recipe, cudaStream_t stream) {
+  if (!rows_are_vectors(x) || q.row_amax != nullptr ||
+      (reinterpret_cast<u64>(q.codes) | reinterpret_cast<u64>(q.scales)) % 16 != 0)
+    return false;
+  const i64 along = ceil_div<i64>(q.blocks(), 8), tiles = along * ceil_div<i64>(q.rows, 128);
+  if (tiles > 0x7fff'ffff) return false;
+  quantize_swizzled_kernel<<<static_cast<unsigned>(tiles), cta_threads, 0, stream>>>(
+      x, q, amax, scheduled(recipe), along);
+  return true;
+}
+
+}  // namespace fourscale::device::detail
