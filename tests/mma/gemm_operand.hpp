@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+// Random operands of a GEMM: every code and scale that is a number, NaN scales in the padding of layouts.
+#pragma once
+
+#include <cstddef>
+#include <fourscale/view/block_scaled_view.hpp>
+#include <vector>
+
+#include "support/data.hpp"
+
+namespace fourscale::test {
+
+/// Codes and scales on the host; the view says which rows, columns and tensor scale. `start` bytes lie before
+/// the codes.
+template <class F, class Layout>
+struct gemm_operand_data {
+  i64 rows, cols, start;
+  std::vector<u8> codes, scales;
+  tensor_scale<F> tensor{};
+
+  gemm_operand_data(i64 r, i64 c, u64 seed, i64 first = 0)
+      : rows(r),
+        cols(c),
+        start(first),
+        codes(static_cast<std::size_t>(first + code_bytes<F>(r, c))),
+        scales(static_cast<std::size_t>(scale_bytes<F, Layout>(r, c)), u8{0xff}) {
+    for (std::size_t i = 0; i < codes.size(); ++i) codes[i] = code(mix(i * 1000 + seed));
+    const block_scaled_view<F, Layout> q = view(codes.data(), scales.data());
+    for (i64 i = 0; i < rows; ++i)
+      for (i64 j = 0; j < q.blocks(); ++j)
+        q.store_scale(i, j, {scale(mix(static_cast<u64>(i * q.blocks() + j) * 1000 + seed + 1))});
+    if constexpr (F::has_tensor_scale) tensor = tensor_scale<F>(3.7f + static_cast<float>(seed) * 0.3f);
+  }
+
+  static u8 code(u64 r) {
+    const u8 byte = static_cast<u8>(r >> 20);
+    return F::element::width == 8 && (byte & 0x78) == 0x78 ? static_cast<u8>(byte ^ 0x40u) : byte;
+  }
+  /// Far enough apart that f32 cannot hold the sums exactly: only then do order and rounding show.
+  static u8 scale(u64 r) {
+    return static_cast<u8>(__is_same(typename F::scale, e8m0) ? 118 + (r >> 20) % 16 : 0x10 + (r >> 20) % 80);
+  }
+  block_scaled_view<F, Layout> view(u8* c, u8* s) const {
+    block_scaled_view<F, Layout> q{c + start, s, rows, cols};
+    q.tensor_scale = tensor;
+    return q;
+  }
+  block_scaled_view<F, Layout> view() { return view(codes.data(), scales.data()); }
+};
+
+}  // namespace fourscale::test
