@@ -94,7 +94,7 @@ FOURSCALE_KERNEL void __launch_bounds__(cta_threads, 4)
   FOURSCALE_UNROLL
   for (int k = 0; k < each; ++k) {
     if (work.inside(k)) {
-      const attempt<F> result = try_quantize_raw<F>(raw[k], recipe, tensor, work.where(k));
+      const attempt<F> result = try_quantize_raw<F, T>(raw[k], recipe, tensor, work.where(k));
       work.store(k, result.block);
       again |= static_cast<u32>(!result.valid) << k;
     }

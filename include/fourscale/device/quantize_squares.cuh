@@ -99,17 +99,16 @@ FOURSCALE_D typename F::scale quantize_square(raw_block<T, F::block_size> const 
 /// rows to memory.
 template <class T, class F, class LayoutR, class LayoutC, class Recipe>
 FOURSCALE_D void quantize_squares(both_copies<T, F, LayoutR, LayoutC, Recipe, Recipe> const& p, i64 row,
-                                  i64 col, tile_memory<F::block_size>& tile,
-                                  u8 (&row_scales)[tile_size][tile_size / F::block_size]) {
+                                  i64 col, tile_memory<F>& tile,
+                                  u8 (&row_scales)[tile_rows][tile_cols / F::block_size]) {
   constexpr int n = F::block_size, bytes = block_code_bytes<F>;
-  const int pair = static_cast<int>(threadIdx.x) % (tile_size / 2), square = pair / (n / 2);
-  const tensor_scale<F> tensor = own_tensor_scale<F>(
-      p.amax, p.q.tensor_scale, [&](float a) { return tensor_scale_for<F>(p.rowwise.scale, a); });
+  const int pair = static_cast<int>(threadIdx.x) % (tile_cols / 2), square = pair / (n / 2);
+  const tensor_scale<F> tensor = tile.tensor[0];
 #pragma unroll 1
   for (int b = 0; b < group_rows / n; ++b) {
-    const int block = static_cast<int>(threadIdx.x) / (tile_size / 2) * (group_rows / n) + b;
+    const int block = static_cast<int>(threadIdx.x) / (tile_cols / 2) * (group_rows / n) + b;
     const column_pair<T, n> both(tile.words, block, pair);
-    const raw_block<T, n> columns[2] = {both.column(0), both.column(1)};
+    const raw_block<T, n> columns[2] = {column_block<T, n>{both, 0}.raw(), column_block<T, n>{both, 1}.raw()};
     u8 codes[2][bytes];
     const u8 scale = quantize_square<F>(columns, p.rowwise, tensor, codes).bits;
     nibble_square<n> transposed;
@@ -140,13 +139,13 @@ FOURSCALE_D void quantize_squares(both_copies<T, F, LayoutR, LayoutC, Recipe, Re
 }
 
 template <class T, class F, class LayoutR, class LayoutC, class Recipe>
-FOURSCALE_KERNEL void __launch_bounds__(tile_threads, 4)
+FOURSCALE_KERNEL void __launch_bounds__(tile_threads, 8)
     quantize_squares_kernel(both_copies<T, F, LayoutR, LayoutC, Recipe, Recipe> p) {
-  __shared__ __align__(16) tile_memory<F::block_size> tile;
-  __shared__ __align__(8) u8 row_scales[tile_size][tile_size / F::block_size];
-  const i64 tile_row = blockIdx.x / p.tiles_along, row = tile_row * tile_size;
-  const i64 col = (blockIdx.x - tile_row * p.tiles_along) * tile_size;
-  load_tile(p.x, row, col, tile.words);
+  __shared__ tile_memory<F> tile;
+  __shared__ __align__(8) u8 row_scales[tile_rows][tile_cols / F::block_size];
+  const i64 tile_row = blockIdx.x / p.tiles_along, row = tile_row * tile_rows;
+  const i64 col = (blockIdx.x - tile_row * p.tiles_along) * tile_cols;
+  p.load(row, col, tile);
   quantize_squares(p, row, col, tile, row_scales);
   __syncthreads();
   store_columns(p.qt, p.wide, row, col, tile);

@@ -45,7 +45,7 @@ FOURSCALE_KERNEL void __launch_bounds__(cta_threads, 4)
     for (int i = 0; i < each; ++i) {
       const int k = first + i;
       if (inside(k)) {
-        const attempt<F> result = try_quantize_raw<F>(raw[i], recipe, tensor, where(k));
+        const attempt<F> result = try_quantize_raw<F, T>(raw[i], recipe, tensor, where(k));
         store(k, result.block);
         again |= static_cast<u32>(!result.valid) << k;
       } else {

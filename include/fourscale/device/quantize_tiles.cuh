@@ -8,7 +8,7 @@ namespace fourscale::device::detail {
 
 /// The rows of a tile, one in each of N neighbouring threads, share what they found.
 template <int N>
-struct tile_rows {
+struct rows_of_tile {
   static_assert(cta_threads % N == 0 && (N < 32 ? 32 % N == 0 : N % 32 == 0));
 
   static FOURSCALE_D i32 max(i32 mine) {
@@ -47,7 +47,7 @@ template <class F, class Scale>
 FOURSCALE_D block_scale<F> choose_tile_scale(float const (&row)[F::block_size], bool inside,
                                              Scale const& scale, tensor_scale<F> const& tensor,
                                              position tile) {
-  using rows = tile_rows<F::block_size>;
+  using rows = rows_of_tile<F::block_size>;
   const float amax = bit_cast<float>(rows::max(bit_cast<i32>(block_amax(row))));
   if constexpr (amax_scaling_policy<Scale, F>) {
     return scale_for<F>(scale, amax, tensor, tile);

@@ -20,6 +20,7 @@ struct raw_block {
     else
       return bit_cast<T>(static_cast<u16>(w[i / 2] >> (16 * (i % 2))));
   }
+  FOURSCALE_D raw_block const& raw() const { return *this; }
   FOURSCALE_D void set(int i, T value) {
     if constexpr (sizeof(T) == 4)
       w[i] = bit_cast<u32>(value);
@@ -48,8 +49,9 @@ FOURSCALE_D raw_block<T, N> load_raw(T const* from) {
   return block;
 }
 
-template <class T, int N>
-FOURSCALE_D void to_floats(raw_block<T, N> const& block, float (&x)[N]) {
+/// Of a raw_block, or of what else has get().
+template <class Block, int N>
+FOURSCALE_D void to_floats(Block const& block, float (&x)[N]) {
   FOURSCALE_UNROLL
   for (int i = 0; i < N; ++i) x[i] = to_float(block.get(i));
 }

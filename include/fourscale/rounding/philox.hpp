@@ -82,10 +82,13 @@ struct scheduled_philox {
   FOURSCALE_HD constexpr explicit scheduled_philox(philox<Rounds> const& p)
       : schedule(p.seed), stream(p.stream) {}
 
+  /// The four words of the sixteen elements that `where` is one of.
+  FOURSCALE_HD constexpr philox_words of_sixteen(position where) const {
+    return philox4x32<Rounds>(static_cast<u32>(where.col >> 4), static_cast<u32>(where.row),
+                              static_cast<u32>(stream), static_cast<u32>(stream >> 32), schedule);
+  }
   FOURSCALE_HD constexpr u32 operator()(position where) const {
-    const philox_words four =
-        philox4x32<Rounds>(static_cast<u32>(where.col >> 4), static_cast<u32>(where.row),
-                           static_cast<u32>(stream), static_cast<u32>(stream >> 32), schedule);
+    const philox_words four = of_sixteen(where);
     // A selection, not an index: the word must stay in a register.
     const u32 which = static_cast<u32>(where.col >> 2) & 3u;
     const u32 low = which & 1u ? four.words[1] : four.words[0],

@@ -29,6 +29,21 @@ FOURSCALE_HD constexpr float hadamard_input(float x, float factor, u32 sign) {
   return ptx::mul_rn_f32(x, bit_cast<float>(bit_cast<u32>(factor) ^ sign));
 }
 
+/// The additions of N values from `first` on, between neighbours at a distance of From and more.
+template <int N, int From, int Length>
+FOURSCALE_HD constexpr void hadamard_additions(float (&x)[Length], int first) {
+  FOURSCALE_UNROLL
+  for (int half = From; half < N; half *= 2) {
+    FOURSCALE_UNROLL
+    for (int i = 0; i < N; ++i) {
+      if (i & half) continue;
+      const float a = x[first + i], b = x[first + i + half];
+      x[first + i] = ptx::add_rn_f32(a, b);
+      x[first + i + half] = ptx::add_rn_f32(a, -b);
+    }
+  }
+}
+
 /// The last step for each result: what is left of 1 / sqrt(N), and rounding.
 template <int N, real Rounded>
 FOURSCALE_HD constexpr float hadamard_result(float y) {
@@ -71,16 +86,7 @@ struct hadamard {
     constexpr float factor = detail::hadamard_first_factor<N>();
     FOURSCALE_UNROLL
     for (int i = 0; i < N; ++i) x[first + i] = detail::hadamard_input(x[first + i], factor, signs.mask(i));
-    FOURSCALE_UNROLL
-    for (int half = 1; half < N; half *= 2) {
-      FOURSCALE_UNROLL
-      for (int i = 0; i < N; ++i) {
-        if (i & half) continue;
-        const float a = x[first + i], b = x[first + i + half];
-        x[first + i] = ptx::add_rn_f32(a, b);
-        x[first + i + half] = ptx::add_rn_f32(a, -b);
-      }
-    }
+    detail::hadamard_additions<N, 1>(x, first);
     FOURSCALE_UNROLL
     for (int i = 0; i < N; ++i) x[first + i] = detail::hadamard_result<N, Rounded>(x[first + i]);
   }

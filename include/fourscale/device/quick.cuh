@@ -1,0 +1,235 @@
+// SPDX-License-Identifier: Apache-2.0
+// The quick way to E2M1 on sm_89 and sm_90, which have no instructions for it: 16-bit values are quantized as
+// if no care were needed: no NaN, nothing beyond the largest code, no scale near the end of its range.
+// Whether that was right is part of the result; blocks where it was not are done again by quantize_raw().
+#pragma once
+
+#include "../rounding/stochastic.hpp"
+#include "../scaling/amax_scale.hpp"
+#include "../scaling/four_over_six.hpp"
+#include "../transform/hadamard.hpp"
+#include "raw.cuh"
+
+namespace fourscale::device::detail {
+
+template <class Transform>
+inline constexpr bool gives_bf16 = false;
+template <int N>
+inline constexpr bool gives_bf16<hadamard<N, bf16>> = true;
+template <class Scale>
+inline constexpr bool is_four_over_six = false;
+template <error_norm Norm, int ScaleMax>
+inline constexpr bool is_four_over_six<four_over_six<Norm, ScaleMax>> = true;
+template <class Round>
+inline constexpr bool is_stochastic = false;
+template <class Bits>
+inline constexpr bool is_stochastic<stochastic<Bits>> = true;
+
+/// Is there a quick way for blocks of F of type T? Differs between passes: to be read as arch:: is.
+template <class F, class T, class Quantizer>
+FOURSCALE_HD constexpr bool has_quick_way() {
+  using round = decltype(Quantizer::round);
+  using transform = decltype(Quantizer::transform);
+  return arch::has_cvt_fma && __is_same(typename F::element, e2m1) && is_short<T> &&
+         (amax_scaling_policy<decltype(Quantizer::scale), F> ||
+          is_four_over_six<decltype(Quantizer::scale)>)&&(__is_same(round, nearest_even) ||
+                                                          is_stochastic<round>)&&(__is_same(transform,
+                                                                                            identity) ||
+                                                                                  gives_bf16<transform>);
+}
+
+#if FOURSCALE_HAS_CVT_FMA
+
+/// The values that are quantized, as their scale sees them. Products of 16-bit values with the first factor
+/// are exact, so that the first addition may be fused with one.
+template <int N, class Block>
+FOURSCALE_D auto transformed(Block const& block, identity) {
+  return block.raw();
+}
+template <int N, class Block, int M>
+FOURSCALE_D raw_block<bf16, N> transformed(Block const& block, hadamard<M, bf16> const& transform) {
+  constexpr float factor = fourscale::detail::hadamard_first_factor<M>();
+  const auto signed_factor = [&](int i) {
+    return bit_cast<float>(bit_cast<u32>(factor) ^ transform.signs.mask(i % M));
+  };
+  float x[N];
+  FOURSCALE_UNROLL
+  for (int i = 0; i < N; i += 2) {
+    const float a = to_float(block.get(i)),
+                b = ptx::mul_rn_f32(to_float(block.get(i + 1)), signed_factor(i + 1));
+    x[i] = __fmaf_rn(a, signed_factor(i), b);
+    x[i + 1] = __fmaf_rn(a, signed_factor(i), -b);
+  }
+  FOURSCALE_UNROLL
+  for (int first = 0; first < N; first += M) fourscale::detail::hadamard_additions<M, 2>(x, first);
+  raw_block<bf16, N> y;
+  FOURSCALE_UNROLL
+  for (int i = 0; i < N; i += 2)
+    y.w[i / 2] = ptx::cvt_rn_bf16x2_f32(fourscale::detail::hadamard_result<M, float>(x[i + 1]),
+                                        fourscale::detail::hadamard_result<M, float>(x[i]));
+  return y;
+}
+
+/// The signs of eight 16-bit values, each at the highest bit of its nibble.
+FOURSCALE_D inline u32 nibble_signs(u32 const* w) {
+  const u32 a = __byte_perm(w[0], w[1], 0x7351), b = __byte_perm(w[2], w[3], 0x7351);
+  const u32 even = __byte_perm(a, b, 0x5410), odd = __byte_perm(a, b, 0x7632);
+  return (even >> 4 & 0x0f0f'0f0fu) | (odd & 0xf0f0'f0f0u);
+}
+
+/// The random words of N elements from `where` on, a multiple of N, four elements each.
+template <int N, class Bits>
+FOURSCALE_D void block_words(Bits const& bits, position where, u32 (&words)[N / 4]) {
+  if constexpr (requires { bits.of_sixteen(where); }) {
+    FOURSCALE_UNROLL
+    for (int i = 0; i < N / 4; i += 4) {
+      const philox_words four = bits.of_sixteen(where.right(4 * i));
+      FOURSCALE_UNROLL
+      for (int j = 0; j < 4; ++j) words[i + j] = four.words[j];
+    }
+  } else {
+    FOURSCALE_UNROLL
+    for (int i = 0; i < N / 4; ++i) words[i] = bits(where.right(4 * i));
+  }
+}
+
+/// The codes of a block under a known multiplier, if is_quick(amax, multiplier).
+template <class F, class T, class Round>
+FOURSCALE_D void round_block_quickly(raw_block<T, F::block_size> const& block, float multiplier,
+                                     [[maybe_unused]] Round const& round, [[maybe_unused]] position where,
+                                     u8 (&codes)[block_code_bytes<F>]) {
+  namespace fma = fourscale::detail;
+  constexpr bool nearest = __is_same(Round, nearest_even);
+  const float to_units =
+      ptx::mul_rn_f32(multiplier, nearest ? fma::e2m1_unit : fma::stochastic_unit);  // exact
+  u32 words[F::block_size / 4];
+  if constexpr (!nearest) block_words<F::block_size>(round.bits, where, words);
+  FOURSCALE_UNROLL
+  for (int i = 0; i < F::block_size; i += 8) {
+    float y[8];
+    FOURSCALE_UNROLL
+    for (int j = 0; j < 8; ++j) {
+      const float x = to_float(block.get(i + j));
+      y[j] = ptx::mul_rn_f32(nearest ? x : fabsf(x), to_units);
+    }
+    const u32 signs = nibble_signs(block.w + i / 2);
+    u32 word;
+    if constexpr (nearest)
+      word = fma::nearest_e2m1x8(y, signs);
+    else
+      word = fma::stochastic_e2m1x8(y, signs, words[i / 4], words[i / 4 + 1]);
+    FOURSCALE_UNROLL
+    for (int j = 0; j < 4; ++j) codes[i / 2 + j] = static_cast<u8>(word >> (8 * j));
+  }
+}
+
+/// `amax` NaN if any value is. From 7 on a value would round to 8; below 2^-112 the product with a unit would
+/// not be exact.
+FOURSCALE_D inline bool is_quick(float amax, float multiplier) {
+  return ptx::mul_rn_f32(amax, multiplier) < 7.0f && multiplier >= 0x1p-112f;
+}
+
+/// The scale of a block and what to multiply by, which hold only if `valid`.
+template <class F>
+struct quick_scale {
+  typename F::scale code;
+  float multiplier;
+  bool valid;
+};
+
+template <class F, class T, class Scale>
+FOURSCALE_D quick_scale<F> scale_quickly(Scale const& scale, raw_block<T, F::block_size> const&, float amax,
+                                         tensor_scale<F> const& tensor, position where) {
+  const block_scale<F> scaled = scale_for<F>(scale, amax, tensor, where);
+  return {scaled.scale, scaled.multiplier, is_quick(amax, scaled.multiplier)};
+}
+
+/// two_level without its cases: the reciprocal is a division's own steps, for a divisor of at least 2^-100.
+/// Blocks of zeros have none: whatever they are multiplied by, they stay zeros.
+template <class F, class T>
+FOURSCALE_D quick_scale<F> scale_quickly(two_level, raw_block<T, F::block_size> const&, float amax,
+                                         tensor_scale<F> const& tensor, position) {
+  const float s = ptx::mul_rn_f32(amax, ptx::mul_rn_f32(tensor.encode, 1.0f / 6.0f));
+  const u32 code = ptx::cvt_rn_satfinite_e4m3x2_f32(0.0f, s);
+  const float scale = ptx::cvt_f32_f16(static_cast<u16>(ptx::cvt_rn_f16x2_e4m3x2(static_cast<u16>(code))));
+  const float divisor = fmaxf(ptx::mul_rn_f32(scale, tensor.decode), 0x1p-100f);
+  float guess;
+  asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(guess) : "f"(divisor));
+  const float multiplier = __fmaf_rn(guess, __fmaf_rn(-divisor, guess, 1.0f), guess);
+  const bool valid = is_quick(amax, multiplier) && (multiplier < 0x1p99f || amax == 0.0f);
+  return {{static_cast<u8>(code)}, multiplier, valid};
+}
+template <class F, class T>
+FOURSCALE_D quick_scale<F> scale_quickly(amax_scale const& scale, raw_block<T, F::block_size> const& block,
+                                         float amax, tensor_scale<F> const& tensor, position where) {
+  if constexpr (__is_same(F, nvfp4))
+    return scale_quickly<F>(two_level{}, block, amax, tensor, where);
+  else
+    return scale_quickly<F, T, amax_scale>(scale, block, amax, tensor, where);
+}
+
+/// What the codes of a block become again under one candidate of four_over_six. Two numbers tell them all,
+/// those of the codes 1 and 1.5: V1 and V3; the others are powers of two times these. A code is its binade,
+/// or 1.5 of it, so its value is code * 2 (V3 - V1) + binade * (3 V1 - 2 V3), where both factors and the sum
+/// are exact.
+template <int ScaleMax>
+struct requantized {
+  float slope, offset, to_units;
+
+  template <class F>
+  FOURSCALE_D requantized(block_scale<F> const& candidate, tensor_scale<F> const& tensor) {
+    constexpr float unit = fourscale::detail::e2m1_unit;
+    const float scale = decode(candidate.scale);
+    const float v1 = of_largest(ptx::mul_rn_f32(scale, tensor.amax)),
+                v3 = of_largest(ptx::mul_rn_f32(1.5f * scale, tensor.amax));
+    slope = 2.0f * (v3 - v1) / unit;
+    offset = (3.0f * v1 - 2.0f * v3) / unit;
+    to_units = ptx::mul_rn_f32(candidate.multiplier, unit);
+  }
+  /// Of x, rounded to a code and back.
+  FOURSCALE_D float value(float x) const {
+    const float code = fourscale::detail::nearest_on_grid(ptx::mul_rn_f32(x, to_units));
+    const float binade = bit_cast<float>(bit_cast<u32>(code) & 0xff80'0000u);
+    return __fmaf_rn(code, slope, ptx::mul_rn_f32(binade, offset));
+  }
+
+ private:
+  /// a / (6 * ScaleMax) rounded once: the tests try every mantissa of a. After P. Markstein, IBM Journal of
+  /// Research and Development 34 (1990).
+  static FOURSCALE_D float of_largest(float a) {
+    constexpr float largest = 6.0f * ScaleMax, inverse = 1.0f / largest;
+    const float q = ptx::mul_rn_f32(a, inverse);
+    return __fmaf_rn(__fmaf_rn(-q, largest, a), inverse, q);
+  }
+};
+
+/// Sums of errors in the order of four_over_six::error(). Amaxes whose products could leave the range of
+/// float are not for the quick way.
+template <class F, class T, error_norm Norm, int ScaleMax>
+FOURSCALE_D quick_scale<F> scale_quickly(four_over_six<Norm, ScaleMax> const& scale,
+                                         raw_block<T, F::block_size> const& block, float amax,
+                                         tensor_scale<F> const& tensor, position) {
+  block_scale<F> c[2]{{{}, 0.0f}, {{}, 0.0f}};
+  scale.candidates(F{}, amax, tensor, c);
+  const requantized<ScaleMax> of[2] = {{c[0], tensor}, {c[1], tensor}};
+  float errors[2] = {};
+  FOURSCALE_UNROLL
+  for (int i = 0; i < F::block_size; ++i) {
+    const float x = to_float(block.get(i));
+    FOURSCALE_UNROLL
+    for (int k = 0; k < 2; ++k) {
+      const float difference = ptx::add_rn_f32(of[k].value(x), -x);
+      errors[k] =
+          ptx::add_rn_f32(errors[k], Norm == error_norm::mean_square ? ptx::mul_rn_f32(difference, difference)
+                                                                     : fabsf(difference));
+    }
+  }
+  const bool valid = is_quick(amax, c[0].multiplier) && is_quick(amax, c[1].multiplier) &&
+                     tensor.largest == 6.0f * ScaleMax && tensor.amax > 0x1p-60f && tensor.amax < 0x1p60f;
+  const block_scale<F> chosen = less_magnitude(errors[1], errors[0]) ? c[1] : c[0];
+  return {chosen.scale, chosen.multiplier, valid};
+}
+
+#endif
+
+}  // namespace fourscale::device::detail
