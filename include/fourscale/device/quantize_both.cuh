@@ -10,7 +10,7 @@ namespace fourscale::device::detail {
 /// In place of a recipe: this copy is not wanted.
 struct no_copy {};
 
-/// What the kernel below is told. `wide`: see store_columns().
+/// What the kernel below is told. Codes of qt, scales of either: see tile.cuh about whole tiles.
 template <class T, class F, class LayoutR, class LayoutC, class Rowwise, class Columnwise>
 struct both_copies {
   matrix_view<T const> x;
@@ -19,12 +19,12 @@ struct both_copies {
   float const *amax, *amax_t;
   Rowwise rowwise;
   Columnwise columnwise;
-  i64 tiles_along = 0;
-  bool wide = false;
+  divisor tiles_along{};
+  bool wide_codes = false, wide_scales = false, wide_row_scales = false;
 
   /// Loads a tile, and finds the tensor scales meanwhile.
-  FOURSCALE_D void load(i64 row, i64 col, tile_memory<F>& tile) const {
-    start_tile(x, row, col, tile.words);
+  FOURSCALE_D void load(tile_place const& place, tile_memory<F>& tile) const {
+    start_tile(x, place, tile.words);
     if constexpr (!__is_same(Rowwise, no_copy))
       if (threadIdx.x == 0)
         tile.tensor[0] = own_tensor_scale<F>(amax, q.tensor_scale,
@@ -34,15 +34,20 @@ struct both_copies {
                                            [&](float a) { return tensor_scale_for<F>(columnwise.scale, a); });
     finish_tile();
   }
+  FOURSCALE_D void store_columns(tile_place const& place, tile_memory<F>& tile) const {
+    store_column_codes(qt, wide_codes && place.inside, place, tile);
+    store_scales(qt, wide_scales && place.inside, place.col, place.row / F::block_size, tile.scales);
+  }
 };
 
 /// A thread takes two columns over 32 rows; codes and scales stay in shared memory.
 template <class T, class F, class LayoutR, class LayoutC, class Rowwise, class Columnwise>
-FOURSCALE_D void quantize_columns(both_copies<T, F, LayoutR, LayoutC, Rowwise, Columnwise> const& p, i64 row,
-                                  i64 col, tile_memory<F>& tile) {
+FOURSCALE_D void quantize_columns(both_copies<T, F, LayoutR, LayoutC, Rowwise, Columnwise> const& p,
+                                  tile_place const& place, tile_memory<F>& tile) {
   constexpr int n = F::block_size, blocks = group_rows / n, bytes = block_code_bytes<F>;
   const int pair = static_cast<int>(threadIdx.x) % (tile_cols / 2),
             first = static_cast<int>(threadIdx.x) / (tile_cols / 2) * blocks;
+  const i64 row = place.row, col = place.col;
   const tensor_scale<F> tensor = tile.tensor[1];
   u8 codes[2][blocks * bytes];
   u32 again = 0;
@@ -78,21 +83,25 @@ FOURSCALE_D void quantize_columns(both_copies<T, F, LayoutR, LayoutC, Rowwise, C
 /// A thread takes a block of a row at a time.
 template <class T, class F, class LayoutR, class LayoutC, class Rowwise, class Columnwise>
 FOURSCALE_D void quantize_tile_rows(both_copies<T, F, LayoutR, LayoutC, Rowwise, Columnwise> const& p,
-                                    i64 row, i64 col, tile_memory<F>& tile) {
-  constexpr int n = F::block_size, along = tile.along_row;
+                                    tile_place const& place, tile_memory<F>& tile) {
+  constexpr int n = F::block_size, along = tile.along_row, step = tile_threads / along;
+  const i64 row = place.row, col = place.col;
   const tensor_scale<F> tensor = tile.tensor[0];
-  const int first = static_cast<int>(threadIdx.x) / along, b = static_cast<int>(threadIdx.x) % along;
+  const int b = static_cast<int>(threadIdx.x) % along;
   const i64 block = col / n + b;
   const bool in_row = block < p.q.blocks();
+  int r = static_cast<int>(threadIdx.x) / along;
+  u8* codes = p.q.codes + p.q.code_offset(row + r, block);
+  const i64 stride = step * p.q.code_offset(1, 0);
 #pragma unroll 1
-  for (int r = first; r < tile_rows; r += tile_threads / along) {
+  for (; r < tile_rows; r += step, codes += stride) {
     if (in_row && row + r < p.q.rows) {
       const auto raw = load_raw<T, n>(reinterpret_cast<T const*>(&tile.words[r][b * n / 2]));
       const position where{row + r, block * n};
-      const attempt<F> result = try_quantize_raw<F, T>(raw, p.rowwise, tensor, where);
-      store_aligned_block(p.q, row + r, block, result.block);
-      if (!result.valid)
-        store_aligned_block(p.q, row + r, block, quantize_raw<F>(raw, p.rowwise, tensor, where));
+      attempt<F> result = try_quantize_raw<F, T>(raw, p.rowwise, tensor, where);
+      if (!result.valid) result.block = quantize_raw<F>(raw, p.rowwise, tensor, where);
+      store_codes<code_word<F>>(result.block.codes, codes);
+      p.q.store_scale(row + r, block, result.block.scale);
     } else if (row + r < LayoutR::padded_rows(p.q.rows) && block < LayoutR::padded_blocks(p.q.blocks())) {
       p.q.store_scale(row + r, block, {});
     }
@@ -100,16 +109,15 @@ FOURSCALE_D void quantize_tile_rows(both_copies<T, F, LayoutR, LayoutC, Rowwise,
 }
 
 template <class T, class F, class LayoutR, class LayoutC, class Rowwise, class Columnwise>
-FOURSCALE_KERNEL void __launch_bounds__(tile_threads, 8)
+FOURSCALE_KERNEL void __launch_bounds__(tile_threads, tile_ctas)
     quantize_both_kernel(both_copies<T, F, LayoutR, LayoutC, Rowwise, Columnwise> p) {
   __shared__ tile_memory<F> tile;
-  const i64 tile_row = blockIdx.x / p.tiles_along, row = tile_row * tile_rows;
-  const i64 col = (blockIdx.x - tile_row * p.tiles_along) * tile_cols;
-  p.load(row, col, tile);
-  quantize_columns(p, row, col, tile);
-  if constexpr (!__is_same(Rowwise, no_copy)) quantize_tile_rows(p, row, col, tile);
+  const tile_place place(p.x, p.tiles_along);
+  p.load(place, tile);
+  quantize_columns(p, place, tile);
+  if constexpr (!__is_same(Rowwise, no_copy)) quantize_tile_rows(p, place, tile);
   __syncthreads();
-  store_columns(p.qt, p.wide, row, col, tile);
+  p.store_columns(place, tile);
 }
 
 /// Launches a kernel that takes tiles: those of the matrix, and those that only the padding of a layout
@@ -122,9 +130,12 @@ void launch_both(void (*kernel)(both_copies<T, F, LayoutR, LayoutC, Rowwise, Col
             rows_c = LayoutC::padded_blocks(p.qt.blocks()) * n,
             cols_r = rowwise ? LayoutR::padded_blocks(p.q.blocks()) * n : 0,
             cols_c = LayoutC::padded_rows(p.qt.rows);
-  p.tiles_along = ceil_div<i64>(cols_r > cols_c ? cols_r : cols_c, tile_cols);
-  p.wide = reinterpret_cast<u64>(p.qt.codes) % 16 == 0 && p.qt.cols % 32 == 0;
-  const i64 tiles = p.tiles_along * ceil_div<i64>(rows_r > rows_c ? rows_r : rows_c, tile_rows);
+  const i64 along = ceil_div<i64>(cols_r > cols_c ? cols_r : cols_c, tile_cols),
+            tiles = along * ceil_div<i64>(rows_r > rows_c ? rows_r : rows_c, tile_rows);
+  p.tiles_along = divisor(static_cast<u32>(along));
+  p.wide_codes = reinterpret_cast<u64>(p.qt.codes) % 16 == 0 && p.qt.cols % 32 == 0;
+  p.wide_scales = scales_are_vectors<tile_memory<F>::along_column>(p.qt);
+  p.wide_row_scales = scales_are_vectors<tile_memory<F>::along_row>(p.q);
   kernel<<<static_cast<unsigned>(tiles), tile_threads, 0, stream>>>(p);
 }
 

@@ -24,16 +24,6 @@ FOURSCALE_D packed_block<F> quantize_raw(raw_block<T, F::block_size> const& bloc
   }
 }
 
-/// A recipe as its kernel gets it: keys that every thread would make are made before the launch.
-template <class Quantizer>
-Quantizer scheduled(Quantizer const& recipe) {
-  return recipe;
-}
-template <int Rounds, class Scale, class Transform>
-auto scheduled(quantizer<stochastic<philox<Rounds>>, Scale, Transform> const& recipe) {
-  return quantizer{stochastic{scheduled_philox<Rounds>(recipe.round.bits)}, recipe.scale, recipe.transform};
-}
-
 /// A result that holds only if `valid`.
 template <class F>
 struct attempt {
@@ -48,9 +38,8 @@ FOURSCALE_D attempt<F> try_quantize_raw(Block const& block, Quantizer const& rec
                                         tensor_scale<F> const& tensor, position where) {
 #if FOURSCALE_HAS_CVT_FMA
   if constexpr (has_quick_way<F, T, Quantizer>()) {
-    const auto y = transformed<F::block_size>(block, recipe.transform);
-    using value = decltype(y.get(0));
-    const float amax = pair_amax<value, true>(block_magnitudes<value, true>(y));
+    const auto& y = transformed<F::block_size>(block, recipe.transform);
+    const float amax = amax_or_nan(y);
     const quick_scale<F> chosen = scale_quickly<F>(recipe.scale, y, amax, tensor, where);
     attempt<F> result{{chosen.code, {}}, chosen.valid};
     round_block_quickly<F>(y, chosen.multiplier, recipe.round, where, result.block.codes);

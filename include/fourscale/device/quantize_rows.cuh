@@ -3,22 +3,10 @@
 // for all of its input before it computes, because what bounds the kernel is how many bytes are on their way.
 #pragma once
 
+#include "divisor.cuh"
 #include "quantize_swizzled.cuh"
 
 namespace fourscale::device::detail {
-
-/// Division by a number that all threads share, for numerators below 2^31: n * ceil(2^p / d) >> p is exact
-/// for p = 31 + ceil(log2 d) (Granlund and Montgomery, PLDI 1994).
-struct divisor {
-  u32 d, multiplier;
-  int shift;
-
-  explicit divisor(u32 by) : d(by), multiplier(0), shift(31) {
-    while ((u64{1} << (shift - 31)) < d) ++shift;
-    multiplier = static_cast<u32>(((u64{1} << shift) + d - 1) / d);
-  }
-  FOURSCALE_D u32 quotient(u32 n) const { return static_cast<u32>((u64{n} * multiplier) >> shift); }
-};
 
 /// A matrix_view of a type with a raw_block.
 template <class M>

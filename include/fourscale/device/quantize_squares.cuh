@@ -57,11 +57,10 @@ struct nibble_square {
   }
 };
 
-/// The scale of a square, of whose columns each lane has two.
+/// The amax of a square, of whose columns each lane has two.
 template <bool KeepNan, class T, int N>
-FOURSCALE_D float square_amax(raw_block<T, N> const (&columns)[2]) {
-  u32 largest = larger_magnitudes<T, KeepNan>(block_magnitudes<T, KeepNan>(columns[0]),
-                                              block_magnitudes<T, KeepNan>(columns[1]));
+FOURSCALE_D float square_amax(column_pair<T, N> const& columns) {
+  u32 largest = column_magnitudes<T, KeepNan>(columns);
   FOURSCALE_UNROLL
   for (int lanes = 1; lanes < N / 2; lanes *= 2)
     largest = larger_magnitudes<T, KeepNan>(largest, __shfl_xor_sync(0xffff'ffffu, largest, lanes));
@@ -70,26 +69,28 @@ FOURSCALE_D float square_amax(raw_block<T, N> const (&columns)[2]) {
 
 /// The codes of both columns, and the scale of the square. All lanes of a warp take part.
 template <class F, class T, class Recipe>
-FOURSCALE_D typename F::scale quantize_square(raw_block<T, F::block_size> const (&columns)[2],
+FOURSCALE_D typename F::scale quantize_square(column_pair<T, F::block_size> const& columns,
                                               Recipe const& recipe, tensor_scale<F> const& tensor,
                                               u8 (&codes)[2][block_code_bytes<F>]) {
+  constexpr int n = F::block_size;
 #if FOURSCALE_HAS_CVT_FMA
   if constexpr (has_quick_way<F, T, Recipe>()) {
     const float amax = square_amax<true>(columns);
-    const block_scale<F> scaled = scale_for<F>(recipe.scale, amax, tensor, position{});
-    if (__all_sync(0xffff'ffffu, is_quick(amax, scaled.multiplier))) {
+    const quick_scale<F> chosen = scale_quickly<F>(recipe.scale, columns, amax, tensor, position{});
+    if (__all_sync(0xffff'ffffu, chosen.valid)) {
       FOURSCALE_UNROLL
       for (int which = 0; which < 2; ++which)
-        round_block_quickly<F>(columns[which], scaled.multiplier, recipe.round, position{}, codes[which]);
-      return scaled.scale;
+        round_block_quickly<F>(column_block<T, n>{columns, which}, chosen.multiplier, recipe.round,
+                               position{}, codes[which]);
+      return chosen.code;
     }
   }
 #endif
   const block_scale<F> scaled = scale_for<F>(recipe.scale, square_amax<false>(columns), tensor, position{});
   FOURSCALE_UNROLL
   for (int which = 0; which < 2; ++which) {
-    float values[F::block_size];
-    to_floats(columns[which], values);
+    float values[n];
+    to_floats(column_block<T, n>{columns, which}, values);
     round_block<F>(values, scaled.multiplier, recipe.round, position{}, codes[which]);
   }
   return scaled.scale;
@@ -98,17 +99,17 @@ FOURSCALE_D typename F::scale quantize_square(raw_block<T, F::block_size> const 
 /// A thread takes two columns over 32 rows and stores them in shared memory; then, of the same squares, two
 /// rows to memory.
 template <class T, class F, class LayoutR, class LayoutC, class Recipe>
-FOURSCALE_D void quantize_squares(both_copies<T, F, LayoutR, LayoutC, Recipe, Recipe> const& p, i64 row,
-                                  i64 col, tile_memory<F>& tile,
+FOURSCALE_D void quantize_squares(both_copies<T, F, LayoutR, LayoutC, Recipe, Recipe> const& p,
+                                  tile_place const& place, tile_memory<F>& tile,
                                   u8 (&row_scales)[tile_rows][tile_cols / F::block_size]) {
   constexpr int n = F::block_size, bytes = block_code_bytes<F>;
   const int pair = static_cast<int>(threadIdx.x) % (tile_cols / 2), square = pair / (n / 2);
+  const i64 row = place.row, col = place.col;
   const tensor_scale<F> tensor = tile.tensor[0];
 #pragma unroll 1
   for (int b = 0; b < group_rows / n; ++b) {
     const int block = static_cast<int>(threadIdx.x) / (tile_cols / 2) * (group_rows / n) + b;
-    const column_pair<T, n> both(tile.words, block, pair);
-    const raw_block<T, n> columns[2] = {column_block<T, n>{both, 0}.raw(), column_block<T, n>{both, 1}.raw()};
+    const column_pair<T, n> columns(tile.words, block, pair);
     u8 codes[2][bytes];
     const u8 scale = quantize_square<F>(columns, p.rowwise, tensor, codes).bits;
     nibble_square<n> transposed;
@@ -139,17 +140,16 @@ FOURSCALE_D void quantize_squares(both_copies<T, F, LayoutR, LayoutC, Recipe, Re
 }
 
 template <class T, class F, class LayoutR, class LayoutC, class Recipe>
-FOURSCALE_KERNEL void __launch_bounds__(tile_threads, 8)
+FOURSCALE_KERNEL void __launch_bounds__(tile_threads, tile_ctas)
     quantize_squares_kernel(both_copies<T, F, LayoutR, LayoutC, Recipe, Recipe> p) {
   __shared__ tile_memory<F> tile;
   __shared__ __align__(8) u8 row_scales[tile_rows][tile_cols / F::block_size];
-  const i64 tile_row = blockIdx.x / p.tiles_along, row = tile_row * tile_rows;
-  const i64 col = (blockIdx.x - tile_row * p.tiles_along) * tile_cols;
-  p.load(row, col, tile);
-  quantize_squares(p, row, col, tile, row_scales);
+  const tile_place place(p.x, p.tiles_along);
+  p.load(place, tile);
+  quantize_squares(p, place, tile, row_scales);
   __syncthreads();
-  store_columns(p.qt, p.wide, row, col, tile);
-  store_scales(p.q, row, col / F::block_size, row_scales);
+  p.store_columns(place, tile);
+  store_scales(p.q, p.wide_row_scales && place.inside, place.row, place.col / F::block_size, row_scales);
 }
 
 }  // namespace fourscale::device::detail

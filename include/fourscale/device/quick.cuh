@@ -4,18 +4,17 @@
 // Whether that was right is part of the result; blocks where it was not are done again by quantize_raw().
 #pragma once
 
-#include "../rounding/stochastic.hpp"
 #include "../scaling/amax_scale.hpp"
 #include "../scaling/four_over_six.hpp"
-#include "../transform/hadamard.hpp"
 #include "raw.cuh"
+#include "scheduled.cuh"
 
 namespace fourscale::device::detail {
 
 template <class Transform>
 inline constexpr bool gives_bf16 = false;
 template <int N>
-inline constexpr bool gives_bf16<hadamard<N, bf16>> = true;
+inline constexpr bool gives_bf16<scheduled_hadamard<N>> = true;
 template <class Scale>
 inline constexpr bool is_four_over_six = false;
 template <error_norm Norm, int ScaleMax>
@@ -43,22 +42,18 @@ FOURSCALE_HD constexpr bool has_quick_way() {
 /// The values that are quantized, as their scale sees them. Products of 16-bit values with the first factor
 /// are exact, so that the first addition may be fused with one.
 template <int N, class Block>
-FOURSCALE_D auto transformed(Block const& block, identity) {
-  return block.raw();
+FOURSCALE_D Block const& transformed(Block const& block, identity) {
+  return block;
 }
 template <int N, class Block, int M>
-FOURSCALE_D raw_block<bf16, N> transformed(Block const& block, hadamard<M, bf16> const& transform) {
-  constexpr float factor = fourscale::detail::hadamard_first_factor<M>();
-  const auto signed_factor = [&](int i) {
-    return bit_cast<float>(bit_cast<u32>(factor) ^ transform.signs.mask(i % M));
-  };
+FOURSCALE_D raw_block<bf16, N> transformed(Block const& block, scheduled_hadamard<M> const& transform) {
   float x[N];
   FOURSCALE_UNROLL
   for (int i = 0; i < N; i += 2) {
     const float a = to_float(block.get(i)),
-                b = ptx::mul_rn_f32(to_float(block.get(i + 1)), signed_factor(i + 1));
-    x[i] = __fmaf_rn(a, signed_factor(i), b);
-    x[i + 1] = __fmaf_rn(a, signed_factor(i), -b);
+                b = ptx::mul_rn_f32(to_float(block.get(i + 1)), transform.factors[(i + 1) % M]);
+    x[i] = __fmaf_rn(a, transform.factors[i % M], b);
+    x[i + 1] = __fmaf_rn(a, transform.factors[i % M], -b);
   }
   FOURSCALE_UNROLL
   for (int first = 0; first < N; first += M) fourscale::detail::hadamard_additions<M, 2>(x, first);
@@ -68,13 +63,6 @@ FOURSCALE_D raw_block<bf16, N> transformed(Block const& block, hadamard<M, bf16>
     y.w[i / 2] = ptx::cvt_rn_bf16x2_f32(fourscale::detail::hadamard_result<M, float>(x[i + 1]),
                                         fourscale::detail::hadamard_result<M, float>(x[i]));
   return y;
-}
-
-/// The signs of eight 16-bit values, each at the highest bit of its nibble.
-FOURSCALE_D inline u32 nibble_signs(u32 const* w) {
-  const u32 a = __byte_perm(w[0], w[1], 0x7351), b = __byte_perm(w[2], w[3], 0x7351);
-  const u32 even = __byte_perm(a, b, 0x5410), odd = __byte_perm(a, b, 0x7632);
-  return (even >> 4 & 0x0f0f'0f0fu) | (odd & 0xf0f0'f0f0u);
 }
 
 /// The random words of N elements from `where` on, a multiple of N, four elements each.
@@ -94,8 +82,8 @@ FOURSCALE_D void block_words(Bits const& bits, position where, u32 (&words)[N / 
 }
 
 /// The codes of a block under a known multiplier, if is_quick(amax, multiplier).
-template <class F, class T, class Round>
-FOURSCALE_D void round_block_quickly(raw_block<T, F::block_size> const& block, float multiplier,
+template <class F, class Block, class Round>
+FOURSCALE_D void round_block_quickly(Block const& block, float multiplier,
                                      [[maybe_unused]] Round const& round, [[maybe_unused]] position where,
                                      u8 (&codes)[block_code_bytes<F>]) {
   namespace fma = fourscale::detail;
@@ -112,7 +100,7 @@ FOURSCALE_D void round_block_quickly(raw_block<T, F::block_size> const& block, f
       const float x = to_float(block.get(i + j));
       y[j] = ptx::mul_rn_f32(nearest ? x : fabsf(x), to_units);
     }
-    const u32 signs = nibble_signs(block.w + i / 2);
+    const u32 signs = nibble_signs(block, i);
     u32 word;
     if constexpr (nearest)
       word = fma::nearest_e2m1x8(y, signs);
@@ -137,8 +125,8 @@ struct quick_scale {
   bool valid;
 };
 
-template <class F, class T, class Scale>
-FOURSCALE_D quick_scale<F> scale_quickly(Scale const& scale, raw_block<T, F::block_size> const&, float amax,
+template <class F, class Block, class Scale>
+FOURSCALE_D quick_scale<F> scale_quickly(Scale const& scale, Block const&, float amax,
                                          tensor_scale<F> const& tensor, position where) {
   const block_scale<F> scaled = scale_for<F>(scale, amax, tensor, where);
   return {scaled.scale, scaled.multiplier, is_quick(amax, scaled.multiplier)};
@@ -146,9 +134,9 @@ FOURSCALE_D quick_scale<F> scale_quickly(Scale const& scale, raw_block<T, F::blo
 
 /// two_level without its cases: the reciprocal is a division's own steps, for a divisor of at least 2^-100.
 /// Blocks of zeros have none: whatever they are multiplied by, they stay zeros.
-template <class F, class T>
-FOURSCALE_D quick_scale<F> scale_quickly(two_level, raw_block<T, F::block_size> const&, float amax,
-                                         tensor_scale<F> const& tensor, position) {
+template <class F, class Block>
+FOURSCALE_D quick_scale<F> scale_quickly(two_level, Block const&, float amax, tensor_scale<F> const& tensor,
+                                         position) {
   const float s = ptx::mul_rn_f32(amax, ptx::mul_rn_f32(tensor.encode, 1.0f / 6.0f));
   const u32 code = ptx::cvt_rn_satfinite_e4m3x2_f32(0.0f, s);
   const float scale = ptx::cvt_f32_f16(static_cast<u16>(ptx::cvt_rn_f16x2_e4m3x2(static_cast<u16>(code))));
@@ -159,13 +147,13 @@ FOURSCALE_D quick_scale<F> scale_quickly(two_level, raw_block<T, F::block_size> 
   const bool valid = is_quick(amax, multiplier) && (multiplier < 0x1p99f || amax == 0.0f);
   return {{static_cast<u8>(code)}, multiplier, valid};
 }
-template <class F, class T>
-FOURSCALE_D quick_scale<F> scale_quickly(amax_scale const& scale, raw_block<T, F::block_size> const& block,
-                                         float amax, tensor_scale<F> const& tensor, position where) {
+template <class F, class Block>
+FOURSCALE_D quick_scale<F> scale_quickly(amax_scale const& scale, Block const& block, float amax,
+                                         tensor_scale<F> const& tensor, position where) {
   if constexpr (__is_same(F, nvfp4))
     return scale_quickly<F>(two_level{}, block, amax, tensor, where);
   else
-    return scale_quickly<F, T, amax_scale>(scale, block, amax, tensor, where);
+    return scale_quickly<F, Block, amax_scale>(scale, block, amax, tensor, where);
 }
 
 /// What the codes of a block become again under one candidate of four_over_six. Two numbers tell them all,
@@ -205,10 +193,9 @@ struct requantized {
 
 /// Sums of errors in the order of four_over_six::error(). Amaxes whose products could leave the range of
 /// float are not for the quick way.
-template <class F, class T, error_norm Norm, int ScaleMax>
-FOURSCALE_D quick_scale<F> scale_quickly(four_over_six<Norm, ScaleMax> const& scale,
-                                         raw_block<T, F::block_size> const& block, float amax,
-                                         tensor_scale<F> const& tensor, position) {
+template <class F, class Block, error_norm Norm, int ScaleMax>
+FOURSCALE_D quick_scale<F> scale_quickly(four_over_six<Norm, ScaleMax> const& scale, Block const& block,
+                                         float amax, tensor_scale<F> const& tensor, position) {
   block_scale<F> c[2]{{{}, 0.0f}, {{}, 0.0f}};
   scale.candidates(F{}, amax, tensor, c);
   const requantized<ScaleMax> of[2] = {{c[0], tensor}, {c[1], tensor}};

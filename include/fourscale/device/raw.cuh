@@ -91,6 +91,23 @@ FOURSCALE_D u32 block_magnitudes(raw_block<T, N> const& block) {
   return w[0];
 }
 
+/// The signs of elements i to i + 7 of 16 bits, each at the highest bit of its nibble.
+FOURSCALE_D inline u32 joined_signs(u32 even, u32 odd) {
+  return (even >> 4 & 0x0f0f'0f0fu) | (odd & 0xf0f0'f0f0u);
+}
+template <class T, int N>
+FOURSCALE_D u32 nibble_signs(raw_block<T, N> const& block, int i) {
+  u32 const* const w = block.w + i / 2;
+  const u32 a = __byte_perm(w[0], w[1], 0x7351), b = __byte_perm(w[2], w[3], 0x7351);
+  return joined_signs(__byte_perm(a, b, 0x5410), __byte_perm(a, b, 0x7632));
+}
+
+/// The largest magnitude, or NaN if one is.
+template <class T, int N>
+FOURSCALE_D float amax_or_nan(raw_block<T, N> const& block) {
+  return pair_amax<T, true>(block_magnitudes<T, true>(block));
+}
+
 /// As block_amax(), two 16-bit values at a time.
 template <class T, int N>
 FOURSCALE_D float raw_amax(raw_block<T, N> const& block) {

@@ -4,14 +4,16 @@
 // four bits wide. Tiles are small, so that an SM has eight: some load while others compute.
 #pragma once
 
+#include "divisor.cuh"
 #include "quantize_raw.cuh"
 #include "store.cuh"
 
 namespace fourscale::device::detail {
 
-inline constexpr int tile_rows = 64, tile_cols = 128;
+inline constexpr int tile_rows = 128, tile_cols = 64;
 inline constexpr int group_rows = 32;  // that a thread takes of two columns
 inline constexpr int tile_threads = tile_cols / 2 * (tile_rows / group_rows);
+inline constexpr int tile_ctas = 1024 / tile_threads;  // that an SM has
 
 /// The tensor scales of both copies, found by one thread each while the tile is on its way.
 template <class F>
@@ -32,27 +34,40 @@ struct tile_memory {
   shared_tensor_scales<F> tensor;                      ///< of the rowwise copy, of the columnwise one
 };
 
+/// Where a tile is; `inside`: all of it is in the matrix.
+struct tile_place {
+  i64 row, col;
+  bool inside;
+
+  template <class T>
+  FOURSCALE_D tile_place(matrix_view<T> const& x, divisor tiles_along) {
+    const u32 tile_row = tiles_along.quotient(blockIdx.x);
+    row = i64{tile_row} * tile_rows;
+    col = i64{blockIdx.x - tile_row * tiles_along.d} * tile_cols;
+    inside = row + tile_rows <= x.rows && col + tile_cols <= x.cols;
+  }
+};
+
 /// Starts copying a tile; what lies outside the matrix becomes 0. Ends with finish_tile().
 template <class T>
-FOURSCALE_D void start_tile(matrix_view<T const> const& x, i64 row, i64 col,
+FOURSCALE_D void start_tile(matrix_view<T const> const& x, tile_place const& place,
                             u32 (&words)[tile_rows][tile_cols / 2]) {
   constexpr int chunk = 16 / static_cast<int>(sizeof(T)), chunks = tile_cols / chunk,
                 step = tile_threads / chunks;
   constexpr u32 step_bytes = step * tile_cols * sizeof(T);
-  const int c = static_cast<int>(threadIdx.x) % chunks * chunk,
-            first = static_cast<int>(threadIdx.x) / chunks;
+  const u32 c = threadIdx.x % chunks * chunk, first = threadIdx.x / chunks;
   u32 to = static_cast<u32>(__cvta_generic_to_shared(&words[first][c / 2]));
-  T const* from = x.data + (row + first) * x.ld + (col + c);
-  if (row + tile_rows <= x.rows && col + tile_cols <= x.cols) {
+  T const* from = x.data + (place.row * x.ld + place.col) + (first * x.ld + c);
+  if (place.inside) {
     FOURSCALE_UNROLL
     for (int r = 0; r < tile_rows; r += step, from += step * x.ld, to += step_bytes)
       asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(to), "l"(from) : "memory");
   } else {
-    const i64 left = x.cols - (col + c);
+    const i64 left = x.cols - (place.col + c);
     const int columns = left < 0 ? 0 : left < chunk ? static_cast<int>(left) : chunk;
 #pragma unroll 1
     for (int r = 0; r < tile_rows; r += step, from += step * x.ld, to += step_bytes) {
-      const int bytes = row + first + r < x.rows ? columns * static_cast<int>(sizeof(T)) : 0;
+      const int bytes = place.row + first + r < x.rows ? columns * static_cast<int>(sizeof(T)) : 0;
       T const* const source = bytes > 0 ? from : x.data;
       asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(to), "l"(source), "r"(bytes)
                    : "memory");
@@ -75,7 +90,7 @@ struct column_pair {
   }
 };
 
-/// One of them; as raw_block, which costs an instruction for two values.
+/// One of them. raw() costs an instruction for two values.
 template <class T, int N>
 struct column_block {
   column_pair<T, N> const& pair;
@@ -91,55 +106,86 @@ struct column_block {
   }
 };
 
-/// Scales of N rows to memory, `Along` of each from first_block on; those of the padding as 0.
+/// As of a raw_block. The compiler finds what both columns have in common.
+template <class T, int N>
+FOURSCALE_D u32 nibble_signs(column_block<T, N> const& block, int i) {
+  u32 const* const w = block.pair.words + i;
+  const auto four = [&](int k) {
+    return __byte_perm(__byte_perm(w[k], w[k + 2], 0x7351), __byte_perm(w[k + 4], w[k + 6], 0x7351),
+                       block.which == 0 ? 0x5410 : 0x7632);
+  };
+  return joined_signs(four(0), four(1));
+}
+template <class T, bool KeepNan, int N>
+FOURSCALE_D u32 column_magnitudes(column_pair<T, N> const& pair) {
+  u32 largest = pair.words[0];
+  FOURSCALE_UNROLL
+  for (int i = 1; i < N; ++i) largest = larger_magnitudes<T, KeepNan>(largest, pair.words[i]);
+  return largest;
+}
+template <class T, int N>
+FOURSCALE_D float amax_or_nan(column_block<T, N> const& block) {
+  const u32 both = column_magnitudes<T, true>(block.pair);
+  return to_float(bit_cast<T>(static_cast<u16>(both >> (16 * block.which) & 0x7fffu)));
+}
+
+/// Scales of N rows to memory, `Along` of each from first_block on; those of the padding as 0. `whole`: there
+/// is no padding, all are in the matrix, and they begin at a multiple of Along.
 template <class F, class Layout, int N, int Along>
-FOURSCALE_D void store_scales(block_scaled_view<F, Layout> const& q, i64 row, i64 first_block,
+FOURSCALE_D void store_scales(block_scaled_view<F, Layout> const& q, bool whole, i64 row, i64 first_block,
                               u8 const (&scales)[N][Along]) {
-  const i64 left = q.blocks() - first_block;
-  for (int r = static_cast<int>(threadIdx.x); r < N; r += tile_threads) {
-    u8* const to = q.scales + q.scale_offset(row + r, first_block);
-    if (!Layout::has_padding && left >= Along && row + r < q.rows && reinterpret_cast<u64>(to) % Along == 0) {
+  if (whole) {
+    u8* to = q.scales + q.scale_offset(row + threadIdx.x, first_block);
+    FOURSCALE_UNROLL
+    for (u32 r = threadIdx.x; r < N; r += tile_threads, to += tile_threads * q.blocks()) {
       if constexpr (Along == 8)
         *reinterpret_cast<u64*>(to) = *reinterpret_cast<u64 const*>(scales[r]);
       else if constexpr (Along == 4)
         *reinterpret_cast<u32*>(to) = *reinterpret_cast<u32 const*>(scales[r]);
       else
         *reinterpret_cast<u16*>(to) = *reinterpret_cast<u16 const*>(scales[r]);
-      continue;
     }
-    for (int b = 0; b < Along; ++b) {
-      const bool inside = row + r < q.rows && b < left;
-      if (inside ||
-          (row + r < Layout::padded_rows(q.rows) && first_block + b < Layout::padded_blocks(q.blocks())))
-        q.store_scale(row + r, first_block + b, {inside ? scales[r][b] : u8{0}});
-    }
+    return;
+  }
+#pragma unroll 1
+  for (u32 i = threadIdx.x; i < N * Along; i += tile_threads) {
+    const u32 r = i / Along, b = i % Along;
+    const bool inside = row + r < q.rows && first_block + b < q.blocks();
+    if (inside ||
+        (row + r < Layout::padded_rows(q.rows) && first_block + b < Layout::padded_blocks(q.blocks())))
+      q.store_scale(row + r, first_block + b, {inside ? scales[r][b] : u8{0}});
   }
 }
 
-/// The gathered codes and scales of the columns to memory. `wide`: rows of qt's codes begin at multiples of
-/// 16 bytes.
+/// The gathered codes of the columns to memory. `whole`: all are in the matrix, and rows of qt's codes begin
+/// at multiples of 16 bytes.
 template <class F, class Layout>
-FOURSCALE_D void store_columns(block_scaled_view<F, Layout> const& qt, bool wide, i64 row, i64 col,
-                               tile_memory<F> const& tile) {
-  constexpr int along = tile.along_column, bytes = block_code_bytes<F>, chunks = tile.column_bytes / 16,
-                step = tile_threads / chunks;
-  const i64 first_block = row / F::block_size, left = qt.blocks() - first_block;
-  const int valid = left < along ? static_cast<int>(left) * bytes : tile.column_bytes;
-  const int at = static_cast<int>(threadIdx.x) % chunks * 16, first = static_cast<int>(threadIdx.x) / chunks;
-  const bool whole = wide && valid == tile.column_bytes && col + tile_cols <= qt.rows;
-  u8* to = qt.codes + qt.code_offset(col + first, first_block) + at;
+FOURSCALE_D void store_column_codes(block_scaled_view<F, Layout> const& qt, bool whole,
+                                    tile_place const& place, tile_memory<F> const& tile) {
+  constexpr u32 bytes = block_code_bytes<F>, chunks = tile.column_bytes / 16, step = tile_threads / chunks;
+  const i64 first_block = place.row / F::block_size;
+  const u32 at = threadIdx.x % chunks * 16, first = threadIdx.x / chunks;
+  u8* to = qt.codes + qt.code_offset(place.col + first, first_block) + at;
   const i64 stride = step * qt.code_offset(1, 0);
-  FOURSCALE_UNROLL
-  for (int c = first; c < tile_cols; c += step, to += stride) {
-    const vector16 v = *reinterpret_cast<vector16 const*>(&tile.codes[c][at]);
-    if (whole) {
-      *reinterpret_cast<vector16*>(to) = v;
-    } else if (col + c < qt.rows && at < valid) {
-      *reinterpret_cast<u64*>(to) = u64{v.words[1]} << 32 | v.words[0];
-      if (at + 16 <= valid) *reinterpret_cast<u64*>(to + 8) = u64{v.words[3]} << 32 | v.words[2];
-    }
+  if (whole) {
+    FOURSCALE_UNROLL
+    for (u32 c = first; c < tile_cols; c += step, to += stride)
+      *reinterpret_cast<vector16*>(to) = *reinterpret_cast<vector16 const*>(&tile.codes[c][at]);
+    return;
   }
-  store_scales(qt, col, first_block, tile.scales);
+#pragma unroll 1
+  for (u32 c = first; c < tile_cols; c += step, to += stride) {
+    FOURSCALE_UNROLL
+    for (u32 i = 0; i < 16; i += 8)
+      if (place.col + c < qt.rows && first_block + (at + i) / bytes < qt.blocks())
+        *reinterpret_cast<u64*>(to + i) = *reinterpret_cast<u64 const*>(&tile.codes[c][at + i]);
+  }
+}
+
+/// True if every Along scales begin at a multiple of their number.
+template <int Along, class F, class Layout>
+bool scales_are_vectors(block_scaled_view<F, Layout> const& q) {
+  return !Layout::has_padding && reinterpret_cast<u64>(q.scales) % Along == 0 && q.blocks() % Along == 0;
 }
 
 /// True if tiles will do: 16-bit values in rows that are vectors, 4-bit codes at a multiple of eight bytes,
