@@ -66,23 +66,23 @@ __global__ void fill_kernel(T* x, i64 rows, i64 cols, u64 seed) {
 /// there.
 template <class T>
 struct inputs {
-  i64 rows, cols;
+  i64 rows, cols, ld;
   std::vector<buffer<T>> matrices;
 
-  inputs(i64 r, i64 c) : rows(r), cols(c) {
+  inputs(i64 r, i64 c, i64 gap = 0) : rows(r), cols(c), ld(c + gap) {
     int l2 = 0;
     require(cudaDeviceGetAttribute(&l2, cudaDevAttrL2CacheSize, 0));
-    const i64 bytes = r * c * static_cast<i64>(sizeof(T)), wanted = 3 * i64{l2};
+    const i64 bytes = r * ld * static_cast<i64>(sizeof(T)), wanted = 3 * i64{l2};
     const i64 copies = std::clamp<i64>((wanted + bytes - 1) / bytes, 1, 64);
     for (i64 i = 0; i < copies; ++i) {
-      matrices.emplace_back(r * c);
-      fill_kernel<<<2048, 256>>>(matrices.back().data(), r, c, static_cast<u64>(i));
+      matrices.emplace_back(r * ld);
+      fill_kernel<<<2048, 256>>>(matrices.back().data(), r, ld, static_cast<u64>(i));
     }
     require(cudaDeviceSynchronize());
   }
   i64 count() const { return static_cast<i64>(matrices.size()); }
   f4::matrix_view<T const> view(i64 i) const {
-    return {matrices[static_cast<size_t>(i % count())].data(), rows, cols};
+    return {matrices[static_cast<size_t>(i % count())].data(), rows, cols, ld};
   }
 };
 
@@ -150,20 +150,78 @@ __global__ void __launch_bounds__(256) ceiling_kernel(word16 const* x, i64 count
   if constexpr (Scales == 2) reinterpret_cast<f4::u16*>(scales)[i] = static_cast<f4::u16>(all[0]);
 }
 
+/// The same for 16 values of four bytes, eight bytes of codes and one of scales.
+__global__ void __launch_bounds__(256)
+    wide_ceiling_kernel(word16 const* x, i64 count, u8* codes, u8* scales) {
+  const i64 i = blockIdx.x * i64{256} + threadIdx.x;
+  if (i >= count) return;
+  f4::u32 any[2] = {};
+  for (int k = 0; k < 4; ++k) {
+    const word16 v = x[4 * i + k];
+    any[k % 2] ^= v.w[0] ^ v.w[1] ^ v.w[2] ^ v.w[3];
+  }
+  reinterpret_cast<u64*>(codes)[i] = u64{any[0]} << 32 | any[1];
+  scales[i] = static_cast<u8>(any[0]);
+}
+
+/// The other way: reads 4 bytes of codes and a byte of scales for two threads, writes 16 bytes of values.
+__global__ void __launch_bounds__(256)
+    dequantize_ceiling_kernel(f4::u32 const* codes, u8 const* scales, i64 count, word16* y) {
+  const i64 i = blockIdx.x * i64{256} + threadIdx.x;
+  if (i >= count) return;
+  const f4::u32 word = codes[i], scale = scales[i / 2];
+  y[i] = word16{{word, word ^ scale, word + scale, scale}};
+}
+
+/// Launches of a graph each, so that the time is the GPU's own.
+class graphs {
+ public:
+  graphs(launch const& what, i64 copies) {
+    cudaStream_t stream;
+    require(cudaStreamCreate(&stream));
+    for (i64 i = 0; i < copies; ++i) {
+      cudaGraph_t graph;
+      require(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal));
+      capturing() = stream;
+      what(i);
+      capturing() = nullptr;
+      require(cudaStreamEndCapture(stream, &graph));
+      execs_.emplace_back();
+      require(cudaGraphInstantiate(&execs_.back(), graph, 0));
+      require(cudaGraphDestroy(graph));
+    }
+    require(cudaStreamDestroy(stream));
+  }
+  /// The stream that launches go to.
+  static cudaStream_t& capturing() {
+    static cudaStream_t stream = nullptr;
+    return stream;
+  }
+  launch replay() const {
+    return
+        [this](i64 i) { require(cudaGraphLaunch(execs_[static_cast<size_t>(i) % execs_.size()], nullptr)); };
+  }
+
+ private:
+  std::vector<cudaGraphExec_t> execs_;
+};
+
 /// The ceiling for `count` values of two bytes.
 template <int Codes, int Scales>
 launch ceiling(inputs<f4::bf16> const& x, buffer<u8> const& codes, buffer<u8> const& scales) {
   return [&](i64 i) {
     const i64 threads = x.rows * x.cols / 16;
-    ceiling_kernel<Codes, Scales><<<static_cast<unsigned>(f4::ceil_div<i64>(threads, 256)), 256>>>(
-        reinterpret_cast<word16 const*>(x.view(i).data), threads, codes.data(), scales.data());
+    ceiling_kernel<Codes, Scales>
+        <<<static_cast<unsigned>(f4::ceil_div<i64>(threads, 256)), 256, 0, graphs::capturing()>>>(
+            reinterpret_cast<word16 const*>(x.view(i).data), threads, codes.data(), scales.data());
   };
 }
 
 /// Reports one kernel beside its ceiling: time, bandwidth and percent of the ceiling.
-inline void report(benchmark::State& state, double bytes, launch const& kernel, launch const& ceiling) {
+inline void report(benchmark::State& state, double bytes, launch const& kernel, launch const& ceiling,
+                   int batch = 4) {
   for (auto _ : state) {
-    const std::vector<double> t = medians({ceiling, kernel});
+    const std::vector<double> t = medians({ceiling, kernel}, 31, batch);
     state.SetIterationTime(t[1]);
     state.counters["GB/s"] = bytes / t[1] * 1e-9;
     state.counters["ceiling_GB/s"] = bytes / t[0] * 1e-9;

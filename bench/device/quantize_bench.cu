@@ -116,13 +116,139 @@ void amax(benchmark::State& state, shape s) {
       [&](i64 i) { require(f4::device::amax(x.view(i), out.data())); }, ceiling<0, 0>(x, nothing, nothing));
 }
 
+/// Both amaxes from one read.
+void amax_both(benchmark::State& state, shape s) {
+  inputs<f4::bf16> x(s.rows, s.cols);
+  buffer<float> out(2);
+  const auto run = [&](i64 i) {
+    require(f4::device::amax_both<f4::nvfp4>(x.view(i), rht, out.data(), out.data() + 1));
+  };
+  run(0);
+  const std::vector<f4::bf16> host = x.matrices[0].to_host();
+  const f4::matrix_view<f4::bf16 const> on_host{host, s.rows, s.cols};
+  require(out.to_host()[0] == f4::host::amax(on_host) &&
+              out.to_host()[1] == f4::host::amax<f4::nvfp4>(f4::transposed(on_host), rht),
+          "an amax differs from the host's");
+  buffer<u8> nothing(s.rows * s.cols / 16);
+  report(state, 2.0 * static_cast<double>(s.rows * s.cols), run, ceiling<0, 0>(x, nothing, nothing));
+}
+
+/// dequantize() to bf16, with several outputs in place of several inputs.
+void dequantize(benchmark::State& state, shape s) {
+  using F = f4::nvfp4;
+  inputs<f4::bf16> x(s.rows, s.cols);  // overwritten
+  buffer<u8> codes(f4::code_bytes<F>(s.rows, s.cols)), scales(f4::scale_bytes<F>(s.rows, s.cols));
+  f4::block_scaled_view<F> q{codes.data(), scales.data(), s.rows, s.cols};
+  q.tensor_scale = f4::tensor_scale<F>(37.0f);
+  require(f4::device::quantize(x.view(0), q));
+  const auto output = [&](i64 i) { return x.matrices[static_cast<size_t>(i % x.count())].data(); };
+  const auto run = [&](i64 i) {
+    require(f4::device::dequantize(q, f4::matrix_view<f4::bf16>{output(i), s.rows, s.cols}));
+  };
+  run(0);
+  const std::vector<u8> c = codes.to_host(), sc = scales.to_host();
+  std::vector<f4::bf16> want(static_cast<size_t>(s.rows * s.cols));
+  f4::block_scaled_view<F, f4::linear, u8 const> h{c.data(), sc.data(), s.rows, s.cols};
+  h.tensor_scale = q.tensor_scale;
+  require(f4::host::dequantize(h, f4::matrix_view<f4::bf16>{want, s.rows, s.cols}));
+  const std::vector<f4::bf16> got = x.matrices[0].to_host();
+  require(std::equal(got.begin(), got.end(), want.begin(),
+                     [](f4::bf16 a, f4::bf16 b) { return a.bits == b.bits; }),
+          "the values differ from the host's");
+  report(state, 2.5625 * static_cast<double>(s.rows * s.cols), run, [&](i64 i) {
+    const i64 threads = s.rows * s.cols / 8;
+    dequantize_ceiling_kernel<<<static_cast<unsigned>(f4::ceil_div<i64>(threads, 256)), 256>>>(
+        reinterpret_cast<f4::u32 const*>(codes.data()), scales.data(), threads,
+        reinterpret_cast<word16*>(output(i)));
+  });
+}
+
+/// amax() and quantize(), beside both ceilings one after the other.
+void whole_call(benchmark::State& state, shape s) {
+  inputs<f4::bf16> x(s.rows, s.cols);
+  buffer<u8> codes(s.rows * s.cols / 2), scales(s.rows * s.cols / 16);
+  buffer<float> amax(1);
+  const f4::block_scaled_view<f4::nvfp4> q{codes.data(), scales.data(), s.rows, s.cols};
+  const launch reading = ceiling<0, 0>(x, codes, scales), quantizing = ceiling<8, 1>(x, codes, scales);
+  report(
+      state, 4.5625 * static_cast<double>(s.rows * s.cols),
+      [&](i64 i) {
+        require(f4::device::amax(x.view(i), amax.data()));
+        require(f4::device::quantize(x.view(i), q, amax.data()));
+      },
+      [&](i64 i) {
+        reading(i);
+        quantizing(i);
+      });
+}
+
+/// One call in a graph, one replay to a measurement.
+void graph_replay(benchmark::State& state, shape s) {
+  inputs<f4::bf16> x(s.rows, s.cols);
+  buffer<u8> codes(s.rows * s.cols / 2), scales(s.rows * s.cols / 16);
+  buffer<float> amax(1);
+  const f4::block_scaled_view<f4::nvfp4> q{codes.data(), scales.data(), s.rows, s.cols};
+  require(f4::device::amax(x.view(0), amax.data()));
+  const launch call = [&](i64 i) {
+    require(f4::device::quantize(x.view(i), q, amax.data(), f4::quantizer{}, graphs::capturing()));
+  };
+  const graphs ours(call, x.count()), theirs(ceiling<8, 1>(x, codes, scales), x.count());
+  report(state, 2.5625 * static_cast<double>(s.rows * s.cols), ours.replay(), theirs.replay(), 1);
+}
+
+/// Rows with a gap between them; the ceiling's have none.
+void strided(benchmark::State& state, shape s) {
+  inputs<f4::bf16> x(s.rows, s.cols, 64), packed(s.rows, s.cols);
+  buffer<u8> codes(s.rows * s.cols / 2), scales(s.rows * s.cols / 16);
+  buffer<float> amax(1);
+  const f4::block_scaled_view<f4::nvfp4> q{codes.data(), scales.data(), s.rows, s.cols};
+  require(f4::device::amax(x.view(0), amax.data()));
+  require(f4::device::quantize(x.view(0), q, amax.data()));
+  const std::vector<f4::bf16> host = x.matrices[0].to_host();
+  check<f4::nvfp4, f4::linear, void>(q, f4::matrix_view<f4::bf16 const>{host.data(), s.rows, s.cols, x.ld},
+                                     f4::quantizer{}, amax.to_host()[0], codes, scales);
+  report(
+      state, 2.5625 * static_cast<double>(s.rows * s.cols),
+      [&](i64 i) { require(f4::device::quantize(x.view(i), q, amax.data())); },
+      ceiling<8, 1>(packed, codes, scales));
+}
+
+/// fp32 and fp16 inputs, RNE.
+template <class T>
+void source_type(benchmark::State& state, shape s) {
+  inputs<T> x(s.rows, s.cols);
+  buffer<u8> codes(s.rows * s.cols / 2), scales(s.rows * s.cols / 16);
+  buffer<float> amax(1);
+  const f4::block_scaled_view<f4::nvfp4> q{codes.data(), scales.data(), s.rows, s.cols};
+  require(f4::device::amax(x.view(0), amax.data()));
+  require(f4::device::quantize(x.view(0), q, amax.data()));
+  const std::vector<T> host = x.matrices[0].to_host();
+  check<f4::nvfp4, f4::linear, void>(q, f4::matrix_view<T const>{host, s.rows, s.cols}, f4::quantizer{},
+                                     amax.to_host()[0], codes, scales);
+  report(
+      state, (sizeof(T) + 0.5625) * static_cast<double>(s.rows * s.cols),
+      [&](i64 i) { require(f4::device::quantize(x.view(i), q, amax.data())); },
+      [&](i64 i) {
+        const i64 threads = s.rows * s.cols / 16;
+        if constexpr (sizeof(T) == 4)
+          wide_ceiling_kernel<<<static_cast<unsigned>(f4::ceil_div<i64>(threads, 256)), 256>>>(
+              reinterpret_cast<word16 const*>(x.view(i).data), threads, codes.data(), scales.data());
+        else
+          ceiling_kernel<8, 1><<<static_cast<unsigned>(f4::ceil_div<i64>(threads, 256)), 256>>>(
+              reinterpret_cast<word16 const*>(x.view(i).data), threads, codes.data(), scales.data());
+      });
+}
+
+template <class Run>
+void add_one(char const* what, shape s, Run run) {
+  benchmark::RegisterBenchmark(name(what, s).c_str(), [=](benchmark::State& state) { run(state, s); })
+      ->UseManualTime()
+      ->Iterations(1)
+      ->Unit(benchmark::kMicrosecond);
+}
 template <class Run>
 void add(char const* what, Run run) {
-  for (shape s : shapes)
-    benchmark::RegisterBenchmark(name(what, s).c_str(), [=](benchmark::State& state) { run(state, s); })
-        ->UseManualTime()
-        ->Iterations(1)
-        ->Unit(benchmark::kMicrosecond);
+  for (shape s : shapes) add_one(what, s, run);
 }
 
 const bool registered = [] {
@@ -151,6 +277,15 @@ const bool registered = [] {
       [=](auto& state, shape s) { both(state, s, f4::blocks_1d{}, nearest, rht_nearest); });
   add("nvfp4_both_16x16",
       [=](auto& state, shape s) { both(state, s, f4::blocks_2d<16, 16>{}, nearest, nearest); });
+  add("nvfp4_dequantize", dequantize);
+  add("amax_both_rht", amax_both);
+  add("nvfp4_amax_and_quantize", whole_call);
+  add_one("nvfp4_rowwise_nearest_graph", {4096, 4096}, graph_replay);
+  add_one("nvfp4_rowwise_nearest_gaps", {16384, 14336}, strided);
+  add_one("nvfp4_rowwise_nearest_fp32", {16384, 16384}, source_type<float>);
+  add_one("nvfp4_rowwise_nearest_fp16", {16384, 16384}, source_type<f4::fp16>);
+  add_one("nvfp4_rowwise_nearest_beyond_2^31", {65536, 40960},
+          [](auto& state, shape s) { rowwise<f4::nvfp4>(state, s); });
   add("mxfp4_rowwise", [](auto& state, shape s) { rowwise<f4::mxfp4>(state, s); });
   add("mxfp8_rowwise", [](auto& state, shape s) { rowwise<f4::mxfp8>(state, s); });
   add("fp8_tensor", [](auto& state, shape s) { rowwise<f4::fp8_e4m3>(state, s); });

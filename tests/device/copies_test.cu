@@ -167,3 +167,63 @@ TEST_CASE("device: row amaxes and row scales equal the host's", "[device][row_sc
     check(transposed(m.on_host()), transposed(m.on_device()));
   }
 }
+
+TEST_CASE("device: both amaxes of one read equal those of two", "[device][amax]") {
+  if (!gpu_or_warn()) return;
+  const auto check = [](auto const& m, auto const& transform) {
+    const auto x = m.on_host();
+    device_buffer<float> amax(1), amax_t(1);
+    INFO(m.rows << 'x' << m.cols << " ld " << m.ld << " start " << m.start);
+    REQUIRE(device::amax_both<nvfp4>(m.on_device(), transform, amax.data(), amax_t.data()) == cudaSuccess);
+    REQUIRE(cudaDeviceSynchronize() == cudaSuccess);
+    CHECK(bit_cast<u32>(amax.to_host()[0]) == bit_cast<u32>(host::amax(x)));
+    CHECK(bit_cast<u32>(amax_t.to_host()[0]) == bit_cast<u32>(host::amax<nvfp4>(transposed(x), transform)));
+  };
+  const auto shapes = [&](auto const& transform) {
+    check(test_matrix<bf16>(16, 2, 2, 0), transform);
+    check(test_matrix<bf16>(1056, 130, 144, 0), transform);
+    check(test_matrix<bf16>(512, 64, 64, 0, ugly_value), transform);
+    check(test_matrix<bf16>(48, 35, 35, 0), transform);
+    check(test_matrix<fp16>(64, 66, 68, 2), transform);
+    check(test_matrix<float>(32, 40, 40, 1), transform);
+  };
+  shapes(rht);
+  shapes(hadamard<16>{});
+  shapes(hadamard<8>{te_signs});
+  shapes(hadamard<16, float>{te_signs});
+  shapes(identity{});
+  device_buffer<float> amax(1), amax_t(1);
+  const test_matrix<bf16> m(24, 32, 32, 0);
+  CHECK(device::amax_both<nvfp4>(m.on_device(), rht, amax.data(), amax_t.data()) == cudaErrorInvalidValue);
+  const test_matrix<bf16> whole(32, 32, 32, 0);
+  CHECK(device::amax_both<nvfp4>(whole.on_device(), rht, amax.data(), nullptr) ==
+        cudaErrorInvalidDevicePointer);
+}
+
+TEST_CASE("device: squares of tiles equal the host", "[device][both]") {
+  if (!gpu_or_warn()) return;
+  const auto check = [](auto format, auto layout, auto blocks, auto const& m) {
+    using F = decltype(format);
+    using L = decltype(layout);
+    INFO(F::name << ' ' << m.rows << 'x' << m.cols << " ld " << m.ld);
+    device_buffer<float> amax(1);
+    REQUIRE(device::amax(m.on_device(), amax.data()) == cudaSuccess);
+    on_host<F, L> h(m.rows, m.cols), ht(m.cols, m.rows);
+    on_device<F, L> d(m.rows, m.cols), dt(m.cols, m.rows);
+    if constexpr (F::has_tensor_scale)
+      h.view.tensor_scale = ht.view.tensor_scale = tensor_scale<F>(host::amax(m.on_host()));
+    REQUIRE(host::quantize_both(m.on_host(), h.view, ht.view, quantizer{}, quantizer{}, blocks) == errc::ok);
+    REQUIRE(device::quantize_both(m.on_device(), d.view, dt.view, blocks, amax.data(), amax.data()) ==
+            cudaSuccess);
+    check_equal(h, d);
+    check_equal(ht, dt);
+  };
+  for (i64 rows : {16, 128, 144, 272})
+    for (i64 cols : {16, 64, 80, 192}) {
+      check(nvfp4{}, linear{}, blocks_2d<16, 16>{}, test_matrix<bf16>(rows, cols, cols + 8, 0));
+      check(nvfp4{}, swizzled_128x4{}, blocks_2d<16, 16>{},
+            test_matrix<fp16>(rows, cols, cols, 0, ugly_value));
+    }
+  check(mxfp4{}, linear{}, blocks_2d<32, 32>{}, test_matrix<bf16>(160, 96, 96, 0));
+  check(mxfp4{}, swizzled_128x4{}, blocks_2d<32, 32>{}, test_matrix<bf16>(64, 160, 160, 0, ugly_value));
+}

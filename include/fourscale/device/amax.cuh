@@ -2,7 +2,8 @@
 // The largest magnitude of a matrix, on a stream.
 #pragma once
 
-#include "raw.cuh"
+#include "columns.cuh"
+#include "scheduled.cuh"
 
 namespace fourscale::device {
 
@@ -61,6 +62,54 @@ FOURSCALE_KERNEL void __launch_bounds__(cta_threads)
     mine = magnitude > mine ? magnitude : mine;
   }
   raise_by_cta(mine, largest);
+}
+
+/// The amax of 16-bit values in memory and that of their columns, N rows at a time, after the transform: a
+/// thread takes two columns over 4 * N rows.
+inline constexpr int column_blocks = 4, column_warps = cta_threads / 32;
+template <int N, class T, int M>
+FOURSCALE_KERNEL void __launch_bounds__(cta_threads)
+    column_amax_kernel(matrix_view<T const> x, scheduled_hadamard<M> transform, i64 ctas_along, i32* largest,
+                       i32* largest_transformed) {
+  const i64 cta_row = blockIdx.x / ctas_along;
+  const i64 col = (blockIdx.x - cta_row * ctas_along) * 64 + threadIdx.x % 32 * 2;
+  i64 row = cta_row * (N * column_blocks * column_warps) + threadIdx.x / 32 * (N * column_blocks);
+  u32 plain = 0;
+  float most = 0.0f;
+#pragma unroll 1
+  for (int i = 0; i < column_blocks && row < x.rows && col < x.cols; ++i, row += N) {
+    const column_pair<T, N> columns(reinterpret_cast<u32 const*>(&x.at(row, col)), x.ld / 2);
+    plain = larger_magnitudes<T>(plain, column_magnitudes<T, false>(columns));
+    FOURSCALE_UNROLL
+    for (int which = 0; which < 2; ++which) {
+      float sums[N];
+      transform.sums(column_block<T, N>{columns, which}, sums);
+      FOURSCALE_UNROLL
+      for (int j = 0; j < N; ++j) most = fmaxf(most, fabsf(sums[j]));  // NaN is dropped
+    }
+  }
+  if (largest != nullptr) {
+    raise_by_cta(bit_cast<i32>(pair_amax<T>(plain)), largest);
+    __syncthreads();
+  }
+  // Rounding keeps the order, so that the largest is rounded last.
+  raise_by_cta(bit_cast<i32>(to_float(from_float<bf16>(most))), largest_transformed);
+}
+
+/// True if it was launched, which needs pairs of 16-bit values in memory.
+template <int N, class T, class Transform>
+bool launch_column_amax(matrix_view<T const> const& x, Transform const& transform, i32* largest,
+                        i32* largest_transformed, cudaStream_t stream) {
+  if constexpr (is_short<T> && is_scheduled<decltype(scheduled(transform))>) {
+    if (x.ld % 2 != 0 || x.cols % 2 != 0 || reinterpret_cast<u64>(x.data) % 4 != 0) return false;
+    const i64 along = ceil_div<i64>(x.cols, 64),
+              ctas = along * ceil_div<i64>(x.rows, N * column_blocks * column_warps);
+    if (ctas > 0x7fff'ffff) return false;
+    column_amax_kernel<N><<<static_cast<unsigned>(ctas), cta_threads, 0, stream>>>(
+        x, scheduled(transform), along, largest, largest_transformed);
+    return true;
+  }
+  return false;
 }
 
 /// Rows in memory: a warp takes a row. Rows of a transposed matrix: a thread takes 1024 values of one, so
@@ -124,6 +173,9 @@ cudaError_t amax(M const& x, Transform const& transform, float* amax, cudaStream
   if (const errc e = detail::check_output(amax); e != errc::ok) return to_cuda_error(e);
   if (const cudaError_t e = cudaMemsetAsync(amax, 0, sizeof(float), stream); e != cudaSuccess) return e;
   const auto input = detail::as_input(x);
+  if constexpr (M::is_transposed && requires { input.base.ld; })
+    if (detail::launch_column_amax<N>(input.base, transform, nullptr, reinterpret_cast<i32*>(amax), stream))
+      return cudaPeekAtLastError();
   detail::transformed_amax_kernel<N>
       <<<detail::few_ctas(x.rows * (x.cols / N)), detail::cta_threads, 0, stream>>>(
           input, detail::rows_are_vectors(input), transform, reinterpret_cast<i32*>(amax));
@@ -135,6 +187,29 @@ cudaError_t amax(M const& x, Transform const& transform, float* amax, cudaStream
 template <block_format F, matrix_like M, transform_policy<F::block_size> Transform>
 cudaError_t amax(M const& x, Transform const& transform, float* out, cudaStream_t stream = nullptr) {
   return amax<F::block_size>(x, transform, out, stream);
+}
+
+/// Both amaxes of a tensor: of x, for the rowwise copy, and of transposed(x) after `transform`, for the
+/// columnwise one; from one read of x if the transform is a Hadamard transform to bf16 and x holds pairs of
+/// 16-bit values (an even number in a row, rows at multiples of 4 bytes), from two else. Two memsets of 4
+/// bytes and a kernel or two; never synchronises, never allocates. Also rejects x.rows that is no multiple of
+/// the block size; both outputs are then untouched.
+template <block_format F, class T, transform_policy<F::block_size> Transform>
+cudaError_t amax_both(matrix_view<T> const& x, Transform const& transform, float* amax, float* amax_t,
+                      cudaStream_t stream = nullptr) {
+  const matrix_view<typename matrix_view<T>::value_type const> m = x;
+  if (const errc e = validate(m); e != errc::ok) return to_cuda_error(e);
+  if (x.rows % F::block_size != 0) return to_cuda_error(errc::partial_block);
+  float* const outputs[] = {amax, amax_t};
+  for (float* out : outputs)
+    if (const errc e = detail::check_output(out); e != errc::ok) return to_cuda_error(e);
+  for (float* out : outputs)
+    if (const cudaError_t e = cudaMemsetAsync(out, 0, sizeof(float), stream); e != cudaSuccess) return e;
+  if (detail::launch_column_amax<F::block_size>(m, transform, reinterpret_cast<i32*>(amax),
+                                                reinterpret_cast<i32*>(amax_t), stream))
+    return cudaPeekAtLastError();
+  if (const cudaError_t e = device::amax(x, amax, stream); e != cudaSuccess) return e;
+  return device::amax<F>(transposed(x), transform, amax_t, stream);
 }
 
 /// The largest magnitude of each row, to out[0 .. x.rows) (device memory): for row_amax of a quantized

@@ -38,6 +38,10 @@ constexpr unsigned grid_for(i64 items) {
   return static_cast<unsigned>(ctas < most ? ctas : most);
 }
 
+/// The CTA's place in a grid that begins at its end: amax() goes through a matrix from its start, so that
+/// what it read last, and L2 still holds, is what quantize() reads first.
+FOURSCALE_D inline u32 cta_from_end() { return gridDim.x - 1 - blockIdx.x; }
+
 /// A few waves on the largest GPU; each thread then takes many items.
 inline unsigned few_ctas(i64 items) {
   constexpr i64 most = 4096;

@@ -53,7 +53,7 @@ FOURSCALE_D void quantize_columns(both_copies<T, F, LayoutR, LayoutC, Rowwise, C
   u32 again = 0;
   FOURSCALE_UNROLL
   for (int b = 0; b < blocks; ++b) {
-    const column_pair<T, n> columns(tile.words, first + b, pair);
+    const column_pair<T, n> columns(&tile.words[(first + b) * n][pair], tile_cols / 2);
     FOURSCALE_UNROLL
     for (int which = 0; which < 2; ++which) {
       const position where{col + 2 * pair + which, row + (first + b) * n};
@@ -72,7 +72,7 @@ FOURSCALE_D void quantize_columns(both_copies<T, F, LayoutR, LayoutC, Rowwise, C
   for (int i = 0; again >> i != 0; ++i) {
     if ((again >> i & 1u) == 0) continue;
     const int block = first + i / 2, c = 2 * pair + i % 2;
-    const column_pair<T, n> columns(tile.words, block, pair);
+    const column_pair<T, n> columns(&tile.words[block * n][pair], tile_cols / 2);
     const packed_block<F> packed = quantize_raw<F>(column_block<T, n>{columns, i % 2}.raw(), p.columnwise,
                                                    tensor, position{col + c, row + block * n});
     store_codes<8>(packed.codes, &tile.codes[c][block * bytes]);

@@ -71,7 +71,7 @@ FOURSCALE_KERNEL void __launch_bounds__(cta_threads, 4)
   const i64 first_row = i64{blockIdx.y} * chunk_rows, rows_left = Layout::padded_rows(q.rows) - first_row;
   const u32 rows = static_cast<u32>(rows_left < chunk_rows ? rows_left : chunk_rows);
   const row_blocks<Gaps, F, Layout, T> work{
-      x, q, blocks, first_row, rows * blocks.d, blockIdx.x * (cta_threads * each) + threadIdx.x};
+      x, q, blocks, first_row, rows * blocks.d, cta_from_end() * (cta_threads * each) + threadIdx.x};
   raw_block<T, F::block_size> raw[each];
   FOURSCALE_UNROLL
   for (int k = 0; k < each; ++k)

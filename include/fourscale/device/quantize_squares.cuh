@@ -109,7 +109,7 @@ FOURSCALE_D void quantize_squares(both_copies<T, F, LayoutR, LayoutC, Recipe, Re
 #pragma unroll 1
   for (int b = 0; b < group_rows / n; ++b) {
     const int block = static_cast<int>(threadIdx.x) / (tile_cols / 2) * (group_rows / n) + b;
-    const column_pair<T, n> columns(tile.words, block, pair);
+    const column_pair<T, n> columns(&tile.words[block * n][pair], tile_cols / 2);
     u8 codes[2][bytes];
     const u8 scale = quantize_square<F>(columns, p.rowwise, tensor, codes).bits;
     nibble_square<n> transposed;

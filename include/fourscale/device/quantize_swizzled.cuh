@@ -3,6 +3,7 @@
 // a row, and gathers them in shared memory. Written one by one they would touch every sector eight times.
 #pragma once
 
+#include "divisor.cuh"
 #include "quantize_raw.cuh"
 #include "store.cuh"
 
@@ -12,11 +13,12 @@ namespace fourscale::device::detail {
 template <class F, class T, class Quantizer>
 FOURSCALE_KERNEL void __launch_bounds__(cta_threads, 4)
     quantize_swizzled_kernel(matrix_view<T const> x, block_scaled_view<F, swizzled_128x4> q,
-                             float const* amax, Quantizer recipe, i64 tiles_along) {
+                             float const* amax, Quantizer recipe, divisor tiles_along) {
   constexpr int n = F::block_size, along = 8, quarters = 4;
   constexpr int each = n * sizeof(T) > 64 ? 1 : n * sizeof(T) > 32 ? 2 : 4;
   __shared__ __align__(16) u8 scales[along / 4][512];
-  const i64 tile_row = blockIdx.x / tiles_along, tile_col = blockIdx.x - tile_row * tiles_along;
+  const u32 tile = cta_from_end(), tile_row32 = tiles_along.quotient(tile);
+  const i64 tile_row = tile_row32, tile_col = tile - tile_row32 * tiles_along.d;
   const int r = static_cast<int>(threadIdx.x) / along, b = static_cast<int>(threadIdx.x) % along;
   const i64 row = tile_row * 128 + r, block = tile_col * along + b;
   const bool in_row = block < q.blocks();
@@ -74,7 +76,7 @@ bool launch_swizzled(matrix_view<T const> const& x, block_scaled_view<F, swizzle
   const i64 along = ceil_div<i64>(q.blocks(), 8), tiles = along * ceil_div<i64>(q.rows, 128);
   if (tiles > 0x7fff'ffff) return false;
   quantize_swizzled_kernel<<<static_cast<unsigned>(tiles), cta_threads, 0, stream>>>(
-      x, q, amax, scheduled(recipe), along);
+      x, q, amax, scheduled(recipe), divisor(static_cast<u32>(along)));
   return true;
 }
 

@@ -11,10 +11,6 @@
 
 namespace fourscale::device::detail {
 
-template <class Transform>
-inline constexpr bool gives_bf16 = false;
-template <int N>
-inline constexpr bool gives_bf16<scheduled_hadamard<N>> = true;
 template <class Scale>
 inline constexpr bool is_four_over_six = false;
 template <error_norm Norm, int ScaleMax>
@@ -34,13 +30,12 @@ FOURSCALE_HD constexpr bool has_quick_way() {
           is_four_over_six<decltype(Quantizer::scale)>)&&(__is_same(round, nearest_even) ||
                                                           is_stochastic<round>)&&(__is_same(transform,
                                                                                             identity) ||
-                                                                                  gives_bf16<transform>);
+                                                                                  is_scheduled<transform>);
 }
 
 #if FOURSCALE_HAS_CVT_FMA
 
-/// The values that are quantized, as their scale sees them. Products of 16-bit values with the first factor
-/// are exact, so that the first addition may be fused with one.
+/// The values that are quantized, as their scale sees them.
 template <int N, class Block>
 FOURSCALE_D Block const& transformed(Block const& block, identity) {
   return block;
@@ -48,20 +43,10 @@ FOURSCALE_D Block const& transformed(Block const& block, identity) {
 template <int N, class Block, int M>
 FOURSCALE_D raw_block<bf16, N> transformed(Block const& block, scheduled_hadamard<M> const& transform) {
   float x[N];
-  FOURSCALE_UNROLL
-  for (int i = 0; i < N; i += 2) {
-    const float a = to_float(block.get(i)),
-                b = ptx::mul_rn_f32(to_float(block.get(i + 1)), transform.factors[(i + 1) % M]);
-    x[i] = __fmaf_rn(a, transform.factors[i % M], b);
-    x[i + 1] = __fmaf_rn(a, transform.factors[i % M], -b);
-  }
-  FOURSCALE_UNROLL
-  for (int first = 0; first < N; first += M) fourscale::detail::hadamard_additions<M, 2>(x, first);
+  transform.sums(block, x);
   raw_block<bf16, N> y;
   FOURSCALE_UNROLL
-  for (int i = 0; i < N; i += 2)
-    y.w[i / 2] = ptx::cvt_rn_bf16x2_f32(fourscale::detail::hadamard_result<M, float>(x[i + 1]),
-                                        fourscale::detail::hadamard_result<M, float>(x[i]));
+  for (int i = 0; i < N; i += 2) y.w[i / 2] = ptx::cvt_rn_bf16x2_f32(x[i + 1], x[i]);
   return y;
 }
 

@@ -6,6 +6,7 @@
 #include "../block/quantizer.hpp"
 #include "../rounding/stochastic.hpp"
 #include "../transform/hadamard.hpp"
+#include "launch.cuh"
 
 namespace fourscale::device::detail {
 
@@ -23,7 +24,28 @@ struct scheduled_hadamard {
   FOURSCALE_HD constexpr void operator()(float (&x)[Length]) const {
     transform(x);
   }
+  /// The transform of 16-bit values, not yet rounded. Their products with the first factor are exact, so that
+  /// the first addition may be fused with one.
+  template <class Block, int Length>
+  FOURSCALE_D void sums(Block const& block, float (&x)[Length]) const {
+    FOURSCALE_UNROLL
+    for (int i = 0; i < Length; i += 2) {
+      const float a = to_float(block.get(i)),
+                  b = ptx::mul_rn_f32(to_float(block.get(i + 1)), factors[(i + 1) % N]);
+      x[i] = __fmaf_rn(a, factors[i % N], b);
+      x[i + 1] = __fmaf_rn(a, factors[i % N], -b);
+    }
+    FOURSCALE_UNROLL
+    for (int first = 0; first < Length; first += N) fourscale::detail::hadamard_additions<N, 2>(x, first);
+    FOURSCALE_UNROLL
+    for (int i = 0; i < Length; ++i) x[i] = fourscale::detail::hadamard_result<N, float>(x[i]);
+  }
 };
+
+template <class Transform>
+inline constexpr bool is_scheduled = false;
+template <int N>
+inline constexpr bool is_scheduled<scheduled_hadamard<N>> = true;
 
 template <class Policy>
 Policy scheduled(Policy const& policy) {

@@ -4,6 +4,7 @@
 // four bits wide. Tiles are small, so that an SM has eight: some load while others compute.
 #pragma once
 
+#include "columns.cuh"
 #include "divisor.cuh"
 #include "quantize_raw.cuh"
 #include "store.cuh"
@@ -41,9 +42,9 @@ struct tile_place {
 
   template <class T>
   FOURSCALE_D tile_place(matrix_view<T> const& x, divisor tiles_along) {
-    const u32 tile_row = tiles_along.quotient(blockIdx.x);
+    const u32 tile = cta_from_end(), tile_row = tiles_along.quotient(tile);
     row = i64{tile_row} * tile_rows;
-    col = i64{blockIdx.x - tile_row * tiles_along.d} * tile_cols;
+    col = i64{tile - tile_row * tiles_along.d} * tile_cols;
     inside = row + tile_rows <= x.rows && col + tile_cols <= x.cols;
   }
 };
@@ -77,56 +78,6 @@ FOURSCALE_D void start_tile(matrix_view<T const> const& x, tile_place const& pla
 FOURSCALE_D inline void finish_tile() {
   asm volatile("cp.async.wait_all;" ::: "memory");
   __syncthreads();
-}
-
-/// Block `block` of two neighbouring columns of a tile: N words that hold a value of each.
-template <class T, int N>
-struct column_pair {
-  u32 words[N];
-
-  FOURSCALE_D column_pair(u32 const (&tile)[tile_rows][tile_cols / 2], int block, int pair) {
-    FOURSCALE_UNROLL
-    for (int i = 0; i < N; ++i) words[i] = tile[block * N + i][pair];
-  }
-};
-
-/// One of them. raw() costs an instruction for two values.
-template <class T, int N>
-struct column_block {
-  column_pair<T, N> const& pair;
-  int which;
-
-  FOURSCALE_D T get(int i) const { return bit_cast<T>(static_cast<u16>(pair.words[i] >> (16 * which))); }
-  FOURSCALE_D raw_block<T, N> raw() const {
-    raw_block<T, N> c;
-    FOURSCALE_UNROLL
-    for (int i = 0; i < N; i += 2)
-      c.w[i / 2] = __byte_perm(pair.words[i], pair.words[i + 1], which == 0 ? 0x5410 : 0x7632);
-    return c;
-  }
-};
-
-/// As of a raw_block. The compiler finds what both columns have in common.
-template <class T, int N>
-FOURSCALE_D u32 nibble_signs(column_block<T, N> const& block, int i) {
-  u32 const* const w = block.pair.words + i;
-  const auto four = [&](int k) {
-    return __byte_perm(__byte_perm(w[k], w[k + 2], 0x7351), __byte_perm(w[k + 4], w[k + 6], 0x7351),
-                       block.which == 0 ? 0x5410 : 0x7632);
-  };
-  return joined_signs(four(0), four(1));
-}
-template <class T, bool KeepNan, int N>
-FOURSCALE_D u32 column_magnitudes(column_pair<T, N> const& pair) {
-  u32 largest = pair.words[0];
-  FOURSCALE_UNROLL
-  for (int i = 1; i < N; ++i) largest = larger_magnitudes<T, KeepNan>(largest, pair.words[i]);
-  return largest;
-}
-template <class T, int N>
-FOURSCALE_D float amax_or_nan(column_block<T, N> const& block) {
-  const u32 both = column_magnitudes<T, true>(block.pair);
-  return to_float(bit_cast<T>(static_cast<u16>(both >> (16 * block.which) & 0x7fffu)));
 }
 
 /// Scales of N rows to memory, `Along` of each from first_block on; those of the padding as 0. `whole`: there

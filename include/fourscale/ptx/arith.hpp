@@ -94,6 +94,26 @@ FOURSCALE_HD constexpr u64 mul_wide_u32(u32 a, u32 b) {
   return u64{a} * b;
 }
 
+/// prmt.b32 d, a, b, selector;   PTX ISA 9.7.9.7, all targets: four of the bytes a0 a1 a2 a3 b0 b1 b2 b3, by
+/// a nibble each, the lowest first. Bit 3 of a nibble asks for the byte's sign bit, eight times.
+FOURSCALE_HD constexpr u32 prmt_b32(u32 a, u32 b, u32 selector) {
+#if FOURSCALE_DEVICE_PASS
+  if (!is_constant_evaluated()) {
+    u32 d;
+    asm("prmt.b32 %0, %1, %2, %3;" : "=r"(d) : "r"(a), "r"(b), "r"(selector));
+    return d;
+  }
+#endif
+  const u64 bytes = u64{b} << 32 | a;
+  u32 d = 0;
+  for (u32 i = 0; i < 4; ++i) {
+    const u32 nibble = selector >> (4 * i) & 0xfu,
+              byte = static_cast<u32>(bytes >> (8 * (nibble & 7u))) & 0xffu;
+    d |= (nibble & 8u ? (byte & 0x80u ? 0xffu : 0u) : byte) << (8 * i);
+  }
+  return d;
+}
+
 #if FOURSCALE_DEVICE_PASS
 
 /// min.xorsign.abs.f32 d, a, b;   PTX ISA 9.7.3.11 (7.2), sm_86 and later: the smaller magnitude under the
