@@ -238,3 +238,20 @@ TEST_CASE("checker: shared memory needs a proxy fence going in and a commit comi
                                 {op::wait, 0, misuse::shared_in_use},
                                 {op::store_shared}});
 }
+
+TEST_CASE("checker: a write beside an earlier one takes back nothing that others were told",
+          "[model][checker]") {
+  const auto c = std::make_unique<checker>();
+  const agent writer{0, 1}, reader{0, 2};
+  const strided_range first{0, 64, 64, 1}, second{64, 64, 64, 1};
+  REQUIRE(c->barrier_init(0, 0, 1) == misuse::ok);
+  REQUIRE(c->write_shared(writer, 0, 64, true) == misuse::ok);
+  REQUIRE(c->arrive(writer, 0, 0) == misuse::ok);
+  REQUIRE(c->write_shared(writer, 64, 128, true) == misuse::ok);
+  CHECK(c->can_read_shared(reader, 0, first) == misuse::missing_barrier);
+  REQUIRE(c->wait(reader, 0, 0) == misuse::ok);
+  CHECK(c->can_read_shared(reader, 0, first) == misuse::ok);
+  CHECK(c->can_read_shared(reader, 0, second) == misuse::missing_barrier);
+  c->sync(1u << writer.index() | 1u << reader.index());
+  CHECK(c->can_read_shared(reader, 0, second) == misuse::ok);
+}

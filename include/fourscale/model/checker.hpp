@@ -134,7 +134,7 @@ class checker {
   FOURSCALE_HD constexpr void sync(u32 agents) {
     knowledge all;
     for (u32 i = 0; i < max_agents; ++i)
-      if (agents >> i & 1u) all.merge(published_[i]), all.merge_shared(now_[i]);
+      if (agents >> i & 1u) all.merge(published_[i]), all.merge_shared(tell_shared(i));
     for (u32 i = 0; i < max_agents; ++i)
       if (agents >> i & 1u) arrived_[i].merge(all), now_[i].merge_shared(all);
   }
@@ -149,14 +149,14 @@ class checker {
   FOURSCALE_HD constexpr misuse arrive(agent a, u32 cta, u32 barrier) {
     if (cta > 1 || barrier >= barriers_per_cta) return report(misuse::bad_barrier);
     knowledge k = published_[a.index()];
-    k.merge_shared(now_[a.index()]);
+    k.merge_shared(tell_shared(a.index()));
     return report(barriers_[cta][barrier].arrive(k));
   }
   /// tcgen05.commit to the barrier of each CTA in the mask: what was issued is complete then, and fenced.
   FOURSCALE_HD constexpr misuse commit(agent a, u32 barrier, u32 ctas) {
     if (barrier >= barriers_per_cta) return report(misuse::bad_barrier);
     const u32 i = a.index();
-    knowledge k = now_[i];
+    knowledge k = tell_shared(i);
     k.of[i].finished = committed_[i] = k.of[i].ordered;
     for (u32 cta = 0; cta < 2; ++cta)
       if (ctas >> cta & 1u)
@@ -191,6 +191,11 @@ class checker {
   shared_log shared_;
 
   FOURSCALE_HD constexpr progress& own(agent a) { return now_[a.index()].of[a.index()]; }
+  /// What agent i knows, about to be told to others.
+  FOURSCALE_HD constexpr knowledge const& tell_shared(u32 i) {
+    shared_.told[i] = now_[i].of[i].shared;
+    return now_[i];
+  }
 
   /// Pairs that run in the order of issue: mma after cp, mma after mma on the same accumulator (PTX ISA
   /// 9.7.16.6.2), and cp after mma or cp.

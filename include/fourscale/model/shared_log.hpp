@@ -23,11 +23,13 @@ struct shared_log {
   shared_write writes[max_agents][writes_each] = {};
   shared_read reads[reads_kept] = {};
   u32 next_write[max_agents] = {}, next_read = 0;
+  u32 told[max_agents] = {};  ///< the last write that others may know of
 
+  /// Joins neighbours, but not what others were told of with what they were not.
   FOURSCALE_HD constexpr void note_write(u32 who, shared_write const& w) {
     for (shared_write& old : writes[who]) {
       const bool touches = old.begin <= w.end && w.begin <= old.end;
-      if (old.ticket == 0 || old.cta != w.cta || old.fenced != w.fenced || !touches) continue;
+      if (old.ticket <= told[who] || old.cta != w.cta || old.fenced != w.fenced || !touches) continue;
       old.begin = w.begin < old.begin ? w.begin : old.begin;
       old.end = w.end > old.end ? w.end : old.end;
       old.ticket = w.ticket;

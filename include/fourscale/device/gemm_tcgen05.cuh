@@ -1,0 +1,182 @@
+// SPDX-License-Identifier: Apache-2.0
+// D = alpha * A * B^T + beta * D on the tensor cores of sm_100, sm_103 and sm_110, or on their model: the
+// same kernel with another instruction set. How it works: mma/tcgen05_roles.cuh, which is the kernel; then
+// tcgen05_tile.cuh, its numbers, and tcgen05_hardware.cuh, its instructions. With mma::tcgen05::model it ran
+// on an H200, bit for bit what the chained model gives on the host; with mma::tcgen05::hardware it was
+// assembled and read as machine code, and never ran.
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include "../mma/tcgen05_model.cuh"
+#include "../mma/tcgen05_roles.cuh"
+#include "../ptx/tma_box.hpp"
+#include "gemm.cuh"
+
+namespace fourscale::device {
+
+namespace detail {
+
+/// Persistent: as many CTAs as there are SMs, each taking tile after tile. In a pass without the instructions
+/// the kernel is empty, and gemm_tcgen05() refuses to launch it.
+template <class Tile, class Set, class P>
+FOURSCALE_KERNEL void __launch_bounds__(32 * (mma::tcgen05::warps + Set::helper_warps), 1)
+    gemm_tcgen05_kernel([[maybe_unused]] const __grid_constant__ P p,
+                        [[maybe_unused]] typename Set::state state) {
+  if constexpr (Set::available()) {
+    namespace tc = mma::tcgen05;
+    extern __shared__ __align__(1024) u8 stages[];
+    __shared__ std::uint64_t barriers[Tile::barriers];
+    __shared__ u32 tmem;
+    __shared__ __align__(16) u8 of_set[sizeof(typename Set::shared)];
+    const Set set(state, reinterpret_cast<typename Set::shared&>(of_set), barriers, stages,
+                  Tile::shared_bytes);
+    const int warp = static_cast<int>(threadIdx.x) / 32;
+    if (warp == tc::issue_warp) {
+      set.alloc(&tmem, Tile::tmem_columns);
+      set.relinquish_alloc_permit();
+    }
+    if (warp == tc::load_warp && set.issues()) tc::init_barriers<Tile>(set);
+    __syncwarp();
+    set.fence_before_thread_sync();
+    set.sync();
+    set.fence_after_thread_sync();
+
+    if (warp < tc::epilogue_warps)
+      tc::store<Tile>(set, p, tmem);
+    else if (warp == tc::load_warp)
+      tc::load<Tile>(set, p, stages);
+    else if (warp == tc::issue_warp)
+      tc::issue<Tile>(set, p, stages, tmem);
+    else
+      set.help();
+    __syncwarp();
+    set.fence_before_thread_sync();
+    set.sync();
+    if (warp == tc::issue_warp) {
+      set.fence_after_thread_sync();
+      set.dealloc(tmem, Tile::tmem_columns);
+      set.finish();
+    }
+  }
+}
+
+/// The driver's encoder of TMA maps, without linking to the driver.
+inline decltype(&cuTensorMapEncodeTiled) tensor_map_encoder() {
+  void* function = nullptr;
+  cudaDriverEntryPointQueryResult found{};
+  if (cudaGetDriverEntryPointByVersion("cuTensorMapEncodeTiled", &function, 12000, cudaEnableDefault,
+                                       &found) != cudaSuccess ||
+      found != cudaDriverEntryPointSuccess)
+    return nullptr;
+  return reinterpret_cast<decltype(&cuTensorMapEncodeTiled)>(function);
+}
+
+/// The codes of a matrix as TMA sees them: rows of bytes, which is what packed 4-bit codes are. Boxes are one
+/// stage of K by `box_rows` rows.
+template <class Q>
+ptx::tma_matrix tma_matrix_of(Q const& q) {
+  const u64 row_bytes = static_cast<u64>(q.cols * Q::block_format_type::element::width / 8);
+  return {reinterpret_cast<u64>(q.codes), row_bytes, static_cast<u64>(q.rows), row_bytes};
+}
+template <class Q>
+cudaError_t encode_map(Q const& q, ptx::tma_box const& box, CUtensorMap& map) {
+  const auto encode = tensor_map_encoder();
+  if (encode == nullptr) return cudaErrorSymbolNotFound;
+  const ptx::tma_matrix m = tma_matrix_of(q);
+  const cuuint64_t extents[2] = {m.k, m.rows}, strides[1] = {m.stride};
+  const cuuint32_t counts[2] = {static_cast<cuuint32_t>(box.box_k), static_cast<cuuint32_t>(box.box_rows)},
+                   steps[2] = {1, 1};
+  const CUresult e = encode(&map, CU_TENSOR_MAP_DATA_TYPE_UINT8, 2, const_cast<u8*>(q.codes), extents,
+                            strides, counts, steps, CU_TENSOR_MAP_INTERLEAVE_NONE,
+                            static_cast<CUtensorMapSwizzle>(ptx::tma_swizzle(box.pattern)),
+                            CU_TENSOR_MAP_L2_PROMOTION_L2_256B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
+  return e == CUDA_SUCCESS ? cudaSuccess : cudaErrorInvalidValue;
+}
+template <class Tile, class P>
+cudaError_t encode_maps(P& p) {
+  constexpr ptx::tma_box box_a{ptx::tma_type::bytes, Tile::stage_bytes, Tile::codes_a.rows},
+      box_b{ptx::tma_type::bytes, Tile::stage_bytes, Tile::codes_b.rows};
+  const cudaError_t e = encode_map(p.a, ptx::checked_box<box_a>(), p.codes_a);
+  return e != cudaSuccess ? e : encode_map(p.b, ptx::checked_box<box_b>(), p.codes_b);
+}
+
+/// One CTA for each SM, or fewer where there are fewer tiles; in clusters of two for a pair.
+template <class Tile, class Set, class P>
+cudaError_t launch_persistent(P const& p, typename Set::state const& state, int most_ctas,
+                              cudaStream_t stream) {
+  auto* const kernel = &gemm_tcgen05_kernel<Tile, Set, P>;
+  int device = 0, ctas = most_ctas;
+  cudaError_t e = cudaGetDevice(&device);
+  if (e == cudaSuccess && ctas == 0)
+    e = cudaDeviceGetAttribute(&ctas, cudaDevAttrMultiProcessorCount, device);
+  if (e == cudaSuccess)
+    e = cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, Tile::shared_bytes);
+  if (e != cudaSuccess) return e;
+  const i64 tiles = ceil_div<i64>(p.d.rows, Tile::rows) * ceil_div<i64>(p.d.cols, Tile::columns),
+            most = ctas / Set::cta_group > 0 ? ctas / Set::cta_group : 1,
+            groups = tiles < most ? tiles : most;
+  cudaLaunchAttribute cluster{};
+  cluster.id = cudaLaunchAttributeClusterDimension;
+  cluster.val.clusterDim.x = Set::cta_group;
+  cluster.val.clusterDim.y = cluster.val.clusterDim.z = 1;
+  cudaLaunchConfig_t config{};
+  config.gridDim = dim3(static_cast<unsigned>(groups * Set::cta_group));
+  config.blockDim = dim3(32 * (mma::tcgen05::warps + Set::helper_warps));
+  config.dynamicSmemBytes = Tile::shared_bytes;
+  config.stream = stream;
+  config.attrs = &cluster;
+  config.numAttrs = 1;
+  return cudaLaunchKernelEx(&config, kernel, p, state);
+}
+
+}  // namespace detail
+
+/// Why TMA cannot read this operand, or null: codes must begin at a multiple of 16 bytes and so must each of
+/// their rows, so K is a multiple of 32 for 4-bit formats; scales likewise.
+template <class F, class Byte>
+char const* tcgen05_refusal(block_scaled_view<F, swizzled_128x4, Byte> const& q) {
+  if (reinterpret_cast<u64>(q.scales) % 16 != 0)
+    return "Scales that TMA reads start on a multiple of 16 bytes.";
+  return ptx::refusal(detail::tma_matrix_of(q), ptx::tma_type::bytes);
+}
+
+/// Choices of a call that change its speed and no bit.
+template <class Set>
+struct tcgen05_options {
+  typename Set::state state = {};
+  int most_ctas = 0;  ///< 0: as many as there are SMs
+};
+
+/// D = alpha * A * B^T + beta * D for A (M x K), B (N x K), D (M x N) in bf16, fp16 or float: NVFP4 by NVFP4,
+/// MXFP4 by MXFP4, MXFP8 by MXFP8 (E4M3 or E5M2, also one by the other), scales in tiles of 128 x 4. Any M
+/// and N; K a multiple of 32, padded with zeros to the instruction's, whatever the padding of the scales
+/// holds. Bits, factors and `amax_a`, `amax_b` as in device::gemm. The tile is 128 x Columns for hardware<1>
+/// and 256 x Columns, two CTAs, for hardware<2>.
+///
+/// Errors: those of host::gemm; cudaErrorMisalignedAddress where tcgen05_refusal() says why;
+/// cudaErrorNoKernelImageForDevice where the device has no such instructions, or this code was not compiled
+/// for sm_100f, 103f, 110f or their `a` targets. D is then untouched. One kernel on the stream; never
+/// synchronises, never allocates.
+template <class Set = mma::tcgen05::hardware<2>, int Columns = 256, class F, class BA, class G, class BB,
+          class T>
+cudaError_t gemm_tcgen05(block_scaled_view<F, swizzled_128x4, BA> const& a,
+                         block_scaled_view<G, swizzled_128x4, BB> const& b, matrix_view<T> const& d,
+                         gemm_factors factors = {}, float const* amax_a = nullptr,
+                         float const* amax_b = nullptr, tcgen05_options<Set> const& options = {},
+                         cudaStream_t stream = nullptr) {
+  using tile = mma::tcgen05::tile<F, G, Set::cta_group, Columns>;
+  using problem = mma::tcgen05::problem<F, G, T>;
+  if (const errc e = detail::validate_gemm(a, b, d); e != errc::ok) return to_cuda_error(e);
+  if (tcgen05_refusal(a) != nullptr || tcgen05_refusal(b) != nullptr ||
+      (reinterpret_cast<u64>(amax_a) | reinterpret_cast<u64>(amax_b)) % alignof(float) != 0)
+    return cudaErrorMisalignedAddress;
+  if (const cudaError_t e = detail::check_available(&detail::gemm_tcgen05_kernel<tile, Set, problem>, 1);
+      e != cudaSuccess)
+    return e;
+  problem p{{}, {}, a, b, d, factors, amax_a, amax_b, detail::rows_are_vectors(d)};
+  if (const cudaError_t e = detail::encode_maps<tile>(p); e != cudaSuccess) return e;
+  return detail::launch_persistent<tile, Set>(p, options.state, options.most_ctas, stream);
+}
+
+}  // namespace fourscale::device

@@ -1,0 +1,224 @@
+// SPDX-License-Identifier: Apache-2.0
+// The other instruction set of the tcgen05 GEMM: the models of model/, inside a kernel on any GPU from sm_90
+// on. mbarriers, TMA and clusters are the real ones. Tensor memory lies in global memory; the issuing warp
+// and a few helpers compute what an instruction would. Each call is also told to the checker, under a lock,
+// and the first misuse is kept for the host. A wait that lasts too long ends the kernel, as `would_hang`.
+#pragma once
+
+#include "../model/tcgen05.hpp"
+#include "tcgen05_hardware.cuh"
+
+namespace fourscale::mma::tcgen05 {
+
+/// What the model needs of global memory for a CTA or a pair, all zero at the start of a kernel.
+struct model_memory {
+  ::fourscale::model::checker check;
+  u32 lock, given_up;
+  u32 tensor[2][::fourscale::model::tensor_words];
+};
+
+template <int CtaGroup>
+struct model {
+  static constexpr int cta_group = CtaGroup;
+  static constexpr int helper_warps = 3;
+  struct state {
+    model_memory* groups;             ///< one for each CTA or pair
+    u32* first_misuse;                ///< on the device; 0 is none
+    u64 patience_ns = 2'000'000'000;  ///< what a wait may take
+  };
+  struct shared {
+    ::fourscale::model::mma_call call;
+    bool done;
+  };
+  FOURSCALE_HD static constexpr bool available() { return FOURSCALE_DEVICE_PASS >= 900; }
+
+  using misuse = ::fourscale::model::misuse;
+  async_copies<CtaGroup> copies;
+  state given;
+  shared& helpers;
+  model_memory& memory;
+  ::fourscale::model::tensor_core core;
+  ::fourscale::model::agent self;
+
+  FOURSCALE_D model(state const& s, shared& with_helpers, std::uint64_t* barriers, u8* stages, u32 bytes)
+      : copies{barriers},
+        given(s),
+        helpers(with_helpers),
+        memory(s.groups[blockIdx.x / CtaGroup]),
+        core{&memory.check, {}, CtaGroup},
+        self{rank(), threadIdx.x / 32} {
+    for (u32 i = 0; i < CtaGroup; ++i) {
+      u8* const of_cta = CtaGroup == 1 ? stages : static_cast<u8*>(__cluster_map_shared_rank(stages, i));
+      core.cta[i] = {{memory.tensor[i]}, {of_cta, ptx::shared_address(stages), bytes}};
+    }
+  }
+  FOURSCALE_D static u32 rank() { return async_copies<CtaGroup>::rank(); }
+  FOURSCALE_D static u32 lane() { return threadIdx.x % 32; }
+  FOURSCALE_D static bool issues() { return true; }
+
+  // --- The checker, one caller at a time
+
+  /// True if `call` is no misuse: one lane makes it, and all are told. Helpers are not known to the checker.
+  template <class Call>
+  FOURSCALE_D bool checked(Call const& call) const {
+    if (self.warp >= warps) return true;
+    u32 right = 0;
+    __syncwarp();
+    if (lane() == 0) {
+      while (atomicCAS(&memory.lock, 0, 1) != 0) {
+      }
+      __threadfence();
+      const misuse e = call(memory.check);
+      right = e == misuse::ok;
+      if (!right) atomicCAS(given.first_misuse, 0, static_cast<u32>(e));
+      __threadfence();
+      atomicExch(&memory.lock, 0);
+    }
+    return __shfl_sync(0xffff'ffffu, right, 0) != 0;
+  }
+  template <class Call>
+  FOURSCALE_D void noted(Call const& call) const {
+    checked([&](auto& check) { return call(check), misuse::ok; });
+  }
+  FOURSCALE_D bool given_up() const { return *static_cast<u32 volatile*>(&memory.given_up) != 0; }
+
+  // --- Helpers: warps that share the work of an mma
+
+  static constexpr u32 workers = 32 * (1 + helper_warps);
+  FOURSCALE_D static void meet() { asm volatile("bar.sync 1, %0;" ::"n"(workers) : "memory"); }
+  __noinline__ FOURSCALE_D void work() const {
+    const u32 warp = threadIdx.x / 32;
+    core.run_mma(self, helpers.call, warp == issue_warp ? lane() : threadIdx.x - 32 * (warps - 1), workers);
+  }
+  FOURSCALE_D void help() const {
+    for (meet(); !helpers.done; meet()) {
+      work();
+      meet();
+    }
+  }
+  FOURSCALE_D void dismiss_helpers() const {
+    if (lane() == 0) helpers.done = true;
+    __syncwarp();
+    meet();
+  }
+  /// The last call of a CTA's issuing warp.
+  __noinline__ FOURSCALE_D void finish() const {
+    checked([&](auto& check) { return check.finish(self.cta); });
+  }
+
+  // --- Tensor memory
+
+  __noinline__ FOURSCALE_D void alloc(u32* slot, u32 columns) const {
+    u32 address = 0;
+    if (lane() == 0) helpers.done = false;
+    checked([&](auto&) { return core.alloc(self, columns, address); });
+    if (lane() == 0) *slot = address;
+  }
+  __noinline__ FOURSCALE_D void relinquish_alloc_permit() const {
+    checked([&](auto&) { return core.relinquish(self); });
+  }
+  __noinline__ FOURSCALE_D void dealloc(u32 address, u32 columns) const {
+    checked([&](auto&) { return core.dealloc(self, address, columns); });
+  }
+  template <int N>
+  __noinline__ FOURSCALE_D void ld(u32 (&r)[N], u32 address) const {
+    const ::fourscale::model::ld_call call{::fourscale::model::ld_shape::s32x32b, N, address};
+    if (checked([&](auto&) { return core.begin_ld(self, call, ::fourscale::model::flow::load); }))
+      core.load(self, call, lane(), r);
+    else
+      for (u32& x : r) x = ::fourscale::model::mma_nan_bits;
+  }
+  template <int N>
+  __noinline__ FOURSCALE_D void wait_ld(u32 (&)[N]) const {
+    noted([&](auto& check) { check.wait_ld(self); });
+  }
+
+  // --- Under issues()
+
+  __noinline__ FOURSCALE_D void cp_32x128b_warpx4(u32 to, u64 from) const {
+    const ::fourscale::model::cp_call call{::fourscale::model::cp_shape::s32x128b_warpx4, to, from};
+    if (checked([&](auto&) { return core.begin_cp(self, call); })) core.run_cp(self, call, lane(), 32);
+    __syncwarp();
+  }
+  template <block_format F, block_format G>
+  FOURSCALE_D void mma(u32 d, u64 a, u64 b, u32 i, u32 sfa, u32 sfb, bool accumulate) const {
+    constexpr auto f = format_of<F, G>();
+    run({{f.kind, f.block, i}, d, a, b, sfa, sfb, accumulate});
+  }
+  __noinline__ FOURSCALE_D void run(::fourscale::model::mma_call const& call) const {
+    if (!checked([&](auto&) { return core.begin_mma(self, call); }) || given_up()) return;
+    if (lane() == 0) helpers.call = call;
+    __syncwarp();
+    meet();
+    work();
+    meet();
+  }
+  __noinline__ FOURSCALE_D void commit(u32 b) const {
+    checked([&](auto&) { return core.commit(self, b, (1u << CtaGroup) - 1); });
+    if (lane() < CtaGroup && !given_up()) copies.arrive(b, lane());
+    __syncwarp();
+  }
+  FOURSCALE_D void load_box(u8* to, CUtensorMap const* map, i32 k, i32 row, u32 bytes, u32 b) const {
+    note_write(to, bytes, true);
+    if (lane() == 0 && !given_up()) copies.load_box(to, map, k, row, b);
+    __syncwarp();
+  }
+  FOURSCALE_D void load_bytes(u8* to, u8 const* from, u32 bytes, u32 b) const {
+    note_write(to, bytes, true);
+    if (lane() == 0 && !given_up()) copies.load_bytes(to, from, bytes, b);
+    __syncwarp();
+  }
+  __noinline__ FOURSCALE_D void note_write(void const* to, u32 bytes, bool async_proxy) const {
+    const u32 begin = ptx::shared_address(to);
+    checked([&](auto& check) { return check.write_shared(self, begin, begin + bytes, async_proxy); });
+  }
+  __noinline__ FOURSCALE_D void arrive_expecting(u32 b, u32 bytes) const {
+    checked([&](auto& check) { return check.arrive(self, self.cta, b); });
+    if (lane() == 0 && !given_up()) copies.arrive_expecting(b, bytes);
+    __syncwarp();
+  }
+  __noinline__ FOURSCALE_D void init_barrier(u32 b, u32 arrivals) const {
+    checked([&](auto& check) { return check.barrier_init(self.cta, b, arrivals); });
+    if (lane() == 0) copies.init_barrier(b, arrivals);
+  }
+  FOURSCALE_D void fence_barrier_init() const {
+    cuda::ptx::fence_mbarrier_init(cuda::ptx::sem_release, cuda::ptx::scope_cluster);
+  }
+
+  // --- Order
+
+  __noinline__ FOURSCALE_D void fence_before_thread_sync() const {
+    noted([&](auto& check) { check.fence_before(self); });
+  }
+  __noinline__ FOURSCALE_D void fence_after_thread_sync() const {
+    noted([&](auto& check) { check.fence_after(self); });
+  }
+  __noinline__ FOURSCALE_D void sync() const {
+    copies.sync();
+    constexpr u32 of_cta = (1u << warps) - 1;
+    constexpr u32 all = CtaGroup == 1 ? of_cta : of_cta | of_cta << ::fourscale::model::warps_per_cta;
+    if (self.index() == 0) noted([&](auto& check) { check.sync(all); });
+    copies.sync();
+  }
+  __noinline__ FOURSCALE_D void wait(u32 b, u32 parity) const {
+    const u64 start = cuda::ptx::get_sreg_globaltimer();
+    while (!copies.try_wait(b, parity) && !given_up())
+      if (cuda::ptx::get_sreg_globaltimer() - start > given.patience_ns) atomicExch(&memory.given_up, 1);
+    checked([&](auto& check) { return check.wait(self, b, parity); });
+  }
+  __noinline__ FOURSCALE_D void arrive_at_leader(u32 b) const {
+    checked([&](auto& check) { return check.arrive(self, 0, b); });
+    if (lane() == 0 && !given_up()) copies.arrive(b, 0);
+    __syncwarp();
+  }
+  FOURSCALE_D void store(uint4* to, uint4 value) const {
+    to[lane()] = value;
+    note_write(to, 32 * sizeof(uint4), false);
+  }
+  __noinline__ FOURSCALE_D void fence_proxy_async() const {
+    cuda::ptx::fence_proxy_async(cuda::ptx::space_shared);
+    noted([&](auto& check) { check.proxy_fence(self); });
+  }
+};
+
+}  // namespace fourscale::mma::tcgen05

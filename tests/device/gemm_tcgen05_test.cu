@@ -1,0 +1,235 @@
+// SPDX-License-Identifier: Apache-2.0
+// device::gemm_tcgen05, its tensor core replaced by the model, beside an oracle that knows of no tile, stage
+// or instruction: every bit of D, and what lies around it; and no misuse of what the hardware would not
+// check. Then the same kernel with faults planted into its instructions: each is caught.
+#include "tcgen05_faults.cuh"
+
+using namespace fourscale;
+using namespace fourscale::test;
+namespace tc = fourscale::mma::tcgen05;
+using model::misuse;
+
+namespace {
+
+template <class F, class G, class T, int CtaGroup, int Columns>
+void check_tcgen05(std::vector<gemm_options> const& list, int groups = 4) {
+  if (!gpu_or_warn()) return;
+  for (gemm_options const& o : list) {
+    INFO(F::name << " x " << G::name << ' ' << o.m << " x " << o.n << " x " << o.k << ", " << CtaGroup
+                 << " CTAs, " << Columns << " columns, " << groups << " groups");
+    gemm_case<F, swizzled_128x4, G, swizzled_128x4, T> c(o);
+    const model_groups m(groups);
+    const tcgen05_with<tc::model<CtaGroup>, Columns> gemm{{m.groups.data(), m.first_misuse.data()}, groups};
+    CHECK(same_bits(c.on_device(gemm), c.oracle()));
+    INFO(message(m.first()));
+    CHECK(m.first() == misuse::ok);
+  }
+}
+
+/// What must come of a fault: this misuse, or one of several (by who is faster), or wrong bits only.
+enum class caught { as, somehow, by_bits };
+struct planted {
+  fault what;
+  caught how;
+  misuse expected = misuse::ok;
+};
+
+/// Each fault in the same GEMM: in one group, so that tiles follow each other.
+template <class F, int CtaGroup>
+void check_faults(gemm_options const& o, std::vector<planted> const& faults) {
+  if (!gpu_or_warn()) return;
+  gemm_case<F, swizzled_128x4, F, swizzled_128x4, float> c(o);
+  const std::vector<float> expected = c.oracle();
+  for (planted const& p : faults) {
+    const model_groups m(1);
+    const tcgen05_with<faulty<CtaGroup>, 256> gemm{
+        {{m.groups.data(), m.first_misuse.data(), 100'000'000}, p.what}, 1};
+    const bool same = same_bits(c.on_device(gemm), expected);
+    INFO("fault " << static_cast<int>(p.what) << ", bits " << (same ? "equal" : "unequal") << ", "
+                  << static_cast<int>(m.first()) << ": " << message(m.first()));
+    if (p.how == caught::by_bits)
+      CHECK((!same && m.first() == misuse::ok));
+    else if (p.how == caught::as)
+      CHECK(m.first() == p.expected);
+    else
+      CHECK((!same || m.first() != misuse::ok));
+  }
+}
+
+}  // namespace
+
+TEST_CASE("tcgen05 gemm: NVFP4 on one CTA equals the chained model", "[device][tcgen05][nvfp4]") {
+  using enum amax_from;
+  check_tcgen05<nvfp4, nvfp4, bf16, 1, 256>({
+      {1, 1, 32},  // half a step, its scales padded with NaN
+      {128, 256, 64},
+      {127, 255, 256},
+      {129, 257, 96},
+      {300, 40, 352, {0.37f, -1.5f}, 3},  // D is stored element by element
+      {16, 520, 192, {0.0f, 1.0f}},
+      {20, 72, 2560},  // 10 stages
+      {33, 65, 64, {}, 0, 0, 0, device, device},
+      {65, 33, 64, {1.1f, 0.5f}, 8, 0, 0, rows, view},
+      {66, 67, 64, {}, 0, 0, 0, rows, device},
+      {67, 66, 96, {0.3f, 0.1f}, 6, 0, 0, device, rows},
+  });
+  check_tcgen05<nvfp4, nvfp4, bf16, 1, 256>({{60, 1300, 160, {2.0f, -0.5f}}}, 1);  // six tiles on one CTA
+}
+
+TEST_CASE("tcgen05 gemm: NVFP4 on a pair of CTAs equals the chained model", "[device][tcgen05][nvfp4]") {
+  check_tcgen05<nvfp4, nvfp4, float, 2, 256>({
+      {1, 1, 64},
+      {256, 256, 32},
+      {255, 129, 320},
+      {257, 30, 448, {-0.3f, 0.75f}},
+      {140, 260, 96, {1.0f, 0.0f}, 5},
+      {20, 24, 1824},  // 8 stages, the last one with half a step
+  });
+  check_tcgen05<nvfp4, nvfp4, float, 2, 256>({{20, 800, 288, {1.5f, 0.5f}, 4}}, 1);
+}
+
+TEST_CASE("tcgen05 gemm: tiles of 128 columns have two accumulators of their own",
+          "[device][tcgen05][nvfp4]") {
+  check_tcgen05<nvfp4, nvfp4, float, 1, 128>({{1, 130, 64}, {130, 127, 224}, {50, 900, 96}}, 1);
+  check_tcgen05<nvfp4, nvfp4, float, 2, 128>({{300, 128, 64}, {90, 700, 160}, {7, 9, 2048}}, 1);
+}
+
+TEST_CASE("tcgen05 gemm: MXFP4 equals the chained model", "[device][tcgen05][mxfp4]") {
+  check_tcgen05<mxfp4, mxfp4, float, 1, 256>({
+      {1, 1, 32},  // half a step; three of four scales are padding
+      {128, 256, 128},
+      {130, 100, 352},
+      {100, 300, 64, {0.5f, 2.0f}, 2},
+      {9, 600, 608},
+  });
+  check_tcgen05<mxfp4, mxfp4, bf16, 2, 256>({{129, 128, 96}, {30, 257, 1120, {1.25f, 0.5f}}, {260, 9, 192}});
+}
+
+TEST_CASE("tcgen05 gemm: MXFP8 equals the chained model", "[device][tcgen05][mxfp8]") {
+  check_tcgen05<mxfp8_e4m3, mxfp8_e4m3, bf16, 1, 256>({
+      {1, 1, 32},
+      {128, 256, 128},
+      {129, 70, 160, {0.7f, -0.2f}, 3},
+      {40, 530, 352},
+      {10, 12, 1280},
+  });
+  check_tcgen05<mxfp8_e4m3, mxfp8_e5m2, float, 2, 256>({{200, 131, 224}, {50, 300, 64, {-0.3f, 0.5f}}});
+}
+
+TEST_CASE("tcgen05 gemm: faults in the instructions of one CTA are caught", "[device][tcgen05][faults]") {
+  check_faults<nvfp4, 1>({40, 600, 352},
+                         {
+                             {fault::short_stride, caught::as, misuse::wrong_stride},
+                             {fault::long_stride, caught::by_bits},
+                             {fault::off_boundary, caught::as, misuse::off_swizzle_boundary},
+                             {fault::other_swizzle, caught::as, misuse::off_swizzle_boundary},
+                             {fault::same_k_step, caught::by_bits},
+                             {fault::scale_id_1, caught::as, misuse::wrong_scale_id},
+                             {fault::wrong_scale_column, caught::by_bits},
+                             {fault::n_of_128, caught::as, misuse::uninitialized_cells},
+                             {fault::m_of_256, caught::as, misuse::wrong_shape},
+                             {fault::blocks_of_32, caught::as, misuse::wrong_scale_type},
+                             {fault::accumulate_first, caught::as, misuse::uninitialized_cells},
+                             {fault::never_accumulate, caught::by_bits},
+                             {fault::d_over_scales, caught::as, misuse::overlapping_operands},
+                             {fault::no_cp, caught::as, misuse::uninitialized_cells},
+                             {fault::swizzled_cp, caught::as, misuse::bad_swizzle},
+                             {fault::no_commit, caught::as, misuse::would_hang},
+                             {fault::no_fence_before, caught::as, misuse::other_accumulator_shape},
+                             {fault::no_fence_after, caught::as, misuse::missing_fence_after},
+                             {fault::no_wait_ld, caught::as, misuse::missing_wait_ld},
+                             {fault::no_wait_full, caught::somehow},
+                             {fault::no_wait_empty, caught::somehow},
+                             {fault::no_wait_accumulator_full, caught::somehow},
+                             {fault::no_wait_accumulator_free, caught::somehow},
+                             {fault::no_proxy_fence, caught::as, misuse::missing_proxy_fence},
+                             {fault::padding_kept, caught::by_bits},
+                             {fault::other_quarter, caught::as, misuse::wrong_lane_quarter},
+                             {fault::other_columns, caught::somehow},
+                             {fault::alloc_448, caught::as, misuse::bad_column_count},
+                             {fault::alloc_256, caught::as, misuse::unallocated_columns},
+                             {fault::no_dealloc, caught::as, misuse::dealloc_forgotten},
+                             {fault::dealloc_half, caught::as, misuse::dealloc_mismatch},
+                             {fault::other_group, caught::as, misuse::mixed_cta_groups},
+                             {fault::none, caught::as, misuse::ok},
+                         });
+  check_faults<mxfp4, 1>({20, 30, 256}, {{fault::other_scale_id, caught::by_bits}});
+}
+
+TEST_CASE("tcgen05 gemm: faults in the instructions of a pair are caught", "[device][tcgen05][faults]") {
+  check_faults<nvfp4, 2>({140, 300, 352},
+                         {
+                             {fault::no_relay, caught::as, misuse::would_hang},
+                             {fault::no_commit, caught::as, misuse::would_hang},
+                             {fault::no_fence_before, caught::as, misuse::other_accumulator_shape},
+                             {fault::no_fence_after, caught::as, misuse::missing_fence_after},
+                             {fault::no_proxy_fence, caught::as, misuse::missing_proxy_fence},
+                             {fault::no_dealloc, caught::as, misuse::dealloc_forgotten},
+                             {fault::other_group, caught::as, misuse::mixed_cta_groups},
+                             {fault::none, caught::as, misuse::ok},
+                         });
+}
+
+TEST_CASE("tcgen05 gemm: swapped nibbles are caught", "[device][tcgen05][faults]") {
+  if (!gpu_or_warn()) return;
+  gemm_case<nvfp4, swizzled_128x4, nvfp4, swizzled_128x4, float> c({20, 30, 64});
+  const std::vector<float> expected = c.oracle();
+  for (u8& x : c.a.data.codes) x = static_cast<u8>(x << 4 | x >> 4);
+  const model_groups m(1);
+  const tcgen05_with<tc::model<1>, 256> gemm{{m.groups.data(), m.first_misuse.data()}, 1};
+  CHECK(!same_bits(c.on_device(gemm), expected));
+}
+
+TEST_CASE("tcgen05 gemm: it can be captured, for it neither synchronises nor allocates",
+          "[device][tcgen05]") {
+  if (!gpu_or_warn()) return;
+  cudaStream_t stream{};
+  cudaGraph_t graph{};
+  cudaGraphExec_t executable{};
+  REQUIRE(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking) == cudaSuccess);
+  gemm_case<nvfp4, swizzled_128x4, nvfp4, swizzled_128x4, float> c({100, 90, 128});
+  const model_groups m(1);
+  const tcgen05_with<tc::model<1>, 256> gemm{{m.groups.data(), m.first_misuse.data()}, 1, stream};
+  const auto captured = [&](auto const&... arguments) {
+    REQUIRE(cudaStreamBeginCapture(stream, cudaStreamCaptureModeGlobal) == cudaSuccess);
+    const cudaError_t e = gemm(arguments...);
+    REQUIRE(cudaStreamEndCapture(stream, &graph) == cudaSuccess);
+    REQUIRE(cudaGraphInstantiate(&executable, graph, 0) == cudaSuccess);
+    REQUIRE(cudaGraphLaunch(executable, stream) == cudaSuccess);
+    return e;
+  };
+  CHECK(same_bits(c.on_device(captured), c.oracle()));
+  CHECK(m.first() == misuse::ok);
+  CHECK(cudaGraphExecDestroy(executable) == cudaSuccess);
+  CHECK(cudaGraphDestroy(graph) == cudaSuccess);
+  CHECK(cudaStreamDestroy(stream) == cudaSuccess);
+}
+
+TEST_CASE("tcgen05 gemm: what TMA cannot read is refused, and D is left alone", "[device][tcgen05]") {
+  if (!gpu_or_warn()) return;
+  const auto check = [](gemm_options const& o, char const* words) {
+    gemm_case<nvfp4, swizzled_128x4, nvfp4, swizzled_128x4, float> c(o);
+    const model_groups m(1);
+    const tcgen05_with<tc::model<1>, 256> gemm{{m.groups.data(), m.first_misuse.data()}, 1};
+    CHECK(same_bits(c.on_device(gemm, cudaErrorMisalignedAddress), c.before));
+    char const* const a = device::tcgen05_refusal(device_gemm_operand(c.a).view);
+    char const* const b = device::tcgen05_refusal(device_gemm_operand(c.b).view);
+    CHECK(std::strcmp(a != nullptr ? a : b, words) == 0);
+  };
+  check({3, 4, 48}, "Rows that TMA reads are a multiple of 16 bytes apart, less than 2^40.");
+  check({3, 4, 64, {}, 0, 8, 0}, "A matrix that TMA reads starts on a multiple of 16 bytes.");
+  check({3, 4, 64, {}, 0, 0, 4}, "A matrix that TMA reads starts on a multiple of 16 bytes.");
+}
+
+TEST_CASE("tcgen05 gemm: the instructions themselves run where they are, and elsewhere say so",
+          "[device][tcgen05][hardware]") {
+  if (!gpu_or_warn()) return;
+  int major = 0;
+  REQUIRE(cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, 0) == cudaSuccess);
+  gemm_case<nvfp4, swizzled_128x4, nvfp4, swizzled_128x4, float> c({300, 500, 416});
+  const bool runs = major == 10 || major == 11;
+  const std::vector<float> expected = runs ? c.oracle() : c.before;
+  const cudaError_t e = runs ? cudaSuccess : cudaErrorNoKernelImageForDevice;
+  CHECK(same_bits(c.on_device(tcgen05_with<tc::hardware<1>, 256>{{}, 4}, e), expected));
+  CHECK(same_bits(c.on_device(tcgen05_with<tc::hardware<2>, 256>{{}, 4}, e), expected));
+}
