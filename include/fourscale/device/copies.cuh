@@ -65,14 +65,16 @@ cudaError_t quantize_both(matrix_view<T> const& x, block_scaled_view<F, Layout> 
   };
   if constexpr (detail::has_tiles<value, F> && (!Blocks::is_2d || squares)) {
     if (detail::fits_tiles(input, q) && detail::fits_tiles(input, qt)) {
-      if constexpr (Blocks::is_2d)
-        detail::launch_both(&detail::quantize_squares_kernel<value, F, Layout, LayoutT, Rowwise>,
-                            {input, q, qt, amax, amax, rowwise, rowwise}, stream);
-      else
-        detail::launch_both(
-            &detail::quantize_both_kernel<value, F, Layout, LayoutT, decltype(detail::scheduled(rowwise)),
-                                          decltype(detail::scheduled(columnwise))>,
-            {input, q, qt, amax, amax_t, detail::scheduled(rowwise), detail::scheduled(columnwise)}, stream);
+      if constexpr (Blocks::is_2d) {
+        using copies = detail::both_copies<value, F, Layout, LayoutT, Rowwise, Rowwise>;
+        const copies p{input, q, qt, amax, amax, rowwise, rowwise};
+        detail::launch_both(&detail::quantize_squares_kernel<copies>, p, stream);
+      } else {
+        using copies = detail::both_copies<value, F, Layout, LayoutT, decltype(detail::scheduled(rowwise)),
+                                           decltype(detail::scheduled(columnwise))>;
+        const copies p{input, q, qt, amax, amax_t, detail::scheduled(rowwise), detail::scheduled(columnwise)};
+        detail::launch_both(&detail::quantize_both_kernel<copies>, p, stream);
+      }
       return cudaPeekAtLastError();
     }
   }

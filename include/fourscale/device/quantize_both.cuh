@@ -13,6 +13,14 @@ struct no_copy {};
 /// What the kernel below is told. Codes of qt, scales of either: see tile.cuh about whole tiles.
 template <class T, class F, class LayoutR, class LayoutC, class Rowwise, class Columnwise>
 struct both_copies {
+  using value = T;
+  using format = F;
+  static constexpr bool has_rowwise = !__is_same(Rowwise, no_copy);
+  /// Measured on an H200: a narrow tile is best for columns alone, whole sectors of rows matter for both.
+  static constexpr int tile_cols = has_rowwise ? 128 : 64;
+  using memory = tile_memory<F, tile_cols>;
+  using place_of_tile = tile_place<tile_cols>;
+
   matrix_view<T const> x;
   block_scaled_view<F, LayoutR> q;
   block_scaled_view<F, LayoutC> qt;
@@ -22,38 +30,39 @@ struct both_copies {
   divisor tiles_along{};
   bool wide_codes = false, wide_scales = false, wide_row_scales = false;
 
-  /// Loads a tile, and finds the tensor scales meanwhile.
-  FOURSCALE_D void load(tile_place const& place, tile_memory<F>& tile) const {
-    start_tile(x, place, tile.words);
-    if constexpr (!__is_same(Rowwise, no_copy))
-      if (threadIdx.x == 0)
-        tile.tensor[0] = own_tensor_scale<F>(amax, q.tensor_scale,
-                                             [&](float a) { return tensor_scale_for<F>(rowwise.scale, a); });
+  /// The tensor scale of the columns, by one thread for all.
+  FOURSCALE_D void find_tensor_scale(memory& tile) const {
     if (threadIdx.x == 32)
-      tile.tensor[1] = own_tensor_scale<F>(amax_t, qt.tensor_scale,
-                                           [&](float a) { return tensor_scale_for<F>(columnwise.scale, a); });
+      tile.tensor = own_tensor_scale<F>(amax_t, qt.tensor_scale,
+                                        [&](float a) { return tensor_scale_for<F>(columnwise.scale, a); });
+  }
+  /// Loads a tile, and finds the tensor scale while it is on its way.
+  FOURSCALE_D void load(place_of_tile const& place, memory& tile) const {
+    start_tile<tile_cols>(x, place, tile.words);
+    find_tensor_scale(tile);
     finish_tile();
   }
-  FOURSCALE_D void store_columns(tile_place const& place, tile_memory<F>& tile) const {
+  FOURSCALE_D void store_columns(place_of_tile const& place, memory& tile) const {
     store_column_codes(qt, wide_codes && place.inside, place, tile);
-    store_scales(qt, wide_scales && place.inside, place.col, place.row / F::block_size, tile.scales);
+    store_scales<tile_threads<tile_cols>>(qt, wide_scales && place.inside, place.col,
+                                          place.row / F::block_size, tile.scales);
   }
 };
 
 /// A thread takes two columns over 32 rows; codes and scales stay in shared memory.
-template <class T, class F, class LayoutR, class LayoutC, class Rowwise, class Columnwise>
-FOURSCALE_D void quantize_columns(both_copies<T, F, LayoutR, LayoutC, Rowwise, Columnwise> const& p,
-                                  tile_place const& place, tile_memory<F>& tile) {
+template <class T, class F, int Cols, class Copies>
+FOURSCALE_D void quantize_columns(Copies const& p, tile_place<Cols> const& place,
+                                  tile_memory<F, Cols>& tile) {
   constexpr int n = F::block_size, blocks = group_rows / n, bytes = block_code_bytes<F>;
-  const int pair = static_cast<int>(threadIdx.x) % (tile_cols / 2),
-            first = static_cast<int>(threadIdx.x) / (tile_cols / 2) * blocks;
+  const int pair = static_cast<int>(threadIdx.x) % (Cols / 2),
+            first = static_cast<int>(threadIdx.x) / (Cols / 2) * blocks;
   const i64 row = place.row, col = place.col;
-  const tensor_scale<F> tensor = tile.tensor[1];
+  const tensor_scale<F> tensor = tile.tensor;
   u8 codes[2][blocks * bytes];
   u32 again = 0;
   FOURSCALE_UNROLL
   for (int b = 0; b < blocks; ++b) {
-    const column_pair<T, n> columns(&tile.words[(first + b) * n][pair], tile_cols / 2);
+    const column_pair<T, n> columns(&tile.words[(first + b) * n][pair], Cols / 2);
     FOURSCALE_UNROLL
     for (int which = 0; which < 2; ++which) {
       const position where{col + 2 * pair + which, row + (first + b) * n};
@@ -72,7 +81,7 @@ FOURSCALE_D void quantize_columns(both_copies<T, F, LayoutR, LayoutC, Rowwise, C
   for (int i = 0; again >> i != 0; ++i) {
     if ((again >> i & 1u) == 0) continue;
     const int block = first + i / 2, c = 2 * pair + i % 2;
-    const column_pair<T, n> columns(&tile.words[block * n][pair], tile_cols / 2);
+    const column_pair<T, n> columns(&tile.words[block * n][pair], Cols / 2);
     const packed_block<F> packed = quantize_raw<F>(column_block<T, n>{columns, i % 2}.raw(), p.columnwise,
                                                    tensor, position{col + c, row + block * n});
     store_codes<8>(packed.codes, &tile.codes[c][block * bytes]);
@@ -80,42 +89,78 @@ FOURSCALE_D void quantize_columns(both_copies<T, F, LayoutR, LayoutC, Rowwise, C
   }
 }
 
-/// A thread takes a block of a row at a time.
-template <class T, class F, class LayoutR, class LayoutC, class Rowwise, class Columnwise>
-FOURSCALE_D void quantize_tile_rows(both_copies<T, F, LayoutR, LayoutC, Rowwise, Columnwise> const& p,
-                                    tile_place const& place, tile_memory<F>& tile) {
-  constexpr int n = F::block_size, along = tile.along_row, step = tile_threads / along;
-  const i64 row = place.row, col = place.col;
-  const tensor_scale<F> tensor = tile.tensor[0];
-  const int b = static_cast<int>(threadIdx.x) % along;
-  const i64 block = col / n + b;
-  const bool in_row = block < p.q.blocks();
-  int r = static_cast<int>(threadIdx.x) / along;
-  u8* codes = p.q.codes + p.q.code_offset(row + r, block);
-  const i64 stride = step * p.q.code_offset(1, 0);
-#pragma unroll 1
-  for (; r < tile_rows; r += step, codes += stride) {
-    if (in_row && row + r < p.q.rows) {
-      const auto raw = load_raw<T, n>(reinterpret_cast<T const*>(&tile.words[r][b * n / 2]));
-      const position where{row + r, block * n};
-      attempt<F> result = try_quantize_raw<F, T>(raw, p.rowwise, tensor, where);
-      if (!result.valid) result.block = quantize_raw<F>(raw, p.rowwise, tensor, where);
-      store_codes<code_word<F>>(result.block.codes, codes);
-      p.q.store_scale(row + r, block, result.block.scale);
-    } else if (row + r < LayoutR::padded_rows(p.q.rows) && block < LayoutR::padded_blocks(p.q.blocks())) {
-      p.q.store_scale(row + r, block, {});
+/// The rowwise copy: a thread takes blocks of rows on their way from memory to the tile. `Inside`: all of the
+/// tile is in the matrix.
+template <bool Inside, class T, class F, int Cols, class Copies>
+FOURSCALE_D void quantize_rows_into_tile(Copies const& p, tile_place<Cols> const& place,
+                                         tile_memory<F, Cols>& tile) {
+  using Layout = typename decltype(p.q)::layout;
+  constexpr int n = F::block_size, along = tile.along_row, step = tile_threads<Cols> / along,
+                each = tile_rows / step;
+  const int r = static_cast<int>(threadIdx.x) / along, b = static_cast<int>(threadIdx.x) % along;
+  const i64 row = place.row + r, block = place.col / n + b;
+  const auto inside = [&](int k) { return Inside || (block < p.q.blocks() && row + k * step < p.q.rows); };
+  T const* from = &p.x.at(row, block * n);
+  const auto load = [&](int k) { return load_raw<T, n>(from + k * (step * p.x.ld)); };
+  raw_block<T, n> raw[each];
+  FOURSCALE_UNROLL
+  for (int k = 0; k < each; ++k) {
+    raw[k] = {};
+    if (inside(k)) raw[k] = load(k);
+  }
+  const tensor_scale<F> tensor = own_tensor_scale<F>(
+      p.amax, p.q.tensor_scale, [&](float a) { return tensor_scale_for<F>(p.rowwise.scale, a); });
+  u8* const codes = p.q.codes + p.q.code_offset(row, block);
+  [[maybe_unused]] u8* const scales = p.q.scales + p.q.scale_offset(row, block);
+  const i64 stride = step * p.q.blocks();
+  const auto store = [&](int k, packed_block<F> const& packed) {
+    store_codes<code_word<F>>(packed.codes, codes + k * stride * block_code_bytes<F>);
+    if constexpr (Layout::has_padding)
+      p.q.store_scale(row + k * step, block, packed.scale);
+    else
+      scales[k * stride] = packed.scale.bits;
+  };
+  u32 again = 0;
+  FOURSCALE_UNROLL
+  for (int k = 0; k < each; ++k) {
+    vector16* const to = reinterpret_cast<vector16*>(&tile.words[r + k * step][b * n / 2]);
+    FOURSCALE_UNROLL
+    for (int i = 0; i < raw[k].words; i += 4)
+      to[i / 4] = {{raw[k].w[i], raw[k].w[i + 1], raw[k].w[i + 2], raw[k].w[i + 3]}};
+    if (inside(k)) {
+      const attempt<F> result =
+          try_quantize_raw<F, T>(raw[k], p.rowwise, tensor, position{row + k * step, block * n});
+      store(k, result.block);
+      again |= static_cast<u32>(!result.valid) << k;
+    } else if (row + k * step < Layout::padded_rows(p.q.rows) &&
+               block < Layout::padded_blocks(p.q.blocks())) {
+      p.q.store_scale(row + k * step, block, {});
     }
   }
+#pragma unroll 1
+  for (int k = 0; again >> k != 0; ++k)
+    if (again >> k & 1u)
+      store(k, quantize_raw<F>(load(k), p.rowwise, tensor, position{row + k * step, block * n}));
 }
 
-template <class T, class F, class LayoutR, class LayoutC, class Rowwise, class Columnwise>
-FOURSCALE_KERNEL void __launch_bounds__(tile_threads, tile_ctas)
-    quantize_both_kernel(both_copies<T, F, LayoutR, LayoutC, Rowwise, Columnwise> p) {
-  __shared__ tile_memory<F> tile;
-  const tile_place place(p.x, p.tiles_along);
-  p.load(place, tile);
-  quantize_columns(p, place, tile);
-  if constexpr (!__is_same(Rowwise, no_copy)) quantize_tile_rows(p, place, tile);
+template <class Copies>
+FOURSCALE_KERNEL void __launch_bounds__(tile_threads<Copies::tile_cols>, tile_ctas<Copies::tile_cols>)
+    quantize_both_kernel(Copies p) {
+  using T = typename Copies::value;
+  using F = typename Copies::format;
+  __shared__ typename Copies::memory tile;
+  const typename Copies::place_of_tile place(p.x, p.tiles_along);
+  if constexpr (Copies::has_rowwise) {
+    p.find_tensor_scale(tile);
+    if (place.inside)
+      quantize_rows_into_tile<true, T, F>(p, place, tile);
+    else
+      quantize_rows_into_tile<false, T, F>(p, place, tile);
+    __syncthreads();
+  } else {
+    p.load(place, tile);
+  }
+  quantize_columns<T, F>(p, place, tile);
   __syncthreads();
   p.store_columns(place, tile);
 }
@@ -125,18 +170,19 @@ FOURSCALE_KERNEL void __launch_bounds__(tile_threads, tile_ctas)
 template <class T, class F, class LayoutR, class LayoutC, class Rowwise, class Columnwise>
 void launch_both(void (*kernel)(both_copies<T, F, LayoutR, LayoutC, Rowwise, Columnwise>),
                  both_copies<T, F, LayoutR, LayoutC, Rowwise, Columnwise> p, cudaStream_t stream) {
-  constexpr bool rowwise = !__is_same(Rowwise, no_copy);
-  const i64 n = F::block_size, rows_r = rowwise ? LayoutR::padded_rows(p.q.rows) : 0,
+  using copies = both_copies<T, F, LayoutR, LayoutC, Rowwise, Columnwise>;
+  constexpr int cols = copies::tile_cols;
+  const i64 n = F::block_size, rows_r = copies::has_rowwise ? LayoutR::padded_rows(p.q.rows) : 0,
             rows_c = LayoutC::padded_blocks(p.qt.blocks()) * n,
-            cols_r = rowwise ? LayoutR::padded_blocks(p.q.blocks()) * n : 0,
+            cols_r = copies::has_rowwise ? LayoutR::padded_blocks(p.q.blocks()) * n : 0,
             cols_c = LayoutC::padded_rows(p.qt.rows);
-  const i64 along = ceil_div<i64>(cols_r > cols_c ? cols_r : cols_c, tile_cols),
+  const i64 along = ceil_div<i64>(cols_r > cols_c ? cols_r : cols_c, cols),
             tiles = along * ceil_div<i64>(rows_r > rows_c ? rows_r : rows_c, tile_rows);
   p.tiles_along = divisor(static_cast<u32>(along));
   p.wide_codes = reinterpret_cast<u64>(p.qt.codes) % 16 == 0 && p.qt.cols % 32 == 0;
-  p.wide_scales = scales_are_vectors<tile_memory<F>::along_column>(p.qt);
-  p.wide_row_scales = scales_are_vectors<tile_memory<F>::along_row>(p.q);
-  kernel<<<static_cast<unsigned>(tiles), tile_threads, 0, stream>>>(p);
+  p.wide_scales = scales_are_vectors<copies::memory::along_column>(p.qt);
+  p.wide_row_scales = scales_are_vectors<copies::memory::along_row>(p.q);
+  kernel<<<static_cast<unsigned>(tiles), tile_threads<cols>, 0, stream>>>(p);
 }
 
 /// 1-D blocks of any view: columns of a matrix in memory by tiles, all else block by block.
@@ -148,10 +194,13 @@ void launch_1d(M const& x, block_scaled_view<F, Layout> const& q, float const* a
 template <class F, class Layout, class T, class Quantizer>
 void launch_1d(transposed_view<T const> const& x, block_scaled_view<F, Layout> const& q, float const* amax,
                Quantizer const& recipe, cudaStream_t stream) {
-  if constexpr (has_tiles<T, F>)
-    if (fits_tiles(x.base, q))
-      return launch_both(&quantize_both_kernel<T, F, linear, Layout, no_copy, decltype(scheduled(recipe))>,
-                         {x.base, {}, q, nullptr, amax, {}, scheduled(recipe)}, stream);
+  if constexpr (has_tiles<T, F>) {
+    if (fits_tiles(x.base, q)) {
+      using copies = both_copies<T, F, linear, Layout, no_copy, decltype(scheduled(recipe))>;
+      const copies p{x.base, {}, q, nullptr, amax, {}, scheduled(recipe)};
+      return launch_both(&quantize_both_kernel<copies>, p, stream);
+    }
+  }
   launch_rows(x, q, amax, recipe, stream);
 }
 

@@ -98,18 +98,17 @@ FOURSCALE_D typename F::scale quantize_square(column_pair<T, F::block_size> cons
 
 /// A thread takes two columns over 32 rows and stores them in shared memory; then, of the same squares, two
 /// rows to memory.
-template <class T, class F, class LayoutR, class LayoutC, class Recipe>
-FOURSCALE_D void quantize_squares(both_copies<T, F, LayoutR, LayoutC, Recipe, Recipe> const& p,
-                                  tile_place const& place, tile_memory<F>& tile,
-                                  u8 (&row_scales)[tile_rows][tile_cols / F::block_size]) {
+template <class T, class F, int Cols, class Copies>
+FOURSCALE_D void quantize_squares(Copies const& p, tile_place<Cols> const& place, tile_memory<F, Cols>& tile,
+                                  u8 (&row_scales)[tile_rows][Cols / F::block_size]) {
   constexpr int n = F::block_size, bytes = block_code_bytes<F>;
-  const int pair = static_cast<int>(threadIdx.x) % (tile_cols / 2), square = pair / (n / 2);
+  const int pair = static_cast<int>(threadIdx.x) % (Cols / 2), square = pair / (n / 2);
   const i64 row = place.row, col = place.col;
-  const tensor_scale<F> tensor = tile.tensor[0];
+  const tensor_scale<F> tensor = tile.tensor;
 #pragma unroll 1
   for (int b = 0; b < group_rows / n; ++b) {
-    const int block = static_cast<int>(threadIdx.x) / (tile_cols / 2) * (group_rows / n) + b;
-    const column_pair<T, n> columns(&tile.words[block * n][pair], tile_cols / 2);
+    const int block = static_cast<int>(threadIdx.x) / (Cols / 2) * (group_rows / n) + b;
+    const column_pair<T, n> columns(&tile.words[block * n][pair], Cols / 2);
     u8 codes[2][bytes];
     const u8 scale = quantize_square<F>(columns, p.rowwise, tensor, codes).bits;
     nibble_square<n> transposed;
@@ -139,17 +138,21 @@ FOURSCALE_D void quantize_squares(both_copies<T, F, LayoutR, LayoutC, Recipe, Re
   }
 }
 
-template <class T, class F, class LayoutR, class LayoutC, class Recipe>
-FOURSCALE_KERNEL void __launch_bounds__(tile_threads, tile_ctas)
-    quantize_squares_kernel(both_copies<T, F, LayoutR, LayoutC, Recipe, Recipe> p) {
-  __shared__ tile_memory<F> tile;
-  __shared__ __align__(8) u8 row_scales[tile_rows][tile_cols / F::block_size];
-  const tile_place place(p.x, p.tiles_along);
+template <class Copies>
+FOURSCALE_KERNEL void __launch_bounds__(tile_threads<Copies::tile_cols>, tile_ctas<Copies::tile_cols>)
+    quantize_squares_kernel(Copies p) {
+  using T = typename Copies::value;
+  using F = typename Copies::format;
+  constexpr int cols = Copies::tile_cols;
+  __shared__ typename Copies::memory tile;
+  __shared__ __align__(8) u8 row_scales[tile_rows][cols / F::block_size];
+  const tile_place<cols> place(p.x, p.tiles_along);
   p.load(place, tile);
-  quantize_squares(p, place, tile, row_scales);
+  quantize_squares<T, F>(p, place, tile, row_scales);
   __syncthreads();
   p.store_columns(place, tile);
-  store_scales(p.q, p.wide_row_scales && place.inside, place.row, place.col / F::block_size, row_scales);
+  store_scales<tile_threads<cols>>(p.q, p.wide_row_scales && place.inside, place.row,
+                                   place.col / F::block_size, row_scales);
 }
 
 }  // namespace fourscale::device::detail

@@ -11,31 +11,34 @@
 
 namespace fourscale::device::detail {
 
-inline constexpr int tile_rows = 128, tile_cols = 64;
+inline constexpr int tile_rows = 128;
 inline constexpr int group_rows = 32;  // that a thread takes of two columns
-inline constexpr int tile_threads = tile_cols / 2 * (tile_rows / group_rows);
-inline constexpr int tile_ctas = 1024 / tile_threads;  // that an SM has
+template <int Cols>
+inline constexpr int tile_threads = Cols / 2 * (tile_rows / group_rows);
+template <int Cols>
+inline constexpr int tile_ctas = 1024 / tile_threads<Cols>;  // that an SM has
 
-/// The tensor scales of both copies, found by one thread each while the tile is on its way.
+/// A tensor scale in shared memory, where nothing may have a constructor.
 template <class F>
-struct shared_tensor_scales {
-  alignas(8) unsigned char bytes[2][sizeof(tensor_scale<F>)];
-  FOURSCALE_D tensor_scale<F>& operator[](int which) {
-    return reinterpret_cast<tensor_scale<F>&>(bytes[which]);
-  }
+struct shared_tensor_value {
+  alignas(8) unsigned char bytes[sizeof(tensor_scale<F>)];
+
+  FOURSCALE_D operator tensor_scale<F>() const { return reinterpret_cast<tensor_scale<F> const&>(bytes); }
+  FOURSCALE_D void operator=(tensor_scale<F> const& t) { reinterpret_cast<tensor_scale<F>&>(bytes) = t; }
 };
 
-template <class F>
+template <class F, int Cols>
 struct tile_memory {
-  static constexpr int along_row = tile_cols / F::block_size, along_column = tile_rows / F::block_size;
+  static constexpr int along_row = Cols / F::block_size, along_column = tile_rows / F::block_size;
   static constexpr int column_bytes = tile_rows / 2;
-  alignas(16) u32 words[tile_rows][tile_cols / 2];
-  alignas(16) u8 codes[tile_cols][column_bytes + 16];  ///< of each column; 16 more, for the banks
-  alignas(8) u8 scales[tile_cols][along_column];       ///< of each column
-  shared_tensor_scales<F> tensor;                      ///< of the rowwise copy, of the columnwise one
+  alignas(16) u32 words[tile_rows][Cols / 2];
+  alignas(16) u8 codes[Cols][column_bytes + 16];  ///< of each column; 16 more, for the banks
+  alignas(8) u8 scales[Cols][along_column];       ///< of each column
+  shared_tensor_value<F> tensor;                  ///< of the columns
 };
 
 /// Where a tile is; `inside`: all of it is in the matrix.
+template <int Cols>
 struct tile_place {
   i64 row, col;
   bool inside;
@@ -44,18 +47,18 @@ struct tile_place {
   FOURSCALE_D tile_place(matrix_view<T> const& x, divisor tiles_along) {
     const u32 tile = cta_from_end(), tile_row = tiles_along.quotient(tile);
     row = i64{tile_row} * tile_rows;
-    col = i64{tile - tile_row * tiles_along.d} * tile_cols;
-    inside = row + tile_rows <= x.rows && col + tile_cols <= x.cols;
+    col = i64{tile - tile_row * tiles_along.d} * Cols;
+    inside = row + tile_rows <= x.rows && col + Cols <= x.cols;
   }
 };
 
 /// Starts copying a tile; what lies outside the matrix becomes 0. Ends with finish_tile().
-template <class T>
-FOURSCALE_D void start_tile(matrix_view<T const> const& x, tile_place const& place,
-                            u32 (&words)[tile_rows][tile_cols / 2]) {
-  constexpr int chunk = 16 / static_cast<int>(sizeof(T)), chunks = tile_cols / chunk,
-                step = tile_threads / chunks;
-  constexpr u32 step_bytes = step * tile_cols * sizeof(T);
+template <int Cols, class T>
+FOURSCALE_D void start_tile(matrix_view<T const> const& x, tile_place<Cols> const& place,
+                            u32 (&words)[tile_rows][Cols / 2]) {
+  constexpr int chunk = 16 / static_cast<int>(sizeof(T)), chunks = Cols / chunk,
+                step = tile_threads<Cols> / chunks;
+  constexpr u32 step_bytes = step * Cols * sizeof(T);
   const u32 c = threadIdx.x % chunks * chunk, first = threadIdx.x / chunks;
   u32 to = static_cast<u32>(__cvta_generic_to_shared(&words[first][c / 2]));
   T const* from = x.data + (place.row * x.ld + place.col) + (first * x.ld + c);
@@ -82,13 +85,13 @@ FOURSCALE_D inline void finish_tile() {
 
 /// Scales of N rows to memory, `Along` of each from first_block on; those of the padding as 0. `whole`: there
 /// is no padding, all are in the matrix, and they begin at a multiple of Along.
-template <class F, class Layout, int N, int Along>
+template <int Threads, class F, class Layout, int N, int Along>
 FOURSCALE_D void store_scales(block_scaled_view<F, Layout> const& q, bool whole, i64 row, i64 first_block,
                               u8 const (&scales)[N][Along]) {
   if (whole) {
     u8* to = q.scales + q.scale_offset(row + threadIdx.x, first_block);
     FOURSCALE_UNROLL
-    for (u32 r = threadIdx.x; r < N; r += tile_threads, to += tile_threads * q.blocks()) {
+    for (u32 r = threadIdx.x; r < N; r += Threads, to += Threads * q.blocks()) {
       if constexpr (Along == 8)
         *reinterpret_cast<u64*>(to) = *reinterpret_cast<u64 const*>(scales[r]);
       else if constexpr (Along == 4)
@@ -99,7 +102,7 @@ FOURSCALE_D void store_scales(block_scaled_view<F, Layout> const& q, bool whole,
     return;
   }
 #pragma unroll 1
-  for (u32 i = threadIdx.x; i < N * Along; i += tile_threads) {
+  for (u32 i = threadIdx.x; i < N * Along; i += Threads) {
     const u32 r = i / Along, b = i % Along;
     const bool inside = row + r < q.rows && first_block + b < q.blocks();
     if (inside ||
@@ -110,22 +113,23 @@ FOURSCALE_D void store_scales(block_scaled_view<F, Layout> const& q, bool whole,
 
 /// The gathered codes of the columns to memory. `whole`: all are in the matrix, and rows of qt's codes begin
 /// at multiples of 16 bytes.
-template <class F, class Layout>
+template <class F, class Layout, int Cols>
 FOURSCALE_D void store_column_codes(block_scaled_view<F, Layout> const& qt, bool whole,
-                                    tile_place const& place, tile_memory<F> const& tile) {
-  constexpr u32 bytes = block_code_bytes<F>, chunks = tile.column_bytes / 16, step = tile_threads / chunks;
+                                    tile_place<Cols> const& place, tile_memory<F, Cols> const& tile) {
+  constexpr u32 bytes = block_code_bytes<F>, chunks = tile.column_bytes / 16,
+                step = tile_threads<Cols> / chunks;
   const i64 first_block = place.row / F::block_size;
   const u32 at = threadIdx.x % chunks * 16, first = threadIdx.x / chunks;
   u8* to = qt.codes + qt.code_offset(place.col + first, first_block) + at;
   const i64 stride = step * qt.code_offset(1, 0);
   if (whole) {
     FOURSCALE_UNROLL
-    for (u32 c = first; c < tile_cols; c += step, to += stride)
+    for (u32 c = first; c < Cols; c += step, to += stride)
       *reinterpret_cast<vector16*>(to) = *reinterpret_cast<vector16 const*>(&tile.codes[c][at]);
     return;
   }
 #pragma unroll 1
-  for (u32 c = first; c < tile_cols; c += step, to += stride) {
+  for (u32 c = first; c < Cols; c += step, to += stride) {
     FOURSCALE_UNROLL
     for (u32 i = 0; i < 16; i += 8)
       if (place.col + c < qt.rows && first_block + (at + i) / bytes < qt.blocks())
