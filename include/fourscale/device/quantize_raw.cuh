@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// One block of raw values by one thread: quantize_block() in fewer instructions. On sm_89 and sm_90, which
-// have no E2M1 instructions, by the quick way first.
+// One block of raw values by one thread: quantize_block() in fewer instructions, and where there is one, by
+// the quick way.
 #pragma once
 
 #include "quick.cuh"
@@ -36,7 +36,7 @@ struct attempt {
 template <class F, class T, class Block, class Quantizer>
 FOURSCALE_D attempt<F> try_quantize_raw(Block const& block, Quantizer const& recipe,
                                         tensor_scale<F> const& tensor, position where) {
-#if FOURSCALE_HAS_CVT_FMA
+#if FOURSCALE_HAS_CVT_FP8
   if constexpr (has_quick_way<F, T, Quantizer>()) {
     const auto& y = transformed<F::block_size>(block, recipe.transform);
     const float amax = amax_or_nan(y);

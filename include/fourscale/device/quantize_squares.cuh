@@ -73,7 +73,7 @@ FOURSCALE_D typename F::scale quantize_square(column_pair<T, F::block_size> cons
                                               Recipe const& recipe, tensor_scale<F> const& tensor,
                                               u8 (&codes)[2][block_code_bytes<F>]) {
   constexpr int n = F::block_size;
-#if FOURSCALE_HAS_CVT_FMA
+#if FOURSCALE_HAS_CVT_FP8
   if constexpr (has_quick_way<F, T, Recipe>()) {
     const float amax = square_amax<true>(columns);
     const quick_scale<F> chosen = scale_quickly<F>(recipe.scale, columns, amax, tensor, position{});

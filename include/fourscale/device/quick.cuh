@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The quick way to E2M1 on sm_89 and sm_90, which have no instructions for it: 16-bit values are quantized as
-// if no care were needed: no NaN, nothing beyond the largest code, no scale near the end of its range.
-// Whether that was right is part of the result; blocks where it was not are done again by quantize_raw().
+// The quick way to E2M1, on sm_89 and later: 16-bit values are quantized as if no care were needed: no NaN,
+// nothing beyond the largest code, no scale near the end of its range. Whether that was right is part of the
+// result; blocks where it was not are done again by quantize_raw().
 #pragma once
 
 #include "../scaling/amax_scale.hpp"
@@ -25,7 +25,7 @@ template <class F, class T, class Quantizer>
 FOURSCALE_HD constexpr bool has_quick_way() {
   using round = decltype(Quantizer::round);
   using transform = decltype(Quantizer::transform);
-  return arch::has_cvt_fma && __is_same(typename F::element, e2m1) && is_short<T> &&
+  return arch::has_cvt_fp8 && __is_same(typename F::element, e2m1) && is_short<T> &&
          (amax_scaling_policy<decltype(Quantizer::scale), F> ||
           is_four_over_six<decltype(Quantizer::scale)>)&&(__is_same(round, nearest_even) ||
                                                           is_stochastic<round>)&&(__is_same(transform,
@@ -33,7 +33,7 @@ FOURSCALE_HD constexpr bool has_quick_way() {
                                                                                   is_scheduled<transform>);
 }
 
-#if FOURSCALE_HAS_CVT_FMA
+#if FOURSCALE_HAS_CVT_FP8
 
 /// The values that are quantized, as their scale sees them.
 template <int N, class Block>
@@ -73,8 +73,9 @@ FOURSCALE_D void round_block_quickly(Block const& block, float multiplier,
                                      u8 (&codes)[block_code_bytes<F>]) {
   namespace fma = fourscale::detail;
   constexpr bool nearest = __is_same(Round, nearest_even);
-  const float to_units =
-      ptx::mul_rn_f32(multiplier, nearest ? fma::e2m1_unit : fma::stochastic_unit);  // exact
+  constexpr bool native = nearest ? arch::has_cvt_narrow : arch::has_cvt_rs;
+  constexpr float unit = native ? 1.0f : nearest ? fma::e2m1_unit : fma::stochastic_unit;
+  const float to_units = ptx::mul_rn_f32(multiplier, unit);  // exact
   u32 words[F::block_size / 4];
   if constexpr (!nearest) block_words<F::block_size>(round.bits, where, words);
   FOURSCALE_UNROLL
@@ -83,14 +84,17 @@ FOURSCALE_D void round_block_quickly(Block const& block, float multiplier,
     FOURSCALE_UNROLL
     for (int j = 0; j < 8; ++j) {
       const float x = to_float(block.get(i + j));
-      y[j] = ptx::mul_rn_f32(nearest ? x : fabsf(x), to_units);
+      y[j] = ptx::mul_rn_f32(nearest || native ? x : fabsf(x), to_units);
     }
-    const u32 signs = nibble_signs(block, i);
     u32 word;
-    if constexpr (nearest)
-      word = fma::nearest_e2m1x8(y, signs);
+    if constexpr (native && nearest)
+      word = encode<e2m1>(y).bits;
+    else if constexpr (native)
+      word = encode_stochastic<e2m1>(y, words[i / 4], words[i / 4 + 1]).bits;
+    else if constexpr (nearest)
+      word = fma::nearest_e2m1x8(y, nibble_signs(block, i));
     else
-      word = fma::stochastic_e2m1x8(y, signs, words[i / 4], words[i / 4 + 1]);
+      word = fma::stochastic_e2m1x8(y, nibble_signs(block, i), words[i / 4], words[i / 4 + 1]);
     FOURSCALE_UNROLL
     for (int j = 0; j < 4; ++j) codes[i / 2 + j] = static_cast<u8>(word >> (8 * j));
   }

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// E2M1 on GPUs that have FP8 conversions but no FP4 ones (sm_89, sm_90). A value is rounded to the grid by
-// adding a number so large that it leaves the value no more bits; stochastically, random bits are part of
-// what is added, and the sum is truncated. E5M2 then holds the result as one more bit than E2M1 has. The same
-// bits as portable::encode and portable::encode_stochastic in a third of the instructions; the tests hold
-// them equal.
+// E2M1 by FP8 conversions, for GPUs that have no FP4 ones (sm_89, sm_90) or none by random bits (sm_120). A
+// value is rounded to the grid by adding a number so large that it leaves the value no more bits;
+// stochastically, random bits are part of what is added, and the sum is truncated. E5M2 then holds the result
+// as one more bit than E2M1 has. The same bits as portable::encode and portable::encode_stochastic in a third
+// of the instructions; the tests hold them equal.
 #pragma once
 
 #include "../ptx/arith.hpp"
@@ -11,7 +11,7 @@
 
 namespace fourscale::detail {
 
-#if FOURSCALE_HAS_CVT_FMA
+#if FOURSCALE_HAS_CVT_FP8
 
 /// The unit that values are rounded in: E2M1's subnormals are then E5M2's.
 inline constexpr float e2m1_unit = 0x1p-14f;

@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+// The kernels that roofline.py disassembles: each is called as bench/device does, and never run from here.
+#include <fourscale/fourscale.cuh>
+
+namespace f4 = fourscale;
+
+namespace {
+
+using input = f4::matrix_view<f4::bf16 const>;
+template <class F, class Layout = f4::linear>
+using output = f4::block_scaled_view<F, Layout>;
+using nvfp4 = output<f4::nvfp4>;
+
+// roofline.py counts per element of a thread.
+using f4::device::detail::blocks_per_thread;
+static_assert(16 * blocks_per_thread<f4::nvfp4, f4::bf16> == 64 &&
+                  32 * blocks_per_thread<f4::mxfp4, f4::bf16> == 64,
+              "A thread of the rowwise kernels takes another number of elements: tell ROWS in roofline.py.");
+using f4::device::detail::tile_rows, f4::device::detail::tile_threads;
+static_assert(tile_rows * 64 / tile_threads<64> == 64 && tile_rows * 128 / tile_threads<128> == 64,
+              "A thread of the tile kernels takes another number of elements: tell ROWS in roofline.py.");
+
+constexpr f4::hadamard<16> rht{f4::te_signs};
+constexpr f4::quantizer nearest{};
+constexpr f4::quantizer four_over_six{f4::nearest_even{}, f4::four_over_six{}};
+constexpr f4::quantizer rht_nearest{f4::nearest_even{}, f4::two_level{}, rht};
+
+auto random(f4::u64 seed) { return f4::quantizer{f4::stochastic{f4::philox{seed, 1}}}; }
+auto rht_random(f4::u64 seed) {
+  return f4::quantizer{f4::stochastic{f4::philox{seed, 2}}, f4::two_level{}, rht};
+}
+
+}  // namespace
+
+cudaError_t amax(input x, float* out) { return f4::device::amax(x, out); }
+
+cudaError_t rowwise(input x, nvfp4 q, float const* amax, f4::u64 seed) {
+  f4::device::quantize(x, q, amax, four_over_six);
+  f4::device::quantize(x, q, amax, random(seed));
+  return f4::device::quantize(x, q, amax, nearest);
+}
+
+cudaError_t rowwise_swizzled(input x, output<f4::nvfp4, f4::swizzled_128x4> q, float const* amax) {
+  return f4::device::quantize(x, q, amax, nearest);
+}
+
+cudaError_t other_formats(input x, output<f4::mxfp4> a, output<f4::mxfp8> b, output<f4::fp8_e4m3> c,
+                          float const* amax) {
+  f4::device::quantize(x, a);
+  f4::device::quantize(x, b);
+  return f4::device::quantize(x, c, amax);
+}
+
+cudaError_t columnwise(input x, nvfp4 q, float const* amax, f4::u64 seed) {
+  f4::device::quantize(f4::transposed(x), q, amax, nearest);
+  f4::device::quantize(f4::transposed(x), q, amax, rht_nearest);
+  return f4::device::quantize(f4::transposed(x), q, amax, rht_random(seed));
+}
+
+cudaError_t both(input x, nvfp4 q, nvfp4 qt, float const* amax, f4::u64 seed) {
+  f4::device::quantize_both(x, q, qt, f4::blocks_1d{}, amax, amax, nearest, nearest);
+  f4::device::quantize_both(x, q, qt, f4::blocks_1d{}, amax, amax, random(seed), random(seed + 1));
+  f4::device::quantize_both(x, q, qt, f4::blocks_1d{}, amax, amax, nearest, rht_nearest);
+  return f4::device::quantize_both(x, q, qt, f4::blocks_2d<16, 16>{}, amax, amax, nearest, nearest);
+}
+
+cudaError_t dequantize(nvfp4 q, f4::matrix_view<f4::bf16> y, float const* amax) {
+  return f4::device::dequantize(q, y, amax);
+}

@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+// Many matrices of one width whose rows lie one after the other in one matrix: the tokens of each expert of
+// an MoE layer, as grouped GEMMs take them.
+#pragma once
+
+#include "validate.hpp"
+
+namespace fourscale {
+
+/// Group g has the rows offsets[g] up to offsets[g + 1] of a packed matrix: count + 1 numbers that begin with
+/// 0, never fall and end at most with its number of rows. Groups may be empty; rows behind the last one
+/// belong to none and are left alone. For device functions the offsets are device memory, so that neither the
+/// router's result nor a sum over it has to reach the host.
+struct row_groups {
+  i64 const* offsets = nullptr;
+  i64 count = 0;
+};
+
+/// Bytes that the scales of `groups` groups of together `rows` rows take at most. Each group has its own
+/// padding: group g begins behind padded_rows() of each group before it, without gaps.
+template <block_format F, scale_layout Layout = linear>
+FOURSCALE_HD constexpr i64 grouped_scale_bytes(i64 rows, i64 cols, i64 groups) {
+  const i64 tile = Layout::padded_rows(1);
+  return scale_bytes<F, Layout>((rows + groups * (tile - 1)) / tile * tile, cols);
+}
+
+/// One group of a packed matrix by itself: `rows` rows from `first` on, whose scales begin `scale_rows` rows
+/// behind q.scales: the sum of padded_rows() of the groups before.
+template <class F, class Layout, class Byte>
+FOURSCALE_HD constexpr block_scaled_view<F, Layout, Byte> group_of(
+    block_scaled_view<F, Layout, Byte> const& q, i64 first, i64 rows, i64 scale_rows) {
+  block_scaled_view<F, Layout, Byte> group = q;
+  group.codes += first * q.blocks() * block_code_bytes<F>;
+  group.scales += scale_rows * Layout::padded_blocks(q.blocks()) * block_scale_bytes<F>;
+  group.rows = rows;
+  group.code_capacity = group.scale_capacity = -1;
+  if (q.row_amax != nullptr) group.row_amax += first;
+  return group;
+}
+
+/// Rules of the groups by themselves. The offsets are not read: they may be device memory.
+inline errc validate(row_groups const& groups) {
+  if (groups.offsets == nullptr) return errc::null_pointer;
+  if (groups.count < 1) return errc::empty_matrix;
+  if (groups.count >= detail::dimension_limit) return errc::too_large;
+  return reinterpret_cast<u64>(groups.offsets) % alignof(i64) != 0 ? errc::misaligned : errc::ok;
+}
+
+/// Rules of packed groups and their quantized form, whose scales need grouped_scale_bytes().
+template <class T, class F, class Layout>
+errc validate_grouped(matrix_view<T> const& x, block_scaled_view<F, Layout, u8> const& q,
+                      row_groups const& groups) {
+  if (const errc e = validate(x, q); e != errc::ok) return e;
+  if (const errc e = validate(groups); e != errc::ok) return e;
+  const i64 bytes = grouped_scale_bytes<F, Layout>(q.rows, q.cols, groups.count);
+  if (q.scale_capacity >= 0 && q.scale_capacity < bytes) return errc::buffer_too_small;
+  const detail::byte_range scales = detail::bytes_of(q.scales, bytes),
+                           codes = detail::bytes_of(q.codes, code_bytes<F>(q.rows, q.cols));
+  return detail::overlaps(x, scales) || detail::overlap(codes, scales) ? errc::overlap : errc::ok;
+}
+
+}  // namespace fourscale
