@@ -2,12 +2,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """Instructions per element of each kernel, from its machine code, and what bounds it on which GPU. Needs nvcc and
 nvdisasm or cuobjdump, no GPU. Nothing here ran on Blackwell: its rates are predicted from the machine code and from
-published figures. A rate on an H200 that was measured can be put beside them:
+published figures. What bench/device measured on an H200 can be put beside them:
 
-    bench/roofline/roofline.py --measured "NVFP4 rowwise, nearest=1.55"        in 10^12 elements/s
+    quantize_bench --benchmark_out=speed.json && bench/roofline/roofline.py --measured speed.json
 """
 import argparse
 import collections
+import json
 import os
 import pathlib
 import shutil
@@ -40,12 +41,13 @@ MACHINES = [
 # A kernel is known by words in its symbol: all of `has`, none of `lacks`. Of several that fit, such as one for matrices
 # of whole tiles and one for others, the quicker is meant. A thread takes `elements`, reads `read` bytes of them and
 # four for each amax, and stores as `stores` says, {width: how many}; warps of several kinds have several, as often.
-# `shared` says how often it loads 4 and 16 bytes from shared memory, where other paths could make the same stores.
-Row = collections.namedtuple("Row", "name has lacks elements read stores amaxes shared")
+# `shared` says how often it loads 4 and 16 bytes from shared memory, where other paths could make the same stores;
+# `twice` are bytes that are read but are a neighbour's too.
+Row = collections.namedtuple("Row", "name has lacks elements read stores amaxes shared twice")
 
 
-def row(name, has, lacks=(), elements=64, read=128, stores=({1: 4, 8: 4},), amaxes=1, shared=None):
-    return Row(name, has, lacks, elements, read, stores, amaxes, shared)
+def row(name, has, lacks=(), elements=64, read=128, stores=({1: 4, 8: 4},), amaxes=1, shared=None, twice=0):
+    return Row(name, has, lacks, elements, read, stores, amaxes, shared, twice)
 
 
 # A tile: codes of columns in 16 bytes, and half of the threads the scales of one in eight; beside them rowwise codes
@@ -73,8 +75,35 @@ ROWS = [
     row("NVFP4 both, stochastic", [BOTH, SR], [ALONE, RHT], stores=COLUMN_AND_ROW, shared=OF_COLUMN),
     row("NVFP4 both, column RHT, nearest", [BOTH, RHT], [ALONE, SR], stores=COLUMN_AND_ROW, shared=OF_COLUMN),
     row("NVFP4 16x16, both", [SQUARES], stores=SQUARE, amaxes=0, shared=OF_COLUMN),
-    row("NVFP4 dequantize", ["dequantize_rows_kernel", NVFP4], elements=32, read=20, stores=({16: 4},)),
+    row("NVFP4 dequantize", ["dequantize_rows_kernel", NVFP4], elements=32, read=20, stores=({16: 4},), twice=2),
 ]
+
+
+# The benchmark of bench/device/quantize_bench.cu that runs a kernel.
+BENCHMARKS = {
+    "amax": "amax", "nvfp4_rowwise_nearest": "NVFP4 rowwise, nearest",
+    "nvfp4_rowwise_stochastic": "NVFP4 rowwise, stochastic",
+    "nvfp4_rowwise_four_over_six": "NVFP4 rowwise, four over six",
+    "nvfp4_rowwise_nearest_swizzled": "NVFP4 rowwise, swizzled", "mxfp4_rowwise": "MXFP4 rowwise",
+    "mxfp8_rowwise": "MXFP8 rowwise", "fp8_tensor": "FP8 per tensor",
+    "nvfp4_columnwise_nearest": "NVFP4 columnwise, nearest",
+    "nvfp4_columnwise_rht_nearest": "NVFP4 columnwise, RHT, nearest",
+    "nvfp4_columnwise_rht_stochastic": "NVFP4 columnwise, RHT, stochastic",
+    "nvfp4_both_nearest": "NVFP4 both, nearest", "nvfp4_both_stochastic": "NVFP4 both, stochastic",
+    "nvfp4_both_row_plain_column_rht": "NVFP4 both, column RHT, nearest", "nvfp4_both_16x16": "NVFP4 16x16, both",
+    "nvfp4_dequantize": "NVFP4 dequantize",
+}
+
+
+def measured_rates(path):
+    """10^12 elements/s of each row, from 16384 x 16384 elements in the benchmark's JSON."""
+    rates = {}
+    with open(path) as file:
+        for b in json.load(file)["benchmarks"]:
+            kernel, shape = b["name"].split("/")[:2]
+            if kernel in BENCHMARKS and shape == "16384x16384":
+                rates[BENCHMARKS[kernel]] = 16384 * 16384 / b["real_time"] * 1e-6
+    return rates
 
 
 def tool(name, given, nvcc=None):
@@ -126,7 +155,7 @@ def per_element(elements, paths):
 
 def bytes_per_element(what):
     written = sum(width * n for stores in what.stores for width, n in stores.items())
-    return (what.read + written / len(what.stores)) / what.elements
+    return (what.read - what.twice + written / len(what.stores)) / what.elements
 
 
 def bounds(machine, instructions, size):
@@ -142,14 +171,17 @@ def print_table(rows, targets, counts, measured):
           ("H200: bounds, and the rate measured. " if measured else "H200: bounds. ") +
           "B200, B300, RTX PRO 6000: predicted, never run.\n")
     head = f"{'kernel':{width}} {'B/elem':>7}" + "".join(f"{t:>8}" for t in targets)
-    print(head + "".join(f"{m.name:>19}" for m in machines) + ("  H200 measured" if measured else ""))
+    print(head + "".join(f"{m.name:>19}" for m in machines) + ("  H200 measured, issue slots used" if measured else ""))
     for r in rows:
         size = bytes_per_element(r)
         line = f"{r.name:{width}} {size:7.4f}" + "".join(f"{counts[t, r.name]:8.2f}" for t in targets)
         for m in machines:
             issue, memory = bounds(m, counts[m.target, r.name], size)
             line += f"{issue:6.2f} |{memory:5.2f} {'issue' if issue < memory else 'HBM':>5}"
-        print(line + (f"{measured[r.name]:15.2f}" if r.name in measured else ""))
+        if r.name in measured:
+            slots = measured[r.name] / bounds(MACHINES[0], counts[MACHINES[0].target, r.name], 1)[0]
+            line += f"{measured[r.name]:15.2f}{100 * slots:16.0f} %"
+        print(line)
 
 
 def print_detail(target, what, paths):
@@ -168,15 +200,15 @@ def main():
     parser.add_argument("--cuobjdump")
     parser.add_argument("--include", default=ROOT / "include")
     parser.add_argument("--target", action="append", help="sm_100a ...; all four if not given")
-    parser.add_argument("--measured", action="append", default=[], metavar="KERNEL=RATE")
+    parser.add_argument("--measured", metavar="JSON", help="what quantize_bench printed on an H200")
     parser.add_argument("--detail", metavar="KERNEL", help="what the instructions of this kernel are")
     parser.add_argument("--at-most", metavar="KERNEL=COUNT", help="look at it alone, and fail if it takes more")
     args = parser.parse_args()
 
-    measured = {name: float(rate) for name, rate in (m.rsplit("=", 1) for m in args.measured)}
+    measured = measured_rates(args.measured) if args.measured else {}
     bar, most = args.at_most.rsplit("=", 1) if args.at_most else (None, None)
     known = [r.name for r in ROWS]
-    if unknown := [n for n in (*measured, *filter(None, [args.detail, bar])) if n not in known]:
+    if unknown := [n for n in filter(None, [args.detail, bar]) if n not in known]:
         sys.exit(f"there is no kernel called {unknown[0]}; there are: {'; '.join(known)}")
     rows = [r for r in ROWS if bar in (None, r.name)]
     nvcc, disassembler, missing = tools(args)

@@ -108,6 +108,7 @@ FOURSCALE_D void quantize_rows_into_tile(Copies const& p, tile_place<Cols> const
     raw[k] = {};
     if (inside(k)) raw[k] = load(k);
   }
+  p.find_tensor_scale(tile);
   const tensor_scale<F> tensor = own_tensor_scale<F>(
       p.amax, p.q.tensor_scale, [&](float a) { return tensor_scale_for<F>(p.rowwise.scale, a); });
   u8* const codes = p.q.codes + p.q.code_offset(row, block);
@@ -151,7 +152,6 @@ FOURSCALE_KERNEL void __launch_bounds__(tile_threads<Copies::tile_cols>, tile_ct
   __shared__ typename Copies::memory tile;
   const typename Copies::place_of_tile place(p.x, p.tiles_along);
   if constexpr (Copies::has_rowwise) {
-    p.find_tensor_scale(tile);
     if (place.inside)
       quantize_rows_into_tile<true, T, F>(p, place, tile);
     else
