@@ -163,6 +163,28 @@ void dequantize(benchmark::State& state, shape s) {
   });
 }
 
+/// transform() of a whole matrix to bf16.
+template <int N>
+void hadamard(benchmark::State& state, shape s) {
+  inputs<f4::bf16> x(s.rows, s.cols);
+  buffer<f4::bf16> y(s.rows * s.cols);
+  buffer<u8> bytes(s.rows * s.cols * 2), nothing(s.rows * s.cols / 16);
+  constexpr f4::hadamard<N> transform{{0x0123'4567'89ab'cdefu, 0xd7e8u}};
+  const auto run = [&](i64 i) {
+    require(
+        f4::device::transform<N>(x.view(i), f4::matrix_view<f4::bf16>{y.data(), s.rows, s.cols}, transform));
+  };
+  run(0);
+  const std::vector<f4::bf16> host = x.matrices[0].to_host(), got = y.to_host();
+  std::vector<f4::bf16> want(got.size());
+  require(f4::host::transform<N>(f4::matrix_view<f4::bf16 const>{host, s.rows, s.cols},
+                                 f4::matrix_view<f4::bf16>{want, s.rows, s.cols}, transform));
+  require(std::equal(got.begin(), got.end(), want.begin(),
+                     [](f4::bf16 a, f4::bf16 b) { return a.bits == b.bits; }),
+          "the transform differs from the host's");
+  report(state, 4.0 * static_cast<double>(s.rows * s.cols), run, ceiling<32, 0>(x, bytes, nothing));
+}
+
 /// amax() and quantize(), beside both ceilings one after the other.
 void whole_call(benchmark::State& state, shape s) {
   inputs<f4::bf16> x(s.rows, s.cols);
@@ -279,6 +301,8 @@ const bool registered = [] {
       [=](auto& state, shape s) { both(state, s, f4::blocks_2d<16, 16>{}, nearest, nearest); });
   add("nvfp4_dequantize", dequantize);
   add("amax_both_rht", amax_both);
+  add("hadamard_16", hadamard<16>);
+  add("hadamard_128", hadamard<128>);
   add("nvfp4_amax_and_quantize", whole_call);
   add_one("nvfp4_rowwise_nearest_graph", {4096, 4096}, graph_replay);
   add_one("nvfp4_rowwise_nearest_gaps", {16384, 14336}, strided);

@@ -22,6 +22,8 @@ ROWS = [  # of the benchmark, of the table
     ("nvfp4_both_row_plain_column_rht", "NVFP4 both copies, columns with Hadamard 16"),
     ("nvfp4_both_16x16", "NVFP4 16x16, both copies"),
     ("nvfp4_dequantize", "NVFP4 dequantize"),
+    ("hadamard_16", "Hadamard transform, 16, to bf16"),
+    ("hadamard_128", "Hadamard transform, 128, to bf16"),
     ("nvfp4_amax_and_quantize", "amax, then NVFP4 rowwise, beside both ceilings"),
     ("mxfp4_rowwise", "MXFP4 rowwise"),
     ("mxfp8_rowwise", "MXFP8 rowwise"),

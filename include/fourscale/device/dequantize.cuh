@@ -9,27 +9,6 @@ namespace fourscale::device {
 
 namespace detail {
 
-/// N values to consecutive places.
-template <class T, int N>
-FOURSCALE_D void store_values(float const (&x)[N], bool vectors, T* to) {
-  if (vectors) {
-    constexpr int each = 16 / static_cast<int>(sizeof(T));
-    struct alignas(16) group {
-      T values[each];
-    };
-    FOURSCALE_UNROLL
-    for (int i = 0; i < N / each; ++i) {
-      group g;
-      FOURSCALE_UNROLL
-      for (int j = 0; j < each; ++j) g.values[j] = from_float<T>(x[i * each + j]);
-      reinterpret_cast<vector16*>(to)[i] = __builtin_bit_cast(vector16, g);
-    }
-  } else {
-    FOURSCALE_UNROLL
-    for (int i = 0; i < N; ++i) to[i] = from_float<T>(x[i]);
-  }
-}
-
 /// The tensor scale of a row: by its own amax if it has one.
 template <class F, class Layout>
 FOURSCALE_D tensor_scale<F> tensor_scale_of([[maybe_unused]] block_scaled_view<F, Layout, u8 const> const& q,

@@ -113,6 +113,27 @@ FOURSCALE_D void load_block(M const& x, i64 row, i64 block, bool, float (&values
   for (int i = 0; i < N; ++i) values[i] = to_float(x.at(row, block * N + i));
 }
 
+/// N values to consecutive places.
+template <class T, int N>
+FOURSCALE_D void store_values(float const (&x)[N], bool vectors, T* to) {
+  if (vectors) {
+    constexpr int each = 16 / static_cast<int>(sizeof(T));
+    struct alignas(16) group {
+      T values[each];
+    };
+    FOURSCALE_UNROLL
+    for (int i = 0; i < N / each; ++i) {
+      group g;
+      FOURSCALE_UNROLL
+      for (int j = 0; j < each; ++j) g.values[j] = from_float<T>(x[i * each + j]);
+      reinterpret_cast<vector16*>(to)[i] = __builtin_bit_cast(vector16, g);
+    }
+  } else {
+    FOURSCALE_UNROLL
+    for (int i = 0; i < N; ++i) to[i] = from_float<T>(x[i]);
+  }
+}
+
 /// Codes to memory in words of `Word` bytes, 1, 8 or 16, which both their number and the address are
 /// multiples of.
 template <int Word, int Bytes>

@@ -3,6 +3,8 @@
 #pragma once
 
 #include "../block/quantize.hpp"
+#include "../warp/hadamard.cuh"
+#include "divisor.cuh"
 #include "launch.cuh"
 
 namespace fourscale::device {
@@ -26,6 +28,41 @@ FOURSCALE_KERNEL void __launch_bounds__(cta_threads)
   }
 }
 
+/// Rows that are vectors, of fewer than 2^31 values: Lanes neighbouring threads take N values together, 16 or
+/// fewer each, the far additions by shuffles. x and y may be the same.
+template <int N, class T, class U, real Rounded>
+FOURSCALE_KERNEL void __launch_bounds__(cta_threads)
+    hadamard_rows_kernel(matrix_view<T const> x, matrix_view<U> y, hadamard<N, Rounded> transform,
+                         divisor pieces, u32 count) {
+  constexpr int each = N < 16 ? N : 16;
+  const u32 i = blockIdx.x * cta_threads + threadIdx.x, row = pieces.quotient(i);
+  const i64 col = i64{i - row * pieces.d} * each;
+  float values[each] = {};
+  if (i < count) load_values<each>(&x.at(row, col), true, values);
+  warp::hadamard<N, each, Rounded>(values, transform.signs, static_cast<int>(threadIdx.x) % 32);
+  if (i < count) store_values(values, true, &y.at(row, col));
+}
+
+/// Launches it, if it fits. False: it does not.
+template <int N, class M, class U, class Transform>
+bool launch_hadamard_rows(M const&, matrix_view<U> const&, Transform const&, cudaStream_t) {
+  return false;
+}
+template <int N, class T, class U, real Rounded>
+bool launch_hadamard_rows(matrix_view<T> const& x, matrix_view<U> const& y,
+                          hadamard<N, Rounded> const& transform, cudaStream_t stream) {
+  constexpr int each = N < 16 ? N : 16;
+  if constexpr (each * sizeof(T) % 16 != 0 || each * sizeof(U) % 16 != 0) {
+    return false;
+  } else {
+    const i64 count = x.rows * (x.cols / each);
+    if (!rows_are_vectors(x) || !rows_are_vectors(y) || count >= i64{1} << 31) return false;
+    hadamard_rows_kernel<N><<<grid_for(count), cta_threads, 0, stream>>>(
+        x, y, transform, divisor(static_cast<u32>(x.cols / each)), static_cast<u32>(count));
+    return true;
+  }
+}
+
 }  // namespace detail
 
 /// y = the transform of x, N consecutive values of each row at a time, as host::transform does. One kernel on
@@ -36,6 +73,7 @@ cudaError_t transform(M const& x, matrix_view<T> const& y, Transform const& t,
                       cudaStream_t stream = nullptr) {
   if (const errc e = validate_transform<N>(x, y); e != errc::ok) return to_cuda_error(e);
   const auto input = detail::as_input(x);
+  if (detail::launch_hadamard_rows<N>(input, y, t, stream)) return cudaPeekAtLastError();
   detail::transform_kernel<N><<<detail::grid_for(x.rows * (x.cols / N)), detail::cta_threads, 0, stream>>>(
       input, detail::rows_are_vectors(input), y, t);
   return cudaPeekAtLastError();
@@ -48,6 +86,7 @@ cudaError_t transform_in_place(matrix_view<T> const& y, Transform const& t, cuda
   if (const errc e = validate(y); e != errc::ok) return to_cuda_error(e);
   if (y.cols % N != 0) return to_cuda_error(errc::partial_block);
   const auto input = detail::as_input(y);
+  if (detail::launch_hadamard_rows<N>(input, y, t, stream)) return cudaPeekAtLastError();
   detail::transform_kernel<N><<<detail::grid_for(y.rows * (y.cols / N)), detail::cta_threads, 0, stream>>>(
       input, detail::rows_are_vectors(input), y, t);
   return cudaPeekAtLastError();

@@ -18,27 +18,19 @@ FOURSCALE_D void hadamard(float (&x)[PerLane], sign_vector signs, int lane) {
   static_assert(N % PerLane == 0 && N / PerLane <= 32, "The lanes of one warp must hold the elements.");
   constexpr float factor = ::fourscale::detail::hadamard_first_factor<N>();
   const int first = lane % (N / PerLane) * PerLane;
+  static_assert(PerLane <= 32, "A lane has at most 32 elements.");
+  const u64 from_first = (first < 64 ? signs.words[0] : signs.words[1]) >> (first % 64);
   FOURSCALE_UNROLL
   for (int i = 0; i < PerLane; ++i)
-    x[i] = ::fourscale::detail::hadamard_input(x[i], factor, signs.mask(first + i));
-  FOURSCALE_UNROLL
-  for (int half = 1; half < PerLane; half *= 2) {
-    FOURSCALE_UNROLL
-    for (int i = 0; i < PerLane; ++i) {
-      if (i & half) continue;
-      const float a = x[i], b = x[i + half];
-      x[i] = ptx::add_rn_f32(a, b);
-      x[i + half] = ptx::add_rn_f32(a, -b);
-    }
-  }
+    x[i] = ::fourscale::detail::hadamard_input(x[i], factor,
+                                               static_cast<u32>(from_first) << (31 - i) & 0x8000'0000u);
+  ::fourscale::detail::hadamard_additions<PerLane, 1>(x, 0);
   FOURSCALE_UNROLL
   for (int half = PerLane; half < N; half *= 2) {
-    const bool upper = first & half;
+    const float sign = first & half ? -1.0f : 1.0f;  // exact, so that the sum is rounded as an addition's
     FOURSCALE_UNROLL
-    for (int i = 0; i < PerLane; ++i) {
-      const float other = __shfl_xor_sync(0xffff'ffffu, x[i], half / PerLane);
-      x[i] = ptx::add_rn_f32(upper ? other : x[i], upper ? -x[i] : other);
-    }
+    for (int i = 0; i < PerLane; ++i)
+      x[i] = __fmaf_rn(x[i], sign, __shfl_xor_sync(0xffff'ffffu, x[i], half / PerLane));
   }
   FOURSCALE_UNROLL
   for (int i = 0; i < PerLane; ++i) x[i] = ::fourscale::detail::hadamard_result<N, Rounded>(x[i]);
