@@ -24,6 +24,10 @@ FOURSCALE_D packed_block<F> quantize_raw(raw_block<T, F::block_size> const& bloc
   }
 }
 
+/// How many CTAs of 256 threads leave a recipe the registers that it needs: weighing two scales takes more.
+template <class F, class Quantizer>
+inline constexpr int ctas_for = amax_scaling_policy<decltype(Quantizer::scale), F> ? 4 : 3;
+
 /// A result that holds only if `valid`.
 template <class F>
 struct attempt {

@@ -64,7 +64,7 @@ struct row_blocks {
 /// A matrix in memory whose rows are vectors, aligned codes, one tensor scale. blockIdx.y counts `chunk_rows`
 /// rows at a time, so that 32 bits count the blocks within.
 template <bool Gaps, class F, class Layout, class T, class Quantizer>
-FOURSCALE_KERNEL void __launch_bounds__(cta_threads, 4)
+FOURSCALE_KERNEL void __launch_bounds__(cta_threads, ctas_for<F, Quantizer>)
     quantize_rows_kernel(matrix_view<T const> x, block_scaled_view<F, Layout> q, float const* amax,
                          Quantizer recipe, divisor blocks, u32 chunk_rows) {
   constexpr int each = blocks_per_thread<F, T>;

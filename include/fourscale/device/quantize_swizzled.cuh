@@ -11,7 +11,7 @@ namespace fourscale::device::detail {
 
 /// A thread takes a block of rows r, r + 32, r + 64 and r + 96.
 template <class F, class T, class Quantizer>
-FOURSCALE_KERNEL void __launch_bounds__(cta_threads, 4)
+FOURSCALE_KERNEL void __launch_bounds__(cta_threads, F::block_size > 16 ? 3 : ctas_for<F, Quantizer>)
     quantize_swizzled_kernel(matrix_view<T const> x, block_scaled_view<F, swizzled_128x4> q,
                              float const* amax, Quantizer recipe, divisor tiles_along) {
   constexpr int n = F::block_size, along = 8, quarters = 4;
