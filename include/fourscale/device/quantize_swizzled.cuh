@@ -9,61 +9,76 @@
 
 namespace fourscale::device::detail {
 
-/// A thread takes a block of rows r, r + 32, r + 64 and r + 96.
+/// A tile of 128 rows x 8 blocks. A thread takes a block of rows r, r + 32, r + 64 and r + 96: `k` says
+/// which.
+template <class F, class T>
+struct swizzled_tile {
+  static constexpr int n = F::block_size, along = 8, quarters = 4;
+  using scale_bytes = u8[along / 4][512];
+
+  matrix_view<T const> const& x;
+  block_scaled_view<F, swizzled_128x4> const& q;
+  scale_bytes& scales;  ///< in shared memory, as in memory
+  i64 tile_row, tile_col;
+  int r = static_cast<int>(threadIdx.x) / along, b = static_cast<int>(threadIdx.x) % along;
+  i64 row = tile_row * 128 + r, block = tile_col * along + b;
+  bool in_row = block < q.blocks();
+
+  FOURSCALE_D bool inside(int k) const { return in_row && row + 32 * k < q.rows; }
+  FOURSCALE_D position where(int k) const { return {row + 32 * k, block * n}; }
+  FOURSCALE_D raw_block<T, n> load(int k) const { return load_raw<T, n>(&x.at(row + 32 * k, block * n)); }
+  FOURSCALE_D u8& scale(int k) const { return scales[b / 4][16 * r + 4 * k + b % 4]; }
+  FOURSCALE_D void store(int k, packed_block<F> const& packed) const {
+    store_codes<code_word<F>>(packed.codes, q.codes + q.code_offset(row + 32 * k, block));
+    scale(k) = packed.scale.bits;
+  }
+  /// After a barrier: the scales to memory.
+  FOURSCALE_D void store_scales() const {
+    const i64 tile = tile_col * (along / 4) + threadIdx.x / 32, tiles = ceil_div<i64>(q.blocks(), 4);
+    if (threadIdx.x < along / 4 * 32 && tile < tiles)
+      reinterpret_cast<vector16*>(q.scales + (tile_row * tiles + tile) * 512)[threadIdx.x % 32] =
+          reinterpret_cast<vector16 const*>(scales[threadIdx.x / 32])[threadIdx.x % 32];
+  }
+};
+
 template <class F, class T, class Quantizer>
 FOURSCALE_KERNEL void __launch_bounds__(cta_threads, F::block_size > 16 ? 3 : ctas_for<F, Quantizer>)
     quantize_swizzled_kernel(matrix_view<T const> x, block_scaled_view<F, swizzled_128x4> q,
                              float const* amax, Quantizer recipe, divisor tiles_along) {
-  constexpr int n = F::block_size, along = 8, quarters = 4;
-  constexpr int each = n * sizeof(T) > 64 ? 1 : n * sizeof(T) > 32 ? 2 : 4;
-  __shared__ __align__(16) u8 scales[along / 4][512];
-  const u32 tile = cta_from_end(), tile_row32 = tiles_along.quotient(tile);
-  const i64 tile_row = tile_row32, tile_col = tile - tile_row32 * tiles_along.d;
-  const int r = static_cast<int>(threadIdx.x) / along, b = static_cast<int>(threadIdx.x) % along;
-  const i64 row = tile_row * 128 + r, block = tile_col * along + b;
-  const bool in_row = block < q.blocks();
-  const auto inside = [&](int k) { return in_row && row + 32 * k < q.rows; };
-  const auto load = [&](int k) { return load_raw<T, n>(&x.at(row + 32 * k, block * n)); };
-  const auto store = [&](int k, packed_block<F> const& packed) {
-    store_codes<code_word<F>>(packed.codes, q.codes + q.code_offset(row + 32 * k, block));
-    scales[b / 4][16 * r + 4 * k + b % 4] = packed.scale.bits;
-  };
-  const auto where = [&](int k) { return position{row + 32 * k, block * n}; };
-  raw_block<T, n> raw[each];
+  using tile_type = swizzled_tile<F, T>;
+  constexpr int bytes = tile_type::n * sizeof(T), each = bytes > 64 ? 1 : bytes > 32 ? 2 : 4;
+  __shared__ __align__(16) typename tile_type::scale_bytes scales;
+  const u32 at = cta_from_end(), tile_row = tiles_along.quotient(at);
+  const tile_type tile{x, q, scales, tile_row, at - tile_row * tiles_along.d};
+  raw_block<T, tile_type::n> raw[each];
   FOURSCALE_UNROLL
   for (int k = 0; k < each; ++k)
-    if (inside(k)) raw[k] = load(k);
+    if (tile.inside(k)) raw[k] = tile.load(k);
   const tensor_scale<F> tensor = own_tensor_scale<F>(
       amax, q.tensor_scale, [&](float a) { return tensor_scale_for<F>(recipe.scale, a); });
   u32 again = 0;
 #pragma unroll 1
-  for (int first = 0; first < quarters; first += each) {
+  for (int first = 0; first < tile.quarters; first += each) {
+    FOURSCALE_UNROLL
+    for (int i = 0; i < each; ++i)
+      if (each < tile.quarters && first > 0 && tile.inside(first + i)) raw[i] = tile.load(first + i);
     FOURSCALE_UNROLL
     for (int i = 0; i < each; ++i) {
       const int k = first + i;
-      if (each < quarters && first > 0 && inside(k)) raw[i] = load(k);
-    }
-    FOURSCALE_UNROLL
-    for (int i = 0; i < each; ++i) {
-      const int k = first + i;
-      if (inside(k)) {
-        const attempt<F> result = try_quantize_raw<F, T>(raw[i], recipe, tensor, where(k));
-        store(k, result.block);
+      if (tile.inside(k)) {
+        const attempt<F> result = try_quantize_raw<F, T>(raw[i], recipe, tensor, tile.where(k));
+        tile.store(k, result.block);
         again |= static_cast<u32>(!result.valid) << k;
       } else {
-        scales[b / 4][16 * r + 4 * k + b % 4] = 0;
+        tile.scale(k) = 0;
       }
     }
   }
 #pragma unroll 1
   for (int k = 0; again >> k != 0; ++k)
-    if (again >> k & 1u) store(k, quantize_raw<F>(load(k), recipe, tensor, where(k)));
+    if (again >> k & 1u) tile.store(k, quantize_raw<F>(tile.load(k), recipe, tensor, tile.where(k)));
   __syncthreads();
-  const i64 scale_tile = tile_col * (along / 4) + threadIdx.x / 32,
-            scale_tiles = ceil_div<i64>(q.blocks(), 4);
-  if (threadIdx.x < along / 4 * 32 && scale_tile < scale_tiles)
-    reinterpret_cast<vector16*>(q.scales + (tile_row * scale_tiles + scale_tile) * 512)[threadIdx.x % 32] =
-        reinterpret_cast<vector16 const*>(scales[threadIdx.x / 32])[threadIdx.x % 32];
+  tile.store_scales();
 }
 
 /// Launches it, if x lies in memory as vectors and the output is aligned. False: it does not fit.
