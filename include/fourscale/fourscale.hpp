@@ -14,6 +14,7 @@
 #include "host/ms_eden.hpp"
 #include "host/percentile.hpp"
 #include "host/quantize.hpp"
+#include "host/quantize_grouped.hpp"
 #include "host/statistics.hpp"
 #include "host/transform.hpp"
 #include "rounding/stochastic.hpp"

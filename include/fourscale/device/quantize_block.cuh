@@ -26,20 +26,27 @@ FOURSCALE_D raw_block<T, N> as_raw(cta::values<T, N> const& x) {
 }  // namespace detail
 
 /// Executed by one thread; `recipe` as it is or scheduled(); `tensor` and `where` as for
-/// fourscale::quantize_block().
+/// fourscale::quantize_block(). Raises `largest` to the largest magnitude of x, as fourscale::block_amax()
+/// gives it, which costs less here than by itself.
+template <block_format F, class T, quantizer_for<F> Quantizer>
+FOURSCALE_D packed_block<F> quantize_block(cta::values<T, F::block_size> const& x, Quantizer const& recipe,
+                                           tensor_scale<F> const& tensor, position where, float& largest) {
+  const auto block = detail::as_raw(x);
+  if constexpr (detail::has_quick_way<F, T, Quantizer>()) {
+    const detail::attempt<F> result = detail::try_quantize_raw<F, T>(block, recipe, tensor, where);
+    if (result.valid) {  // so there is no NaN; the compiler sees that the amax is the one that was just found
+      largest = fmaxf(largest, detail::amax_or_nan(block));
+      return result.block;
+    }
+  }
+  largest = fmaxf(largest, detail::raw_amax(block));
+  return detail::quantize_raw<F>(block, recipe, tensor, where);
+}
 template <block_format F, class T, quantizer_for<F> Quantizer>
 FOURSCALE_D packed_block<F> quantize_block(cta::values<T, F::block_size> const& x, Quantizer const& recipe,
                                            tensor_scale<F> const& tensor, position where = {}) {
-  const auto block = detail::as_raw(x);
-  const detail::attempt<F> result = detail::try_quantize_raw<F, T>(block, recipe, tensor, where);
-  if (result.valid) return result.block;
-  return detail::quantize_raw<F>(block, recipe, tensor, where);
-}
-
-/// The largest magnitude, as fourscale::block_amax() gives it.
-template <class T, int N>
-FOURSCALE_D float block_amax(cta::values<T, N> const& x) {
-  return detail::raw_amax(detail::as_raw(x));
+  float unused = 0.0f;
+  return quantize_block<F>(x, recipe, tensor, where, unused);
 }
 
 }  // namespace fourscale::device

@@ -19,14 +19,14 @@ struct group_tile {
   i64 index, row, rows;
 };
 
-/// Groups in tiles of Rows rows, numbered so that no sum over the groups is needed to find one: the tiles of
-/// group g begin at offsets[g] / Rows + g, which is behind all those of the groups before. Some numbers are
-/// nobody's.
-template <int Rows>
+/// Groups in tiles of 2^log_rows rows, numbered so that no sum over the groups is needed to find one: the
+/// tiles of group g begin at (offsets[g] >> log_rows) + g, which is behind all those of the groups before.
+/// Some numbers are nobody's.
 struct group_tiles {
   row_groups groups;
+  int log_rows;
 
-  static i64 bound(i64 rows, i64 count) { return rows / Rows + count; }
+  i64 bound(i64 rows) const { return (rows >> log_rows) + groups.count; }
 
   /// By all lanes of a warp together: of 32 groups at a time, the last that begins at `tile` or before.
   FOURSCALE_D group_tile find(i64 tile) const {
@@ -39,76 +39,104 @@ struct group_tiles {
       first += last * step;
       count = count - last * step < step ? count - last * step : step;
     }
-    const i64 index = tile - begin(first), row = groups.offsets[first] + index * Rows,
-              left = groups.offsets[first + 1] - row;
-    return {first, index, row, left < Rows ? left : Rows};
+    const i64 index = tile - begin(first), row = groups.offsets[first] + (index << log_rows),
+              left = groups.offsets[first + 1] - row, most = i64{1} << log_rows;
+    return {first, index, row, left < most ? left : most};
   }
 
  private:
-  FOURSCALE_D i64 begin(int g) const {
-    return static_cast<i64>(static_cast<u64>(groups.offsets[g]) / Rows) + g;
-  }
+  FOURSCALE_D i64 begin(int g) const { return (groups.offsets[g] >> log_rows) + g; }
 };
 
-/// The tile of a CTA: `along` threads take the blocks of a row, `rows / quarters` rows at a time. Linear
-/// scales are written where they lie, a sector by a warp; swizzled ones gather in shared memory.
-template <class Layout>
+/// How a CTA's threads lie over its tile: `along` of them along a row, `distance` rows at once. A thread
+/// takes one block in each of several steps: first to the right, 2^log_wide times, then down.
 struct grouped_shape {
-  static constexpr int along = Layout::has_padding ? 8 : 32, quarters = 4,
-                       distance = cta_threads / along, rows = distance * quarters;
+  int along, distance, log_wide;
+
+  FOURSCALE_HD constexpr int right(int step) const { return along * (step & ((1 << log_wide) - 1)); }
+  FOURSCALE_HD constexpr int down(int step) const { return distance * (step >> log_wide); }
+  constexpr i64 tiles_along(i64 blocks) const { return ceil_div<i64>(blocks, i64{along} << log_wide); }
 };
 
-/// The scales of a tile of 128 rows x 8 blocks, and where the scales of its group begin.
+/// Blocks of a thread that are on their way at once: 128 bytes of input, or one.
+template <int N, class T>
+inline constexpr int grouped_batch = N * sizeof(T) > 64   ? 1
+                                     : N * sizeof(T) > 32 ? 2
+                                                          : 4;
+
+/// Linear: a batch is all that a thread takes, and as much of it as possible along the row. Swizzled: tiles
+/// of 128 rows, which few rows of a group leave empty; what there is is then wide.
+template <class Layout, int Batch>
+FOURSCALE_HD constexpr grouped_shape grouped_shape_of(int log_wide) {
+  constexpr int along = Layout::has_padding ? 8 : 32;
+  return {along, cta_threads / along, log_wide};
+}
+template <class Layout, int Batch>
+grouped_shape grouped_shape_for(i64 blocks) {
+  constexpr int most = Layout::has_padding ? 1 : Batch / 2;  // log2 of 4: 2, of 2: 1, of 1: 0
+  int log_wide = 0;
+  while (log_wide < most && grouped_shape_of<Layout, Batch>(log_wide).tiles_along(blocks) > 1) ++log_wide;
+  return grouped_shape_of<Layout, Batch>(log_wide);
+}
+template <class Layout, int Batch>
+group_tiles tiles_of(row_groups const& groups, int log_wide) {
+  return {groups, Layout::has_padding ? 7 : 3 + Batch / 2 - log_wide};
+}
+
+/// Scales on their way to memory. Linear ones go where they lie, a sector by a warp.
 template <class Layout>
 struct grouped_scales {
+  FOURSCALE_D void count_before(row_groups const&, int) {}
   template <class F>
   FOURSCALE_D void put(block_scaled_view<F, Layout> const& q, i64 row, i64 block, int, int,
                        typename F::scale scale) {
     q.store_scale(row, block, scale);
   }
-  FOURSCALE_D void put_padding(int, int) {}
-  FOURSCALE_D void count_before(row_groups const&, int) {}
   template <class F>
-  FOURSCALE_D void store(block_scaled_view<F, Layout> const&, group_tile const&, i64) {}
+  FOURSCALE_D void store(block_scaled_view<F, Layout> const&, group_tile const&, i64, int) {}
 };
+
+/// Swizzled ones gather in shared memory: tiles of 128 rows x 4 blocks, at most 4 in a row. Where they go is
+/// behind those of the groups before, which the CTA counts while its input is on its way.
 template <>
 struct grouped_scales<swizzled_128x4> {
-  alignas(16) u8 tiles[2][512];
-  u32 before[cta_threads / 32];  ///< tiles of 128 rows in the groups before: a sum for each warp
+  alignas(16) u8 tiles[4][512];
+  u32 before[cta_threads / 32];  ///< tiles of the groups before along the rows: a sum for each warp
 
-  FOURSCALE_D u8& at(int thread, int k) {
-    const int r = thread / 8, b = thread % 8;
-    return tiles[b / 4][16 * r + 4 * k + b % 4];
-  }
-  template <class F>
-  FOURSCALE_D void put(block_scaled_view<F, swizzled_128x4> const&, i64, i64, int thread, int k,
-                       typename F::scale scale) {
-    at(thread, k) = scale.bits;
-  }
-  FOURSCALE_D void put_padding(int thread, int k) { at(thread, k) = 0; }
   FOURSCALE_D void count_before(row_groups const& groups, int group) {
     u32 mine = 0;
     for (int g = static_cast<int>(threadIdx.x); g < group; g += cta_threads)
-      mine += static_cast<u32>(static_cast<u64>(groups.offsets[g + 1] - groups.offsets[g] + 127) / 128);
+      mine += static_cast<u32>((groups.offsets[g + 1] - groups.offsets[g] + 127) >> 7);
     mine = __reduce_add_sync(0xffff'ffffu, mine);
     if (threadIdx.x % 32 == 0) before[threadIdx.x / 32] = mine;
   }
   template <class F>
-  FOURSCALE_D void store(block_scaled_view<F, swizzled_128x4> const& q, group_tile const& place,
-                         i64 tile_col) {
+  FOURSCALE_D void put(block_scaled_view<F, swizzled_128x4> const&, i64, i64, int row, int block,
+                       typename F::scale scale) {
+    tiles[block / 4][row % 32 * 16 + row / 32 * 4 + block % 4] = scale.bits;
+  }
+  /// Those from `block` on, 2 << log_wide tiles; what is beyond the group's rows or the matrix's columns is
+  /// zero.
+  template <class F>
+  FOURSCALE_D void store(block_scaled_view<F, swizzled_128x4> const& q, group_tile const& place, i64 block,
+                         int log_wide) {
     __syncthreads();
-    const i64 along = ceil_div<i64>(q.blocks(), 4), tile = tile_col * 2 + threadIdx.x / 32;
-    if (threadIdx.x >= 64 || tile >= along) return;
-    i64 row = place.index;
+    const int which = static_cast<int>(threadIdx.x) / 32, row = static_cast<int>(threadIdx.x) % 32;
+    const i64 blocks_left = q.blocks() - block - 4 * which;
+    if (which >= 2 << log_wide || blocks_left <= 0) return;
+    i64 tile_row = place.index;
     FOURSCALE_UNROLL
-    for (u32 sum : before) row += sum;
-    u8* const to = q.scales + (row * along + tile) * 512 + threadIdx.x % 32 * 16;
-    vector16 const& from = reinterpret_cast<vector16 const*>(tiles[threadIdx.x / 32])[threadIdx.x % 32];
+    for (u32 sum : before) tile_row += sum;
+    const u32 inside = blocks_left >= 4 ? 0xffff'ffffu : (1u << (8 * blocks_left)) - 1;
+    vector16 v = reinterpret_cast<vector16 const*>(tiles[which])[row];
+    FOURSCALE_UNROLL
+    for (int k = 0; k < 4; ++k) v.words[k] = row + 32 * k < place.rows ? v.words[k] & inside : 0;
+    u8* const to = q.scales + (tile_row * ceil_div<i64>(q.blocks(), 4) + block / 4 + which) * 512 + row * 16;
     if (reinterpret_cast<u64>(to) % 16 == 0) {
-      *reinterpret_cast<vector16*>(to) = from;
+      *reinterpret_cast<vector16*>(to) = v;
     } else {
       FOURSCALE_UNROLL
-      for (int i = 0; i < 16; ++i) to[i] = static_cast<u8>(from.words[i / 4] >> (8 * (i % 4)));
+      for (int i = 0; i < 16; ++i) to[i] = static_cast<u8>(v.words[i / 4] >> (8 * (i % 4)));
     }
   }
 };
@@ -128,90 +156,96 @@ FOURSCALE_D raw_block<T, N> load_raw_block(T const* from) {
 
 /// `Aligned`: rows are vectors, codes words, and no row has an amax of its own.
 template <bool Aligned, class F, class Layout, class T, class Quantizer>
-FOURSCALE_KERNEL void __launch_bounds__(cta_threads, 4)
-    quantize_grouped_kernel(matrix_view<T const> x, block_scaled_view<F, Layout> q, row_groups groups,
-                            float const* amax, Quantizer recipe, divisor tiles_along) {
-  using shape = grouped_shape<Layout>;
-  constexpr int n = F::block_size, each = n * sizeof(T) > 64 ? 1 : n * sizeof(T) > 32 ? 2 : 4;
+FOURSCALE_KERNEL void __launch_bounds__(cta_threads, Aligned ? 4 : 2)
+    quantize_grouped_kernel(matrix_view<T const> x, block_scaled_view<F, Layout> q, group_tiles tiles,
+                            float const* amax, Quantizer recipe, divisor tiles_along, int log_wide) {
+  constexpr int n = F::block_size, batch = grouped_batch<n, T>;
   __shared__ grouped_scales<Layout> scales;
+  const grouped_shape shape = grouped_shape_of<Layout, batch>(log_wide);
   const u32 tile = cta_from_end(), tile_row = tiles_along.quotient(tile);
-  const i64 tile_col = tile - tile_row * tiles_along.d;
-  const group_tile place = group_tiles<shape::rows>{groups}.find(tile_row);
+  const group_tile place = tiles.find(tile_row);
   if (place.rows <= 0) return;
-  const int thread = static_cast<int>(threadIdx.x), r = thread / shape::along;
-  const i64 row = place.row + r, block = tile_col * shape::along + thread % shape::along;
-  const i64 rows = block < q.blocks() ? place.rows - r : 0;  // of this thread, all distances counted
-  const auto inside = [&](int k) { return shape::distance * k < rows; };
-  const auto where = [&](int k) { return position{row + shape::distance * k, block * n}; };
-  const auto load = [&](int k) {
-    return load_raw_block<Aligned, T, n>(&x.at(row + shape::distance * k, block * n));
+  const int thread = static_cast<int>(threadIdx.x), r = thread / shape.along, b = thread % shape.along;
+  const i64 first_block = i64{tile - tile_row * tiles_along.d} * (shape.along << log_wide),
+            blocks = q.blocks() - first_block - b;
+  const auto row = [&](int step) { return place.row + r + shape.down(step); };
+  const auto block = [&](int step) { return first_block + b + shape.right(step); };
+  const auto where = [&](int step) { return position{row(step), block(step) * n}; };
+  const auto inside = [&](int step) {
+    return r + shape.down(step) < place.rows && shape.right(step) < blocks;
   };
-  const auto store = [&](int k, packed_block<F> const& packed) {
-    u8* const to = q.codes + q.code_offset(row + shape::distance * k, block);
-    store_codes<Aligned ? code_word<F> : 1>(packed.codes, to);
-    scales.put(q, row + shape::distance * k, block, thread, k, packed.scale);
+  const auto load = [&](int step) {
+    return load_raw_block<Aligned, T, n>(&x.at(row(step), block(step) * n));
   };
-  raw_block<T, n> raw[each];
+  const auto store = [&](int step, packed_block<F> const& packed) {
+    store_codes<Aligned ? code_word<F> : 1>(packed.codes, q.codes + q.code_offset(row(step), block(step)));
+    scales.put(q, row(step), block(step), r + shape.down(step), b + shape.right(step), packed.scale);
+  };
+  raw_block<T, n> raw[batch];
   FOURSCALE_UNROLL
-  for (int k = 0; k < each; ++k)
-    if (inside(k)) raw[k] = load(k);
-  scales.count_before(groups, place.group);
+  for (int i = 0; i < batch; ++i)
+    if (inside(i)) raw[i] = load(i);
+  scales.count_before(tiles.groups, place.group);
   const tensor_scale<F> of_group =
       own_tensor_scale<F>(amax == nullptr ? nullptr : amax + place.group, q.tensor_scale,
                           [&](float a) { return tensor_scale_for<F>(recipe.scale, a); });
-  const auto tensor = [&](int k) {
+  const auto tensor = [&](int step) {
     if constexpr (Aligned)
       return of_group;
     else
-      return tensor_scale_of(q, row + shape::distance * k, recipe.scale, of_group);
+      return tensor_scale_of(q, row(step), recipe.scale, of_group);
   };
+  const int down = static_cast<int>(place.rows + shape.distance - 1) / shape.distance,
+            steps = Layout::has_padding ? down << log_wide : batch;
   u32 again = 0;
 #pragma unroll 1
-  for (int first = 0; first < shape::quarters; first += each) {
+  for (int first = 0; first < steps; first += batch) {
     FOURSCALE_UNROLL
-    for (int i = 0; i < each; ++i)
-      if (each < shape::quarters && first > 0 && inside(first + i)) raw[i] = load(first + i);
+    for (int i = 0; i < batch; ++i)
+      if (first > 0 && inside(first + i)) raw[i] = load(first + i);
     FOURSCALE_UNROLL
-    for (int i = 0; i < each; ++i) {
-      const int k = first + i;
-      if (inside(k)) {
-        const attempt<F> result = try_quantize_raw<F, T>(raw[i], recipe, tensor(k), where(k));
-        store(k, result.block);
-        again |= static_cast<u32>(!result.valid) << k;
-      } else {
-        scales.put_padding(thread, k);
-      }
+    for (int i = 0; i < batch; ++i) {
+      const int step = first + i;
+      if (!inside(step)) continue;
+      const attempt<F> result = try_quantize_raw<F, T>(raw[i], recipe, tensor(step), where(step));
+      store(step, result.block);
+      again |= static_cast<u32>(!result.valid) << step;
     }
   }
 #pragma unroll 1
-  for (int k = 0; again >> k != 0; ++k)
-    if (again >> k & 1u) store(k, quantize_raw<F>(load(k), recipe, tensor(k), where(k)));
-  scales.store(q, place, tile_col);
+  for (int step = 0; again >> step != 0; ++step)
+    if (again >> step & 1u) store(step, quantize_raw<F>(load(step), recipe, tensor(step), where(step)));
+  scales.store(q, place, first_block, log_wide);
 }
 
 /// Four vectors of N values a thread, or the same values one by one.
 template <bool Aligned, int N, class T>
 FOURSCALE_KERNEL void __launch_bounds__(cta_threads)
-    amax_grouped_kernel(matrix_view<T const> x, row_groups groups, i32* largest, divisor tiles_along) {
-  using shape = grouped_shape<linear>;
+    amax_grouped_kernel(matrix_view<T const> x, group_tiles tiles, i32* largest, divisor tiles_along,
+                        int log_wide) {
+  constexpr int batch = 4;
+  const grouped_shape shape = grouped_shape_of<linear, batch>(log_wide);
   const u32 tile = blockIdx.x, tile_row = tiles_along.quotient(tile);
-  const group_tile place = group_tiles<shape::rows>{groups}.find(tile_row);
+  const group_tile place = tiles.find(tile_row);
   if (place.rows <= 0) return;
-  const i64 r = threadIdx.x / shape::along,
-            col = (i64{tile - tile_row * tiles_along.d} * shape::along + threadIdx.x % shape::along) * N;
+  const int r = static_cast<int>(threadIdx.x) / shape.along, b = static_cast<int>(threadIdx.x) % shape.along;
+  const i64 first_block = i64{tile - tile_row * tiles_along.d} * (shape.along << log_wide) + b;
+  raw_block<T, N> raw[batch] = {};
   i32 mine = 0;
   const auto raise = [&](i32 magnitude) { mine = magnitude > mine ? magnitude : mine; };
+  FOURSCALE_UNROLL
+  for (int i = 0; i < batch; ++i) {
+    const i64 row = r + shape.down(i), col = (first_block + shape.right(i)) * N;
+    if (row >= place.rows) continue;
+    if constexpr (Aligned) {
+      if (col < x.cols) raw[i] = load_raw<T, N>(&x.at(place.row + row, col));
+    } else {
+      for (i64 c = col; c < col + N && c < x.cols; ++c) raise(amax_bits(to_float(x.at(place.row + row, c))));
+    }
+  }
   if constexpr (Aligned) {
-    raw_block<T, N> raw[shape::quarters] = {};
     FOURSCALE_UNROLL
-    for (int k = 0; k < shape::quarters; ++k)
-      if (col < x.cols && r + shape::distance * k < place.rows)
-        raw[k] = load_raw<T, N>(&x.at(place.row + r + shape::distance * k, col));
-    FOURSCALE_UNROLL
-    for (int k = 0; k < shape::quarters; ++k) raise(bit_cast<i32>(raw_amax(raw[k])));
-  } else {
-    for (i64 i = r; i < place.rows; i += shape::distance)
-      for (i64 c = col; c < col + N && c < x.cols; ++c) raise(amax_bits(to_float(x.at(place.row + i, c))));
+    for (int i = 0; i < batch; ++i) raise(bit_cast<i32>(raw_amax(raw[i])));
   }
   raise_by_cta(mine, largest + place.group);
 }
@@ -237,11 +271,12 @@ cudaError_t amax_grouped(matrix_view<T> const& x, row_groups const& groups, floa
   if (amax == nullptr) return to_cuda_error(errc::null_pointer);
   if (reinterpret_cast<u64>(amax) % alignof(float) != 0) return to_cuda_error(errc::misaligned);
   constexpr int n = 32 / static_cast<int>(sizeof(T));
-  using shape = detail::grouped_shape<linear>;
-  const i64 along = ceil_div<i64>(m.cols, i64{shape::along} * n);
+  const i64 vectors = ceil_div<i64>(m.cols, n);
+  const detail::grouped_shape shape = detail::grouped_shape_for<linear, 4>(vectors);
+  const detail::group_tiles tiles = detail::tiles_of<linear, 4>(groups, shape.log_wide);
+  const i64 along = shape.tiles_along(vectors);
   unsigned ctas = 0;
-  const errc fits =
-      detail::grouped_grid(detail::group_tiles<shape::rows>::bound(m.rows, groups.count), along, ctas);
+  const errc fits = detail::grouped_grid(tiles.bound(m.rows), along, ctas);
   if (fits != errc::ok) return to_cuda_error(fits);
   const cudaError_t cleared =
       cudaMemsetAsync(amax, 0, static_cast<u64>(groups.count) * sizeof(float), stream);
@@ -250,8 +285,8 @@ cudaError_t amax_grouped(matrix_view<T> const& x, row_groups const& groups, floa
   auto* const kernel = m.cols % n == 0 && detail::rows_are_vectors(m)
                            ? &detail::amax_grouped_kernel<true, n, value>
                            : &detail::amax_grouped_kernel<false, n, value>;
-  kernel<<<ctas, detail::cta_threads, 0, stream>>>(m, groups, reinterpret_cast<i32*>(amax),
-                                                   detail::divisor(static_cast<u32>(along)));
+  kernel<<<ctas, detail::cta_threads, 0, stream>>>(m, tiles, reinterpret_cast<i32*>(amax),
+                                                   detail::divisor(static_cast<u32>(along)), shape.log_wide);
   return cudaPeekAtLastError();
 }
 
@@ -270,21 +305,22 @@ cudaError_t quantize_grouped(matrix_view<T> const& x, block_scaled_view<F, Layou
                 "Only scales of one byte have a layout with padding.");
   if (const errc e = validate_grouped(x, q, groups); e != errc::ok) return to_cuda_error(e);
   if (reinterpret_cast<u64>(amax) % alignof(float) != 0) return to_cuda_error(errc::misaligned);
-  using shape = detail::grouped_shape<Layout>;
-  const i64 along = ceil_div<i64>(q.blocks(), shape::along);
+  using value = typename matrix_view<T>::value_type;
+  constexpr int batch = detail::grouped_batch<F::block_size, value>;
+  const detail::grouped_shape shape = detail::grouped_shape_for<Layout, batch>(q.blocks());
+  const detail::group_tiles tiles = detail::tiles_of<Layout, batch>(groups, shape.log_wide);
+  const i64 along = shape.tiles_along(q.blocks());
   unsigned ctas = 0;
-  const errc fits =
-      detail::grouped_grid(detail::group_tiles<shape::rows>::bound(q.rows, groups.count), along, ctas);
+  const errc fits = detail::grouped_grid(tiles.bound(q.rows), along, ctas);
   if (fits != errc::ok) return to_cuda_error(fits);
   const auto input = detail::as_input(x);
-  using value = typename matrix_view<T>::value_type;
   using scheduled = decltype(detail::scheduled(recipe));
   const bool aligned = detail::rows_are_vectors(x) && q.row_amax == nullptr &&
                        reinterpret_cast<u64>(q.codes) % detail::code_word<F> == 0;
   auto* const kernel = aligned ? &detail::quantize_grouped_kernel<true, F, Layout, value, scheduled>
                                : &detail::quantize_grouped_kernel<false, F, Layout, value, scheduled>;
-  kernel<<<ctas, detail::cta_threads, 0, stream>>>(input, q, groups, amax, detail::scheduled(recipe),
-                                                   detail::divisor(static_cast<u32>(along)));
+  kernel<<<ctas, detail::cta_threads, 0, stream>>>(input, q, tiles, amax, detail::scheduled(recipe),
+                                                   detail::divisor(static_cast<u32>(along)), shape.log_wide);
   return cudaPeekAtLastError();
 }
 

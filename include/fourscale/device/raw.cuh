@@ -60,6 +60,7 @@ FOURSCALE_D void to_floats(Block const& block, float (&x)[N]) {
 /// NaN loses to a number. The signs are of no use.
 template <class T, bool KeepNan = false>
 FOURSCALE_D u32 larger_magnitudes(u32 a, u32 b) {
+#if FOURSCALE_DEVICE_PASS >= 860
   u32 d;
   if constexpr (__is_same(T, bf16) && KeepNan)
     asm("max.NaN.xorsign.abs.bf16x2 %0, %1, %2;" : "=r"(d) : "r"(a), "r"(b));
@@ -70,6 +71,14 @@ FOURSCALE_D u32 larger_magnitudes(u32 a, u32 b) {
   else
     asm("max.xorsign.abs.f16x2 %0, %1, %2;" : "=r"(d) : "r"(a), "r"(b));
   return d;
+#else
+  const auto magnitude = [](u32 x) {
+    const u32 m = x & 0x7fffu;
+    return KeepNan || m <= (__is_same(T, bf16) ? 0x7f80u : 0x7c00u) ? m : 0u;
+  };
+  const auto larger = [](u32 x, u32 y) { return x > y ? x : y; };
+  return larger(magnitude(a), magnitude(b)) | larger(magnitude(a >> 16), magnitude(b >> 16)) << 16;
+#endif
 }
 
 /// The largest magnitude of a pair of 16-bit values: as block_amax() gives it, or NaN if one is NaN.

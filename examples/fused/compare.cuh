@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: Apache-2.0
+// A fused producer beside the same producer, device::amax() and device::quantize() one after the other: equal
+// in every bit of codes, scales and amax; and the activations beside what the host computes in double.
+#pragma once
+
+#include <cmath>
+#include <cstdio>
+#include <cstdlib>
+#include <fourscale/device/amax.cuh>
+#include <fourscale/device/quantize.cuh>
+#include <vector>
+
+#include "sinks.cuh"
+
+namespace fused {
+
+inline void require(cudaError_t e) {
+  if (e == cudaSuccess) return;
+  std::printf("CUDA: %s\n", cudaGetErrorString(e));
+  std::exit(1);
+}
+
+/// Ends the example where nothing can run.
+inline void need_gpu() {
+  int devices = 0;
+  if (cudaGetDeviceCount(&devices) == cudaSuccess && devices > 0) return;
+  std::printf("There is no GPU here, so there is nothing to compare.\n");
+  std::exit(0);
+}
+
+/// Memory that both the host and the device see.
+template <class T>
+struct array {
+  T* data = nullptr;
+  i64 count;
+
+  explicit array(i64 n) : count(n) { require(cudaMallocManaged(&data, static_cast<size_t>(n) * sizeof(T))); }
+  array(array const&) = delete;
+  ~array() { cudaFree(data); }
+  T& operator[](i64 i) const { return data[i]; }
+  bool operator==(array const& other) const {
+    for (i64 i = 0; i < count; ++i)
+      if (!(data[i] == other[i])) return false;
+    return count == other.count;
+  }
+};
+
+/// Values of -size .. size, some of them eight times larger.
+inline void fill(array<bf16> const& x, float size, f4::u32 seed) {
+  for (i64 i = 0; i < x.count; ++i) {
+    seed = seed * 1664525u + 1013904223u;
+    const float outlier = seed % 4096 < 8 ? 8.0f : 1.0f;
+    x[i] = f4::from_float<bf16>(static_cast<float>(static_cast<f4::i32>(seed)) * 0x1p-31f * size * outlier);
+  }
+}
+
+/// `want(row, col)`: the activation in double. True if all is well, which it also prints.
+template <class Layout, class Producer, class Want>
+bool compare(char const* what, Producer const& producer, i64 rows, i64 cols, Want want) {
+  using F = f4::nvfp4;
+  array<f4::u8> codes(f4::code_bytes<F>(rows, cols)), scales(f4::scale_bytes<F, Layout>(rows, cols));
+  array<f4::u8> codes2(codes.count), scales2(scales.count);
+  array<float> amax(3);  // of the step before; of this one, fused and not
+  array<bf16> y(rows * cols);
+  amax[0] = 3.0f;
+  amax[1] = 0.0f;
+  const f4::matrix_view<bf16> activations{y.data, rows, cols};
+  const f4::block_scaled_view<F, Layout> q{codes.data, scales.data, rows, cols};
+  const f4::block_scaled_view<F, Layout> q2{codes2.data, scales2.data, rows, cols};
+  require(cudaMemset(codes.data, 0xa5, static_cast<size_t>(codes.count)));
+  require(cudaMemset(scales.data, 0xa5, static_cast<size_t>(scales.count)));
+
+  require(launch(producer, to_nvfp4<Layout>{q, amax.data, amax.data + 1}));
+  require(launch(producer, to_bf16{activations}));
+  require(f4::device::amax(activations, amax.data + 2));
+  require(f4::device::quantize(activations, q2, amax.data));
+  require(cudaDeviceSynchronize());
+
+  const bool same = codes == codes2 && scales == scales2 && amax[1] == amax[2];
+  i64 wrong = 0;
+  for (i64 row = 0; row < rows; ++row)
+    for (i64 col = 0; col < cols; ++col) {
+      const double exact = want(row, col), got = f4::to_float(y[row * cols + col]);
+      wrong += !(std::fabs(got - exact) <= 0x1p-7 * std::fabs(exact) + 1e-30);
+    }
+  std::printf("%-28s %lld x %lld, amax %g: fused = unfused %s, %lld activations off\n", what, rows, cols,
+              amax[1], same ? "in every bit" : "NOT EQUAL", wrong);
+  return same && wrong == 0;
+}
+
+}  // namespace fused

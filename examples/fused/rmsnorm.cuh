@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: Apache-2.0
+// RMSNorm, with the residual addition in front of it if asked: a CTA takes a row, and a thread some blocks of
+// it, which stay in registers from the first pass (the sum of squares) to the second. Rounded to bf16 before
+// it is multiplied by gamma and after, as in Hugging Face's LlamaRMSNorm.
+#pragma once
+
+#include "sinks.cuh"
+
+namespace fused {
+
+struct rmsnorm {
+  f4::matrix_view<bf16 const> x;
+  bf16 const* gamma;  ///< x.cols of them
+  float epsilon;
+  bf16 const* residual;  ///< of the shape of x, packed; added to it and rounded to bf16 first
+  bf16* sum;             ///< where that goes, for the next layer; may be `residual`
+};
+
+/// fma.rn.bf16x2: a * b + c, rounded once; two values in a word.
+__device__ inline u32 fma2(u32 a, u32 b, u32 c) {
+  u32 d;
+  asm("fma.rn.bf16x2 %0, %1, %2, %3;" : "=r"(d) : "r"(a), "r"(b), "r"(c));
+  return d;
+}
+constexpr u32 one2 = 0x3f80'3f80u, minus_zero2 = 0x8000'8000u;
+
+/// Adds the squares of 128 values, four a lane, by tensor cores that have nothing else to do: on the diagonal
+/// of X * X^T, eight rows, whose fragments as the first and as the second factor are the same two words.
+__device__ inline void add_squares(u32 low, u32 high, float (&sums)[4]) {
+  asm("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, {%4, %6, %5, %6}, {%4, %5}, "
+      "{%0, %1, %2, %3};"
+      : "+f"(sums[0]), "+f"(sums[1]), "+f"(sums[2]), "+f"(sums[3])
+      : "r"(low), "r"(high), "r"(0));
+}
+/// Lane 4 i + j has columns 2 j and 2 j + 1 of row i.
+__device__ inline float on_diagonal(float const (&sums)[4]) {
+  const unsigned row = threadIdx.x % 32 / 4, col = threadIdx.x % 4 * 2;
+  return row == col ? sums[0] : row == col + 1 ? sums[1] : 0.0f;
+}
+
+/// x * factor for pairs of bf16: the factor in two parts, so that only the last rounding matters.
+struct two_part_factor {
+  u32 high, low;
+
+  explicit __device__ two_part_factor(float factor) {
+    const u32 upper = f4::from_float<bf16>(factor).bits;
+    const u32 rest = f4::from_float<bf16>(factor - f4::to_float(bf16{static_cast<f4::u16>(upper)})).bits;
+    high = upper * 0x1'0001u;
+    low = rest * 0x1'0001u;
+  }
+  __device__ u32 times(u32 x) const { return fma2(x, high, fma2(x, low, minus_zero2)); }
+};
+
+/// A row past the end is padding of the scales.
+template <int BlocksPerThread, bool AddResidual, class Sink>
+__global__ void __launch_bounds__(512, 2) rmsnorm_kernel(rmsnorm p, float one_by_cols, Sink sink) {
+  __shared__ f4::cta::reduction shared;
+  const i64 row = blockIdx.x;
+  const int blocks = static_cast<int>(p.x.cols / 16);
+  const auto block = [&](int k) { return static_cast<int>(threadIdx.x + k * blockDim.x); };
+  if (row >= p.x.rows) {
+    for (int k = 0; k < BlocksPerThread; ++k) sink.pad(row, block(k));
+    return;
+  }
+  block_of_bf16 x[BlocksPerThread], r[BlocksPerThread];
+#pragma unroll
+  for (int k = 0; k < BlocksPerThread; ++k) {
+    x[k] = r[k] = {};
+    if (block(k) >= blocks) continue;
+    x[k] = block_of_bf16::load(&p.x.at(row, 16 * block(k)));
+    if (AddResidual) r[k] = block_of_bf16::load(p.residual + row * p.x.cols + 16 * block(k));
+  }
+  sink.begin();
+  float squares[4] = {};
+#pragma unroll
+  for (int k = 0; k < BlocksPerThread; ++k) {
+    if (AddResidual) {
+      for (int i = 0; i < 8; ++i) x[k].words[i] = fma2(x[k].words[i], one2, r[k].words[i]);
+      if (block(k) < blocks) x[k].store(p.sum + row * p.x.cols + 16 * block(k));
+    }
+    for (int i = 0; i < 8; i += 2) add_squares(x[k].words[i], x[k].words[i + 1], squares);
+  }
+  const float sum = f4::cta::sum(on_diagonal(squares), shared);
+  const two_part_factor factor(rsqrtf(fmaf(sum, one_by_cols, p.epsilon)));
+  sink.ready();
+#pragma unroll
+  for (int k = 0; k < BlocksPerThread; ++k) {
+    if (block(k) >= blocks) {
+      sink.pad(row, block(k));
+      continue;
+    }
+    block_of_bf16 y = block_of_bf16::load(p.gamma + 16 * block(k));
+    for (int i = 0; i < 8; ++i) y.words[i] = fma2(factor.times(x[k].words[i]), y.words[i], minus_zero2);
+    sink.take(row, block(k), y);
+  }
+  sink.end();
+}
+
+/// The activations of p to `sink`: quantized, or as bf16. Columns: a multiple of 16, 32768 at most; rows of
+/// everything aligned to 16 bytes. One kernel on the stream.
+template <class Sink>
+cudaError_t launch(rmsnorm const& p, Sink const& sink, cudaStream_t stream = nullptr) {
+  const i64 blocks = sink.padded_blocks(p.x.cols / 16);
+  const unsigned rows = static_cast<unsigned>(sink.padded_rows(p.x.rows));
+  const auto threads = [&](i64 each) {
+    return static_cast<unsigned>(f4::round_up<i64>(f4::ceil_div(blocks, each), 32));
+  };
+  if (threads(4) > 512 || p.x.cols % 16 != 0) return cudaErrorInvalidValue;
+  const float one_by_cols = 1.0f / static_cast<float>(p.x.cols);
+  if (p.residual == nullptr)
+    rmsnorm_kernel<4, false><<<rows, threads(4), 0, stream>>>(p, one_by_cols, sink);
+  else if (threads(2) <= 512)
+    rmsnorm_kernel<2, true><<<rows, threads(2), 0, stream>>>(p, one_by_cols, sink);
+  else
+    rmsnorm_kernel<4, true><<<rows, threads(4), 0, stream>>>(p, one_by_cols, sink);
+  return cudaGetLastError();
+}
+
+}  // namespace fused

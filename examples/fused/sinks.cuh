@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+// Where a producer's activations go, a block of 16 at a time: to memory as bf16, or on to NVFP4 without ever
+// being there. Both see the same bf16 values, so that fused and unfused agree in every bit.
+#pragma once
+
+#include <fourscale/cta/reduce.cuh>
+#include <fourscale/cta/values.cuh>
+#include <fourscale/device/quantize_block.cuh>
+
+namespace fused {
+
+namespace f4 = fourscale;
+using f4::bf16;
+using f4::i64;
+using f4::u32;
+using block_of_bf16 = f4::cta::values<bf16, 16>;
+
+/// The unfused way: quantize() comes after.
+struct to_bf16 {
+  f4::matrix_view<bf16> y;
+
+  static i64 padded_rows(i64 rows) { return rows; }
+  static i64 padded_blocks(i64 blocks) { return blocks; }
+  __device__ void begin() {}
+  __device__ void ready() {}
+  __device__ void take(i64 row, i64 block, block_of_bf16 const& values) {
+    values.store(&y.at(row, 16 * block));
+  }
+  __device__ void pad(i64, i64) {}
+  __device__ void end() {}
+};
+
+/// The tensor scale must be known before the first block is: from the amax of an earlier step (delayed
+/// scaling), while that of this step is gathered for the next.
+template <class Layout>
+struct to_nvfp4 {
+  f4::block_scaled_view<f4::nvfp4, Layout> q;
+  float const* amax;                     ///< to quantize under
+  float* next_amax;                      ///< raised to that of the values; zero it before
+  f4::tensor_scale<f4::nvfp4> tensor{};  ///< what ready() found
+  float largest = 0.0f;
+
+  static i64 padded_rows(i64 rows) { return Layout::padded_rows(rows); }
+  static i64 padded_blocks(i64 blocks) { return Layout::padded_blocks(blocks); }
+  /// By every thread, with a __syncthreads() in between: one divides, all read.
+  __device__ void begin() {
+    if (threadIdx.x == 0) shared_scale() = f4::tensor_scale<f4::nvfp4>(*amax);
+  }
+  __device__ void ready() { tensor = shared_scale(); }
+  __device__ void take(i64 row, i64 block, block_of_bf16 const& values) {
+    f4::cta::store_block(
+        q, row, block,
+        f4::device::quantize_block<f4::nvfp4>(values, f4::quantizer{}, tensor, {row, 16 * block}, largest));
+  }
+  /// Scales that a layout has beyond rows and columns are zero.
+  __device__ void pad(i64 row, i64 block) {
+    if (Layout::has_padding && row < Layout::padded_rows(q.rows) && block < Layout::padded_blocks(q.blocks()))
+      q.store_scale(row, block, {});
+  }
+  /// By whole warps.
+  __device__ void end() { f4::cta::raise_amax(largest, next_amax); }
+
+ private:
+  static __device__ f4::tensor_scale<f4::nvfp4>& shared_scale() {
+    __shared__ __align__(16) unsigned char bytes[sizeof(f4::tensor_scale<f4::nvfp4>)];
+    return reinterpret_cast<f4::tensor_scale<f4::nvfp4>&>(bytes);
+  }
+};
+
+}  // namespace fused

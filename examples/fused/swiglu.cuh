@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: Apache-2.0
+// SwiGLU: silu(gate) * up, of a matrix that holds both side by side, as the one GEMM that makes them leaves
+// them. A thread takes a block in each of several rows and asks for all its input before it computes.
+#pragma once
+
+#include "sinks.cuh"
+
+namespace fused {
+
+struct swiglu {
+  f4::matrix_view<bf16 const> gate_up;  ///< columns of the gate, then as many of what it lets up
+};
+
+/// gate / (1 + e^-gate) in fp32, by the fast instructions; -infinity gives NaN.
+__device__ inline float silu(float gate) {
+  float power, inverse;
+  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(power) : "f"(gate * -1.44269504f));
+  asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(inverse) : "f"(1.0f + power));
+  return gate * inverse;
+}
+
+/// Rounded to bf16 before the product and after, as PyTorch and vLLM do.
+__device__ inline block_of_bf16 silu_times(block_of_bf16 const& gate, block_of_bf16 const& up) {
+  float s[16];
+  for (int i = 0; i < 16; ++i) s[i] = silu(f4::to_float(gate.get(i)));
+  block_of_bf16 y = block_of_bf16::rounded(s);
+  for (int i = 0; i < 8; ++i)  // * up + -0
+    asm("fma.rn.bf16x2 %0, %0, %1, %2;" : "+r"(y.words[i]) : "r"(up.words[i]), "r"(0x8000'8000u));
+  return y;
+}
+
+constexpr int along = 32, rows_at_once = 8, rows_per_thread = 2, tile_rows = rows_at_once * rows_per_thread;
+
+/// A CTA takes 16 rows of 512 values.
+template <class Sink>
+__global__ void __launch_bounds__(along* rows_at_once, 4)
+    swiglu_kernel(swiglu p, unsigned tiles_along, Sink sink) {
+  const unsigned tile_row = blockIdx.x / tiles_along, tile_col = blockIdx.x - tile_row * tiles_along;
+  const i64 cols = p.gate_up.cols / 2, block = i64{tile_col} * along + threadIdx.x % along;
+  const i64 first_row = i64{tile_row} * tile_rows + threadIdx.x / along;
+  const auto row = [&](int k) { return first_row + k * rows_at_once; };
+  const auto inside = [&](int k) { return row(k) < p.gate_up.rows && block < cols / 16; };
+  block_of_bf16 gate[rows_per_thread], up[rows_per_thread];
+#pragma unroll
+  for (int k = 0; k < rows_per_thread; ++k) {
+    if (!inside(k)) continue;
+    gate[k] = block_of_bf16::load(&p.gate_up.at(row(k), 16 * block));
+    up[k] = block_of_bf16::load(&p.gate_up.at(row(k), cols + 16 * block));
+  }
+  sink.begin();
+  __syncthreads();
+  sink.ready();
+#pragma unroll
+  for (int k = 0; k < rows_per_thread; ++k) {
+    if (!inside(k)) {
+      sink.pad(row(k), block);
+      continue;
+    }
+    sink.take(row(k), block, silu_times(gate[k], up[k]));
+  }
+  sink.end();
+}
+
+/// The activations to `sink`: quantized, or as bf16. Columns of each half: a multiple of 16; rows aligned to
+/// 16 bytes. One kernel on the stream.
+template <class Sink>
+cudaError_t launch(swiglu const& p, Sink const& sink, cudaStream_t stream = nullptr) {
+  if (p.gate_up.cols % 32 != 0) return cudaErrorInvalidValue;
+  const i64 tiles_along = f4::ceil_div<i64>(sink.padded_blocks(p.gate_up.cols / 32), along),
+            tiles = tiles_along * f4::ceil_div<i64>(sink.padded_rows(p.gate_up.rows), tile_rows);
+  if (tiles > 0x7fff'ffff) return cudaErrorInvalidValue;
+  swiglu_kernel<<<static_cast<unsigned>(tiles), along * rows_at_once, 0, stream>>>(
+      p, static_cast<unsigned>(tiles_along), sink);
+  return cudaGetLastError();
+}
+
+}  // namespace fused

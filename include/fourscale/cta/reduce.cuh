@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+// One number from those of all threads. Whole warps take part, in every CTA shape; the order of a sum is
+// fixed, so that its bits are the same in every launch.
+#pragma once
+
+#include "../ptx/arith.hpp"
+
+namespace fourscale::cta {
+
+/// What sum() needs of shared memory: a number for each warp. Two sums one after the other need one each, or
+/// a
+/// __syncthreads() between them.
+struct reduction {
+  float of_warp[32];
+};
+
+/// The sum over the threads of a warp, the same in all of them: in pairs at distance 16, 8, 4, 2, 1.
+FOURSCALE_D inline float warp_sum(float mine) {
+  FOURSCALE_UNROLL
+  for (int distance = 16; distance >= 1; distance /= 2)
+    mine = ptx::add_rn_f32(mine, __shfl_xor_sync(0xffff'ffffu, mine, distance));
+  return mine;
+}
+
+/// The sum over the threads of a one-dimensional CTA, the same in all of them: those of the warps are added
+/// like those of lanes.
+FOURSCALE_D inline float sum(float mine, reduction& shared) {
+  mine = warp_sum(mine);
+  const u32 lane = threadIdx.x % 32;
+  if (lane == 0) shared.of_warp[threadIdx.x / 32] = mine;
+  __syncthreads();
+  return warp_sum(lane < blockDim.x / 32 ? shared.of_warp[lane] : 0.0f);
+}
+
+/// Raises *amax (device memory) to the largest `mine`, magnitudes that are no NaN, of a warp. Asks before it
+/// writes: an amax that is already larger, as it soon is, costs no atomic operation. The result does not
+/// depend on the order of warps.
+FOURSCALE_D inline void raise_amax(float mine, float* amax) {
+  const i32 largest = __reduce_max_sync(0xffff'ffffu, bit_cast<i32>(mine));
+  i32* const out = reinterpret_cast<i32*>(amax);
+  if (threadIdx.x % 32 == 0 && largest > *static_cast<i32 volatile*>(out)) atomicMax(out, largest);
+}
+
+}  // namespace fourscale::cta

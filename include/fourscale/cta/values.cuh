@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: Apache-2.0
+// Values of a row as a kernel holds them between memory and a block: in the registers of one thread, moved 16
+// bytes at a time.
+#pragma once
+
+#include "../view/block_scaled_view.hpp"
+
+namespace fourscale::cta {
+
+/// Sixteen bytes, moved by one instruction.
+struct alignas(16) vector16 {
+  u32 words[4];
+};
+
+/// N consecutive values of a row, of a type with two or four bytes, as they lie in memory. Indices must be
+/// constants after unrolling, so that all stays in registers.
+template <class T, int N>
+struct values {
+  static_assert((sizeof(T) == 2 || sizeof(T) == 4) && N * sizeof(T) % 16 == 0,
+                "Values come in whole vectors of 16 bytes, of types with two or four bytes.");
+  static constexpr int count = N * static_cast<int>(sizeof(T)) / 4;
+  u32 words[count];
+
+  /// From or to an address that is a multiple of 16 bytes.
+  static FOURSCALE_D values load(T const* from) {
+    values v;
+    FOURSCALE_UNROLL
+    for (int i = 0; i < count; i += 4) {
+      const vector16 w = reinterpret_cast<vector16 const*>(from)[i / 4];
+      FOURSCALE_UNROLL
+      for (int j = 0; j < 4; ++j) v.words[i + j] = w.words[j];
+    }
+    return v;
+  }
+  FOURSCALE_D void store(T* to) const {
+    FOURSCALE_UNROLL
+    for (int i = 0; i < count; i += 4)
+      reinterpret_cast<vector16*>(to)[i / 4] = {{words[i], words[i + 1], words[i + 2], words[i + 3]}};
+  }
+
+  FOURSCALE_D T get(int i) const {
+    if constexpr (sizeof(T) == 4)
+      return bit_cast<T>(words[i]);
+    else
+      return bit_cast<T>(static_cast<u16>(words[i / 2] >> (16 * (i % 2))));
+  }
+
+  /// Floats rounded to T, to nearest even.
+  static FOURSCALE_D values rounded(float const (&x)[N]) {
+    values v;
+    FOURSCALE_UNROLL
+    for (int i = 0; i < count; ++i) {
+#if FOURSCALE_DEVICE_PASS >= 800  // two at a time
+      if constexpr (__is_same(T, bf16)) {
+        v.words[i] = ptx::cvt_rn_bf16x2_f32(x[2 * i + 1], x[2 * i]);
+        continue;
+      }
+#endif
+      if constexpr (sizeof(T) == 4)
+        v.words[i] = bit_cast<u32>(from_float<T>(x[i]));
+      else
+        v.words[i] =
+            u32{bit_cast<u16>(from_float<T>(x[2 * i + 1]))} << 16 | bit_cast<u16>(from_float<T>(x[2 * i]));
+    }
+    return v;
+  }
+};
+
+/// A block to memory: its scale, and its codes in words of 8 bytes, which q.codes must be a multiple of.
+template <class F, class Layout>
+FOURSCALE_D void store_block(block_scaled_view<F, Layout> const& q, i64 row, i64 block,
+                             packed_block<F> const& b) {
+  q.store_scale(row, block, b.scale);
+  u64* const to = reinterpret_cast<u64*>(q.codes + q.code_offset(row, block));
+  FOURSCALE_UNROLL
+  for (int i = 0; i < block_code_bytes<F>; i += 8) {
+    u32 half[2] = {};
+    FOURSCALE_UNROLL
+    for (int j = 0; j < 8; ++j) half[j / 4] |= u32{b.codes[i + j]} << (8 * (j % 4));
+    to[i / 8] = u64{half[1]} << 32 | half[0];
+  }
+}
+
+}  // namespace fourscale::cta
