@@ -54,11 +54,11 @@ def table(found):
 
 def plot(found, machine):
     rows = [(label, found[kernel, SHAPES[0]][2]) for kernel, label in ROWS if (kernel, SHAPES[0]) in found]
-    left, width, step, top = 330, 420, 24, 64
+    left, width, step, top = 380, 420, 24, 64
     height = top + step * len(rows) + 40
     x = lambda percent: left + width * percent / 100
-    out = [f'<svg xmlns="http://www.w3.org/2000/svg" width="820" height="{height}" font-family="sans-serif" '
-           'font-size="13">', f'<rect width="820" height="{height}" fill="white"/>',
+    out = [f'<svg xmlns="http://www.w3.org/2000/svg" width="870" height="{height}" font-family="sans-serif" '
+           'font-size="13">', f'<rect width="870" height="{height}" fill="white"/>',
            f'<text x="20" y="24" font-size="16">Percent of a kernel with the same reads and writes and no arithmetic</text>',
            f'<text x="20" y="44" fill="#555">{machine}, {SHAPES[0]} bf16; every output equal to the host\'s in every bit'
            '</text>']
