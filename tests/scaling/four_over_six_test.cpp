@@ -140,3 +140,27 @@ TEST_CASE("four_over_six: 448 lets the larger scale saturate, 256 leaves room", 
   CHECK(decode(c[0].scale) == 256.0f);
   CHECK(decode(c[1].scale) == 384.0f);
 }
+
+namespace {
+
+/// Bodies of the test below: the quotient of the i-th mantissa, in the middle of the range and near its end.
+template <int ScaleMax>
+struct quotient_is_rounded_once {
+  FOURSCALE_HD bool operator()(u64 i) const {
+    const float largest = 6.0f * static_cast<float>(ScaleMax);
+    const u32 mantissa = static_cast<u32>(i);
+    for (const u32 exponent : {127u, 58u}) {
+      const float a = bit_cast<float>(exponent << 23 | mantissa);
+      const float expected = static_cast<float>(static_cast<double>(a) / static_cast<double>(largest));
+      if (detail::over_largest<ScaleMax>(a) != expected) return false;
+    }
+    return detail::over_largest<ScaleMax>(0.0f) == 0.0f;
+  }
+};
+
+}  // namespace
+
+TEST_CASE("four_over_six: the quotient without a division, of every mantissa", "[scaling][four_over_six]") {
+  check_everywhere(u64{1} << 23, quotient_is_rounded_once<256>{});
+  check_everywhere(u64{1} << 23, quotient_is_rounded_once<448>{});
+}

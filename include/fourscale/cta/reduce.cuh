@@ -7,9 +7,8 @@
 
 namespace fourscale::cta {
 
-/// What sum() needs of shared memory: a number for each warp. Two sums one after the other need one each, or
-/// a
-/// __syncthreads() between them.
+/// What sum() needs of shared memory: a number for each warp. Two sums one after the other need one each,
+/// or a __syncthreads() between them.
 struct reduction {
   float of_warp[32];
 };

@@ -92,16 +92,6 @@ bool rows_are_chunks(block_scaled_view<F, Layout, u8 const> const& q) {
          q.cols * F::element::width / 8 % mma::chunk_bytes == 0;
 }
 
-/// The rules of host::gemm.
-template <class A, class B, class T>
-errc validate_gemm(A const& a, B const& b, matrix_view<T> const& d) {
-  if (const errc e = validate(a); e != errc::ok) return e;
-  if (const errc e = validate(b); e != errc::ok) return e;
-  if (const errc e = validate(d); e != errc::ok) return e;
-  if (a.cols != b.cols || d.rows != a.rows || d.cols != b.rows) return errc::shape_mismatch;
-  return fourscale::detail::overlaps(d, a) || fourscale::detail::overlaps(d, b) ? errc::overlap : errc::ok;
-}
-
 /// cudaErrorNoKernelImageForDevice where this device got the empty kernel, which has no shared memory, or
 /// none; the runtime then forgets the error, which the next launch would else report as its own.
 template <class Kernel>
@@ -137,7 +127,7 @@ cudaError_t gemm(block_scaled_view<F, LA, BA> const& a, block_scaled_view<G, LB,
   static_assert(F::block_size == G::block_size, "Both operands of a GEMM need blocks of the same size.");
   static_assert(mma::has_instruction<F, G>,
                 "mma.sync multiplies NVFP4 by NVFP4, MXFP4 by MXFP4, and MXFP8 by MXFP8 (E4M3 or E5M2).");
-  if (const errc e = detail::validate_gemm(a, b, d); e != errc::ok) return to_cuda_error(e);
+  if (const errc e = validate_gemm(a, b, d); e != errc::ok) return to_cuda_error(e);
   if ((reinterpret_cast<u64>(amax_a) | reinterpret_cast<u64>(amax_b)) % alignof(float) != 0)
     return to_cuda_error(errc::misaligned);
   auto* const kernel = &detail::gemm_kernel<Set, F, LA, G, LB, T>;

@@ -167,7 +167,7 @@ cudaError_t gemm_tcgen05(block_scaled_view<F, swizzled_128x4, BA> const& a,
                          cudaStream_t stream = nullptr) {
   using tile = mma::tcgen05::tile<F, G, Set::cta_group, Columns>;
   using problem = mma::tcgen05::problem<F, G, T>;
-  if (const errc e = detail::validate_gemm(a, b, d); e != errc::ok) return to_cuda_error(e);
+  if (const errc e = validate_gemm(a, b, d); e != errc::ok) return to_cuda_error(e);
   if (tcgen05_refusal(a) != nullptr || tcgen05_refusal(b) != nullptr ||
       (reinterpret_cast<u64>(amax_a) | reinterpret_cast<u64>(amax_b)) % alignof(float) != 0)
     return cudaErrorMisalignedAddress;

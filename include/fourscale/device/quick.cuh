@@ -25,12 +25,12 @@ template <class F, class T, class Quantizer>
 FOURSCALE_HD constexpr bool has_quick_way() {
   using round = decltype(Quantizer::round);
   using transform = decltype(Quantizer::transform);
-  return arch::has_cvt_fp8 && __is_same(typename F::element, e2m1) && is_short<T> &&
-         (amax_scaling_policy<decltype(Quantizer::scale), F> ||
-          is_four_over_six<decltype(Quantizer::scale)>)&&(__is_same(round, nearest_even) ||
-                                                          is_stochastic<round>)&&(__is_same(transform,
-                                                                                            identity) ||
-                                                                                  is_scheduled<transform>);
+  using scale = decltype(Quantizer::scale);
+  constexpr bool format = arch::has_cvt_fp8 && __is_same(typename F::element, e2m1) && is_short<T>;
+  constexpr bool scales = amax_scaling_policy<scale, F> || is_four_over_six<scale>;
+  constexpr bool rounds = __is_same(round, nearest_even) || is_stochastic<round>;
+  constexpr bool transforms = __is_same(transform, identity) || is_scheduled<transform>;
+  return format && scales && rounds && transforms;
 }
 
 #if FOURSCALE_HAS_CVT_FP8
@@ -157,8 +157,8 @@ struct requantized {
   FOURSCALE_D requantized(block_scale<F> const& candidate, tensor_scale<F> const& tensor) {
     constexpr float unit = fourscale::detail::e2m1_unit;
     const float scale = decode(candidate.scale);
-    const float v1 = of_largest(ptx::mul_rn_f32(scale, tensor.amax)),
-                v3 = of_largest(ptx::mul_rn_f32(1.5f * scale, tensor.amax));
+    const float v1 = fourscale::detail::over_largest<ScaleMax>(ptx::mul_rn_f32(scale, tensor.amax)),
+                v3 = fourscale::detail::over_largest<ScaleMax>(ptx::mul_rn_f32(1.5f * scale, tensor.amax));
     slope = 2.0f * (v3 - v1) / unit;
     offset = (3.0f * v1 - 2.0f * v3) / unit;
     to_units = ptx::mul_rn_f32(candidate.multiplier, unit);
@@ -168,15 +168,6 @@ struct requantized {
     const float code = fourscale::detail::nearest_on_grid(ptx::mul_rn_f32(x, to_units));
     const float binade = bit_cast<float>(bit_cast<u32>(code) & 0xff80'0000u);
     return __fmaf_rn(code, slope, ptx::mul_rn_f32(binade, offset));
-  }
-
- private:
-  /// a / (6 * ScaleMax) rounded once: the tests try every mantissa of a. After P. Markstein, IBM Journal of
-  /// Research and Development 34 (1990).
-  static FOURSCALE_D float of_largest(float a) {
-    constexpr float largest = 6.0f * ScaleMax, inverse = 1.0f / largest;
-    const float q = ptx::mul_rn_f32(a, inverse);
-    return __fmaf_rn(__fmaf_rn(-q, largest, a), inverse, q);
   }
 };
 

@@ -100,10 +100,11 @@ FOURSCALE_D u32 block_magnitudes(raw_block<T, N> const& block) {
   return w[0];
 }
 
-/// The signs of elements i to i + 7 of 16 bits, each at the highest bit of its nibble.
+/// Bytes of two words, whose highest bits are the signs of even and of odd elements, as nibbles side by side.
 FOURSCALE_D inline u32 joined_signs(u32 even, u32 odd) {
   return (even >> 4 & 0x0f0f'0f0fu) | (odd & 0xf0f0'f0f0u);
 }
+/// The signs of elements i to i + 7 of 16 bits, each at the highest bit of its nibble.
 template <class T, int N>
 FOURSCALE_D u32 nibble_signs(raw_block<T, N> const& block, int i) {
   u32 const* const w = block.w + i / 2;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // A tile of a matrix in shared memory, for kernels that walk it by columns, and what becomes of its columns,
 // gathered there so that whole sectors are written. Values are 16 bits wide, two columns to a word; codes are
-// four bits wide. Tiles are small, so that an SM has eight: some load while others compute.
+// four bits wide. Tiles are small, so that an SM has several: some load while others compute.
 #pragma once
 
 #include "columns.cuh"

@@ -28,8 +28,8 @@ FOURSCALE_KERNEL void __launch_bounds__(cta_threads)
   }
 }
 
-/// Rows that are vectors, of fewer than 2^31 values: Lanes neighbouring threads take N values together, 16 or
-/// fewer each, the far additions by shuffles. x and y may be the same.
+/// Rows that are vectors, of fewer than 2^31 values: `Lanes` neighbouring threads take N values together, 16
+/// or fewer each, the far additions by shuffles. x and y may be the same.
 template <int N, class T, class U, real Rounded>
 FOURSCALE_KERNEL void __launch_bounds__(cta_threads)
     hadamard_rows_kernel(matrix_view<T const> x, matrix_view<U> y, hadamard<N, Rounded> transform,

@@ -63,17 +63,13 @@ inline float to_odd(double x) {
 /// D = alpha * A * B^T + beta * D for A (M x K), B (N x K), D (M x N); the two formats may differ but their
 /// block size may not. Rounded once, at the end: |error| <= (K / block_size + 4) * 2^-53 * sum |a||b| |alpha|
 /// before that rounding, since only the sum over blocks and the last four operations are inexact in double
-/// (with E5M2, K in place of K / block_size). D is not read when beta = 0. Errors: see validate(); D is then
-/// untouched.
+/// (with E5M2, K in place of K / block_size). D is not read when beta = 0. Errors: see validate_gemm(); D is
+/// then untouched.
 template <class F, class LA, class BA, class G, class LB, class BB, class T>
 errc gemm(block_scaled_view<F, LA, BA> const& a, block_scaled_view<G, LB, BB> const& b,
           matrix_view<T> const& d, gemm_factors factors = {}) {
   static_assert(F::block_size == G::block_size, "Both operands of a GEMM need blocks of the same size.");
-  if (const errc e = validate(a); e != errc::ok) return e;
-  if (const errc e = validate(b); e != errc::ok) return e;
-  if (const errc e = validate(d); e != errc::ok) return e;
-  if (a.cols != b.cols || d.rows != a.rows || d.cols != b.rows) return errc::shape_mismatch;
-  if (fourscale::detail::overlaps(d, a) || fourscale::detail::overlaps(d, b)) return errc::overlap;
+  if (const errc e = validate_gemm(a, b, d); e != errc::ok) return e;
 #ifdef _OPENMP
 #pragma omp parallel for if (d.rows * d.cols > 256)
 #endif

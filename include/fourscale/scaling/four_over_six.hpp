@@ -7,6 +7,19 @@
 
 namespace fourscale {
 
+namespace detail {
+
+/// a / (6 * ScaleMax) rounded once, without a division: the test tries every mantissa. For |a| and quotients
+/// from 2^-100 to 2^100. After P. Markstein, IBM Journal of Research and Development 34 (1990).
+template <int ScaleMax>
+FOURSCALE_HD float over_largest(float a) {
+  constexpr float largest = 6.0f * static_cast<float>(ScaleMax), inverse = 1.0f / largest;
+  const float q = ptx::mul_rn_f32(a, inverse);
+  return __builtin_fmaf(__builtin_fmaf(-q, largest, a), inverse, q);
+}
+
+}  // namespace detail
+
 /// How the error of a candidate is summed: of magnitudes (TE's default) or of squares.
 enum class error_norm { mean_absolute, mean_square };
 

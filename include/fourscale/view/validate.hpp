@@ -129,6 +129,17 @@ errc validate_transpose(block_scaled_view<F, Layout, Byte> const& q,
   return detail::overlaps(q, qt) ? errc::overlap : errc::ok;
 }
 
+/// Rules of D = A * B^T for A (M x K), B (N x K), D (M x N): D shares no byte with the others.
+template <class F, class LA, class BA, class G, class LB, class BB, class T>
+errc validate_gemm(block_scaled_view<F, LA, BA> const& a, block_scaled_view<G, LB, BB> const& b,
+                   matrix_view<T> const& d) {
+  if (const errc e = validate(a); e != errc::ok) return e;
+  if (const errc e = validate(b); e != errc::ok) return e;
+  if (const errc e = validate(d); e != errc::ok) return e;
+  if (a.cols != b.cols || d.rows != a.rows || d.cols != b.rows) return errc::shape_mismatch;
+  return detail::overlaps(d, a) || detail::overlaps(d, b) ? errc::overlap : errc::ok;
+}
+
 /// Rules of a transform of N consecutive values from x to y.
 template <int N, matrix_like M, class T>
 errc validate_transform(M const& x, matrix_view<T> const& y) {
