@@ -24,19 +24,30 @@ __device__ inline u32 fma2(u32 a, u32 b, u32 c) {
 }
 constexpr u32 one2 = 0x3f80'3f80u, minus_zero2 = 0x8000'8000u;
 
-/// Adds the squares of 128 values, four a lane, by tensor cores that have nothing else to do: on the diagonal
-/// of X * X^T, eight rows, whose fragments as the first and as the second factor are the same two words.
-__device__ inline void add_squares(u32 low, u32 high, float (&sums)[4]) {
-  asm("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, {%4, %6, %5, %6}, {%4, %5}, "
-      "{%0, %1, %2, %3};"
-      : "+f"(sums[0]), "+f"(sums[1]), "+f"(sums[2]), "+f"(sums[3])
-      : "r"(low), "r"(high), "r"(0));
-}
-/// Lane 4 i + j has columns 2 j and 2 j + 1 of row i.
-__device__ inline float on_diagonal(float const (&sums)[4]) {
-  const unsigned row = threadIdx.x % 32 / 4, col = threadIdx.x % 4 * 2;
-  return row == col ? sums[0] : row == col + 1 ? sums[1] : 0.0f;
-}
+/// Sums of squares by tensor cores that have nothing else to do: on the diagonal of X * X^T, eight rows of
+/// eight, whose fragments as the first and as the second factor are the same word. The first factor has 16
+/// rows, neighbouring words: of two products the upper half counts, or the lower.
+struct squares {
+  float even[4] = {}, odd[4] = {};
+
+  __device__ void add(u32 first, u32 second) {
+    add(first, second, first, even);
+    add(first, second, second, odd);
+  }
+  /// This lane's part: lane 4 i + j has columns 2 j and 2 j + 1 of row i.
+  __device__ float on_diagonal() const {
+    const unsigned row = threadIdx.x % 32 / 4, col = threadIdx.x % 4 * 2;
+    return row == col ? even[0] + odd[2] : row == col + 1 ? even[1] + odd[3] : 0.0f;
+  }
+
+ private:
+  static __device__ void add(u32 upper, u32 lower, u32 other, float (&sums)[4]) {
+    asm("mma.sync.aligned.m16n8k8.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, {%4, %5}, {%6}, {%0, %1, %2, "
+        "%3};"
+        : "+f"(sums[0]), "+f"(sums[1]), "+f"(sums[2]), "+f"(sums[3])
+        : "r"(upper), "r"(lower), "r"(other));
+  }
+};
 
 /// x * factor for pairs of bf16: the factor in two parts, so that only the last rounding matters.
 struct two_part_factor {
@@ -56,33 +67,35 @@ template <int BlocksPerThread, bool AddResidual, class Sink>
 __global__ void __launch_bounds__(512, 2) rmsnorm_kernel(rmsnorm p, float one_by_cols, Sink sink) {
   __shared__ f4::cta::reduction shared;
   const i64 row = blockIdx.x;
-  const int blocks = static_cast<int>(p.x.cols / 16);
-  const auto block = [&](int k) { return static_cast<int>(threadIdx.x + k * blockDim.x); };
+  const unsigned blocks = static_cast<unsigned>(p.x.cols / 16);
+  const auto block = [&](int k) { return threadIdx.x + k * blockDim.x; };
   if (row >= p.x.rows) {
     for (int k = 0; k < BlocksPerThread; ++k) sink.pad(row, block(k));
     return;
   }
+  bf16 const *const from = &p.x.at(row, 0), *const added = p.residual + row * p.x.cols;
   block_of_bf16 x[BlocksPerThread], r[BlocksPerThread];
 #pragma unroll
   for (int k = 0; k < BlocksPerThread; ++k) {
     x[k] = r[k] = {};
-    if (block(k) >= blocks) continue;
-    x[k] = block_of_bf16::load(&p.x.at(row, 16 * block(k)));
-    if (AddResidual) r[k] = block_of_bf16::load(p.residual + row * p.x.cols + 16 * block(k));
+    bf16 const *const at = from + 16 * block(k), *const other = added + 16 * block(k);
+    if (block(k) < blocks) x[k] = block_of_bf16::load(at);
+    if (AddResidual && block(k) < blocks) r[k] = block_of_bf16::load(other);
   }
   sink.begin();
-  float squares[4] = {};
+  squares sum_of;
 #pragma unroll
   for (int k = 0; k < BlocksPerThread; ++k) {
     if (AddResidual) {
       for (int i = 0; i < 8; ++i) x[k].words[i] = fma2(x[k].words[i], one2, r[k].words[i]);
       if (block(k) < blocks) x[k].store(p.sum + row * p.x.cols + 16 * block(k));
     }
-    for (int i = 0; i < 8; i += 2) add_squares(x[k].words[i], x[k].words[i + 1], squares);
+    for (int i = 0; i < 8; i += 2) sum_of.add(x[k].words[i], x[k].words[i + 1]);
   }
-  const float sum = f4::cta::sum(on_diagonal(squares), shared);
+  const float sum = f4::cta::sum(sum_of.on_diagonal(), shared);
   const two_part_factor factor(rsqrtf(fmaf(sum, one_by_cols, p.epsilon)));
   sink.ready();
+  const auto to = sink.row(row);
 #pragma unroll
   for (int k = 0; k < BlocksPerThread; ++k) {
     if (block(k) >= blocks) {
@@ -91,7 +104,7 @@ __global__ void __launch_bounds__(512, 2) rmsnorm_kernel(rmsnorm p, float one_by
     }
     block_of_bf16 y = block_of_bf16::load(p.gamma + 16 * block(k));
     for (int i = 0; i < 8; ++i) y.words[i] = fma2(factor.times(x[k].words[i]), y.words[i], minus_zero2);
-    sink.take(row, block(k), y);
+    sink.take(to, block(k), y);
   }
   sink.end();
 }

@@ -23,8 +23,9 @@ struct to_bf16 {
   static i64 padded_blocks(i64 blocks) { return blocks; }
   __device__ void begin() {}
   __device__ void ready() {}
-  __device__ void take(i64 row, i64 block, block_of_bf16 const& values) {
-    values.store(&y.at(row, 16 * block));
+  __device__ bf16* row(i64 row) const { return &y.at(row, 0); }
+  __device__ void take(bf16* row, unsigned block, block_of_bf16 const& values) {
+    values.store(row + 16 * block);
   }
   __device__ void pad(i64, i64) {}
   __device__ void end() {}
@@ -47,10 +48,11 @@ struct to_nvfp4 {
     if (threadIdx.x == 0) shared_scale() = f4::tensor_scale<f4::nvfp4>(*amax);
   }
   __device__ void ready() { tensor = shared_scale(); }
-  __device__ void take(i64 row, i64 block, block_of_bf16 const& values) {
-    f4::cta::store_block(
-        q, row, block,
-        f4::device::quantize_block<f4::nvfp4>(values, f4::quantizer{}, tensor, {row, 16 * block}, largest));
+  using row_type = f4::cta::output_row<f4::nvfp4, Layout>;
+  __device__ row_type row(i64 row) const { return {q, row}; }
+  __device__ void take(row_type const& to, unsigned block, block_of_bf16 const& values) {
+    to.store(block, f4::device::quantize_block<f4::nvfp4>(values, f4::quantizer{}, tensor,
+                                                          {to.row, 16 * i64{block}}, largest));
   }
   /// Scales that a layout has beyond rows and columns are zero.
   __device__ void pad(i64 row, i64 block) {

@@ -67,8 +67,8 @@ __global__ void quantize_kernel(matrix_view<T const> x, block_scaled_view<F, Lay
   const i64 row = blockIdx.x, block = threadIdx.x;
   const auto v = cta::values<T, F::block_size>::load(&x.at(row, block * F::block_size));
   float most = 0.0f;
-  cta::store_block(q, row, block,
-                   device::quantize_block<F>(v, recipe, q.tensor_scale, {row, block * F::block_size}, most));
+  cta::output_row(q, row).store(
+      threadIdx.x, device::quantize_block<F>(v, recipe, q.tensor_scale, {row, block * F::block_size}, most));
   largest[row * q.blocks() + block] = most;
 }
 

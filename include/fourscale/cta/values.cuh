@@ -66,19 +66,31 @@ struct values {
   }
 };
 
-/// A block to memory: its scale, and its codes in words of 8 bytes, which q.codes must be a multiple of.
+/// Where the blocks of a row go, whose addresses are computed once. Codes in words of 8 bytes, which q.codes
+/// must be a multiple of.
 template <class F, class Layout>
-FOURSCALE_D void store_block(block_scaled_view<F, Layout> const& q, i64 row, i64 block,
-                             packed_block<F> const& b) {
-  q.store_scale(row, block, b.scale);
-  u64* const to = reinterpret_cast<u64*>(q.codes + q.code_offset(row, block));
-  FOURSCALE_UNROLL
-  for (int i = 0; i < block_code_bytes<F>; i += 8) {
-    u32 half[2] = {};
+struct output_row {
+  block_scaled_view<F, Layout> q;
+  i64 row;
+  u8 *codes, *scales;
+
+  FOURSCALE_D output_row(block_scaled_view<F, Layout> const& view, i64 r)
+      : q(view), row(r), codes(q.codes + q.code_offset(r, 0)), scales(q.scales + q.scale_offset(r, 0)) {}
+
+  FOURSCALE_D void store(u32 block, packed_block<F> const& b) const {
+    if constexpr (__is_same(Layout, linear) && block_scale_bytes<F> == 1)
+      scales[block] = b.scale.bits;
+    else
+      q.store_scale(row, block, b.scale);
+    u64* const to = reinterpret_cast<u64*>(codes + u64{block} * block_code_bytes<F>);
     FOURSCALE_UNROLL
-    for (int j = 0; j < 8; ++j) half[j / 4] |= u32{b.codes[i + j]} << (8 * (j % 4));
-    to[i / 8] = u64{half[1]} << 32 | half[0];
+    for (int i = 0; i < block_code_bytes<F>; i += 8) {
+      u32 half[2] = {};
+      FOURSCALE_UNROLL
+      for (int j = 0; j < 8; ++j) half[j / 4] |= u32{b.codes[i + j]} << (8 * (j % 4));
+      to[i / 8] = u64{half[1]} << 32 | half[0];
+    }
   }
-}
+};
 
 }  // namespace fourscale::cta

@@ -23,6 +23,33 @@ FOURSCALE_D raw_block<T, N> as_raw(cta::values<T, N> const& x) {
   for (int i = 0; i < x.count; ++i) block.w[i] = x.words[i];
   return block;
 }
+
+/// A block whose codes are in words: where two ways meet, the compiler would carry bytes one by one.
+template <class F>
+struct block_in_words {
+  u32 codes[block_code_bytes<F> / 4] = {};
+  u32 scale;
+  float amax;
+
+  FOURSCALE_D block_in_words(packed_block<F> const& block, float a) : scale(block.scale.bits), amax(a) {
+    FOURSCALE_UNROLL
+    for (int i = 0; i < block_code_bytes<F>; ++i) codes[i / 4] |= u32{block.codes[i]} << (8 * (i % 4));
+  }
+  FOURSCALE_D packed_block<F> packed() const {
+    packed_block<F> block{{static_cast<decltype(F::scale::bits)>(scale)}, {}};
+    FOURSCALE_UNROLL
+    for (int i = 0; i < block_code_bytes<F>; ++i)
+      block.codes[i] = static_cast<u8>(codes[i / 4] >> (8 * (i % 4)));
+    return block;
+  }
+};
+
+/// quantize_raw() as a call: blocks that need it are few, and must not cost the others registers.
+template <class F, class T, class Quantizer>
+__device__ __noinline__ block_in_words<F> quantize_rarely(raw_block<T, F::block_size> block, Quantizer recipe,
+                                                          tensor_scale<F> tensor, position where) {
+  return {quantize_raw<F>(block, recipe, tensor, where), raw_amax(block)};
+}
 }  // namespace detail
 
 /// Executed by one thread; `recipe` as it is or scheduled(); `tensor` and `where` as for
@@ -32,15 +59,17 @@ template <block_format F, class T, quantizer_for<F> Quantizer>
 FOURSCALE_D packed_block<F> quantize_block(cta::values<T, F::block_size> const& x, Quantizer const& recipe,
                                            tensor_scale<F> const& tensor, position where, float& largest) {
   const auto block = detail::as_raw(x);
-  if constexpr (detail::has_quick_way<F, T, Quantizer>()) {
+  if constexpr (!detail::has_quick_way<F, T, Quantizer>()) {
+    largest = fmaxf(largest, detail::raw_amax(block));
+    return detail::quantize_raw<F>(block, recipe, tensor, where);
+  } else {
     const detail::attempt<F> result = detail::try_quantize_raw<F, T>(block, recipe, tensor, where);
-    if (result.valid) {  // so there is no NaN; the compiler sees that the amax is the one that was just found
-      largest = fmaxf(largest, detail::amax_or_nan(block));
-      return result.block;
-    }
+    // The compiler sees that this amax was just found.
+    detail::block_in_words<F> words(result.block, detail::amax_or_nan(block));
+    if (!result.valid) words = detail::quantize_rarely<F, T>(block, recipe, tensor, where);
+    largest = fmaxf(largest, words.amax);
+    return words.packed();
   }
-  largest = fmaxf(largest, detail::raw_amax(block));
-  return detail::quantize_raw<F>(block, recipe, tensor, where);
 }
 template <block_format F, class T, quantizer_for<F> Quantizer>
 FOURSCALE_D packed_block<F> quantize_block(cta::values<T, F::block_size> const& x, Quantizer const& recipe,
