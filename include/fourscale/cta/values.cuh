@@ -44,6 +44,14 @@ struct values {
     else
       return bit_cast<T>(static_cast<u16>(words[i / 2] >> (16 * (i % 2))));
   }
+  FOURSCALE_D void set(int i, T value) {
+    if constexpr (sizeof(T) == 4)
+      words[i] = bit_cast<u32>(value);
+    else if (i % 2 == 0)
+      words[i / 2] = (words[i / 2] & 0xffff'0000u) | bit_cast<u16>(value);
+    else
+      words[i / 2] = (words[i / 2] & 0xffffu) | u32{bit_cast<u16>(value)} << 16;
+  }
 
   /// Floats rounded to T, to nearest even.
   static FOURSCALE_D values rounded(float const (&x)[N]) {
@@ -66,6 +74,24 @@ struct values {
   }
 };
 
+/// Codes to memory in words of `Word` bytes, 1, 8 or 16, which both their number and the address are
+/// multiples of.
+template <int Word, int Bytes>
+FOURSCALE_D void store_codes(u8 const (&codes)[Bytes], u8* to) {
+  FOURSCALE_UNROLL
+  for (int i = 0; i < Bytes; i += Word) {
+    u32 words[4] = {};
+    FOURSCALE_UNROLL
+    for (int j = 0; j < Word; ++j) words[j / 4] |= u32{codes[i + j]} << (8 * (j % 4));
+    if constexpr (Word == 16)
+      *reinterpret_cast<vector16*>(to + i) = {{words[0], words[1], words[2], words[3]}};
+    else if constexpr (Word == 8)
+      *reinterpret_cast<u64*>(to + i) = u64{words[1]} << 32 | words[0];
+    else
+      to[i] = codes[i];
+  }
+}
+
 /// Where the blocks of a row go, whose addresses are computed once. Codes in words of 8 bytes, which q.codes
 /// must be a multiple of.
 template <class F, class Layout>
@@ -82,14 +108,7 @@ struct output_row {
       scales[block] = b.scale.bits;
     else
       q.store_scale(row, block, b.scale);
-    u64* const to = reinterpret_cast<u64*>(codes + u64{block} * block_code_bytes<F>);
-    FOURSCALE_UNROLL
-    for (int i = 0; i < block_code_bytes<F>; i += 8) {
-      u32 half[2] = {};
-      FOURSCALE_UNROLL
-      for (int j = 0; j < 8; ++j) half[j / 4] |= u32{b.codes[i + j]} << (8 * (j % 4));
-      to[i / 8] = u64{half[1]} << 32 | half[0];
-    }
+    store_codes<8>(b.codes, codes + u64{block} * block_code_bytes<F>);
   }
 };
 

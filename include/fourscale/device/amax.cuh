@@ -17,11 +17,11 @@ FOURSCALE_KERNEL void __launch_bounds__(cta_threads)
     amax_vectors_kernel(matrix_view<T const> x, i32* largest) {
   const i64 along = x.cols / N, count = x.rows * along;
   const i64 first = blockIdx.x * i64{cta_threads * amax_vectors} + threadIdx.x;
-  raw_block<T, N> raw[amax_vectors] = {};
+  cta::values<T, N> raw[amax_vectors] = {};
   FOURSCALE_UNROLL
   for (int k = 0; k < amax_vectors; ++k) {
     const i64 i = first + k * cta_threads, row = x.rows == 1 ? 0 : i / along;
-    if (i < count) raw[k] = load_raw<T, N>(&x.at(row, (i - row * along) * N));
+    if (i < count) raw[k] = cta::values<T, N>::load(&x.at(row, (i - row * along) * N));
   }
   i32 mine = 0;
   FOURSCALE_UNROLL

@@ -19,23 +19,29 @@ struct column_pair {
   }
 };
 
-/// One of them. raw() costs an instruction for two values.
+/// One of them.
 template <class T, int N>
 struct column_block {
   column_pair<T, N> const& pair;
   int which;
 
   FOURSCALE_D T get(int i) const { return bit_cast<T>(static_cast<u16>(pair.words[i] >> (16 * which))); }
-  FOURSCALE_D raw_block<T, N> raw() const {
-    raw_block<T, N> c;
+  /// Costs an instruction for two values.
+  FOURSCALE_D cta::values<T, N> values() const {
+    cta::values<T, N> c;
     FOURSCALE_UNROLL
     for (int i = 0; i < N; i += 2)
-      c.w[i / 2] = __byte_perm(pair.words[i], pair.words[i + 1], which == 0 ? 0x5410 : 0x7632);
+      c.words[i / 2] = __byte_perm(pair.words[i], pair.words[i + 1], which == 0 ? 0x5410 : 0x7632);
     return c;
   }
 };
 
-/// As of a raw_block. The compiler finds what both columns have in common.
+template <class T, int N>
+FOURSCALE_D cta::values<T, N> as_values(column_block<T, N> const& block) {
+  return block.values();
+}
+
+/// As of values. The compiler finds what both columns have in common.
 template <class T, int N>
 FOURSCALE_D u32 nibble_signs(column_block<T, N> const& block, int i) {
   u32 const* const w = block.pair.words + i;

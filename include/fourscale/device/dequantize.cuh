@@ -101,12 +101,12 @@ FOURSCALE_KERNEL void __launch_bounds__(cta_threads)
     const u32 row = groups.quotient(i), group = i - row * groups.d;
     const float factor = tensor.dequantize_factor(decode(scale[k]));
     const magnitude_table<T> table(factor);
-    raw_block<T, 8> values;
+    cta::values<T, 8> values;
     u32 pair[2];
     FOURSCALE_UNROLL
     for (int half = 0; half < 2; ++half) {
       table.decode(word[k] >> (16 * half), pair);
-      values.w[2 * half] = pair[0], values.w[2 * half + 1] = pair[1];
+      values.words[2 * half] = pair[0], values.words[2 * half + 1] = pair[1];
     }
     if (!table.valid) {
       FOURSCALE_UNROLL
@@ -115,8 +115,7 @@ FOURSCALE_KERNEL void __launch_bounds__(cta_threads)
         values.set(j, from_float<T>(ptx::mul_rn_f32(decode(code), factor)));
       }
     }
-    *reinterpret_cast<vector16*>(&y.at(first_row + row, i64{group} * 8)) = {
-        {values.w[0], values.w[1], values.w[2], values.w[3]}};
+    values.store(&y.at(first_row + row, i64{group} * 8));
   }
 }
 

@@ -4,6 +4,7 @@
 
 #include <cuda_runtime_api.h>
 
+#include "../cta/values.cuh"
 #include "../view/dequantized_view.hpp"
 
 namespace fourscale::device {
@@ -28,6 +29,9 @@ constexpr cudaError_t to_cuda_error(errc e) {
 }
 
 namespace detail {
+
+using cta::store_codes;
+using cta::vector16;
 
 inline constexpr int cta_threads = 256;
 
@@ -73,11 +77,6 @@ template <class T>
 transposed_view<typename matrix_view<T>::value_type const> as_input(transposed_view<T> const& x) {
   return {as_input(x.base), x.rows, x.cols};
 }
-
-/// Sixteen bytes, moved by one instruction.
-struct alignas(16) vector16 {
-  u32 words[4];
-};
 
 /// N consecutive values as floats.
 template <int N, class T>
@@ -131,24 +130,6 @@ FOURSCALE_D void store_values(float const (&x)[N], bool vectors, T* to) {
   } else {
     FOURSCALE_UNROLL
     for (int i = 0; i < N; ++i) to[i] = from_float<T>(x[i]);
-  }
-}
-
-/// Codes to memory in words of `Word` bytes, 1, 8 or 16, which both their number and the address are
-/// multiples of.
-template <int Word, int Bytes>
-FOURSCALE_D void store_codes(u8 const (&codes)[Bytes], u8* to) {
-  FOURSCALE_UNROLL
-  for (int i = 0; i < Bytes; i += Word) {
-    u32 words[4] = {};
-    FOURSCALE_UNROLL
-    for (int j = 0; j < Word; ++j) words[j / 4] |= u32{codes[i + j]} << (8 * (j % 4));
-    if constexpr (Word == 16)
-      *reinterpret_cast<vector16*>(to + i) = {{words[0], words[1], words[2], words[3]}};
-    else if constexpr (Word == 8)
-      *reinterpret_cast<u64*>(to + i) = u64{words[1]} << 32 | words[0];
-    else
-      to[i] = codes[i];
   }
 }
 

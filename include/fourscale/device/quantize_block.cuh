@@ -16,14 +16,6 @@ auto scheduled(Recipe const& recipe) {
 }
 
 namespace detail {
-template <class T, int N>
-FOURSCALE_D raw_block<T, N> as_raw(cta::values<T, N> const& x) {
-  raw_block<T, N> block;
-  FOURSCALE_UNROLL
-  for (int i = 0; i < x.count; ++i) block.w[i] = x.words[i];
-  return block;
-}
-
 /// A block whose codes are in words: where two ways meet, the compiler would carry bytes one by one.
 template <class F>
 struct block_in_words {
@@ -46,8 +38,9 @@ struct block_in_words {
 
 /// quantize_raw() as a call: blocks that need it are few, and must not cost the others registers.
 template <class F, class T, class Quantizer>
-__device__ __noinline__ block_in_words<F> quantize_rarely(raw_block<T, F::block_size> block, Quantizer recipe,
-                                                          tensor_scale<F> tensor, position where) {
+__device__ __noinline__ block_in_words<F> quantize_rarely(cta::values<T, F::block_size> block,
+                                                          Quantizer recipe, tensor_scale<F> tensor,
+                                                          position where) {
   return {quantize_raw<F>(block, recipe, tensor, where), raw_amax(block)};
 }
 }  // namespace detail
@@ -58,15 +51,14 @@ __device__ __noinline__ block_in_words<F> quantize_rarely(raw_block<T, F::block_
 template <block_format F, class T, quantizer_for<F> Quantizer>
 FOURSCALE_D packed_block<F> quantize_block(cta::values<T, F::block_size> const& x, Quantizer const& recipe,
                                            tensor_scale<F> const& tensor, position where, float& largest) {
-  const auto block = detail::as_raw(x);
   if constexpr (!detail::has_quick_way<F, T, Quantizer>()) {
-    largest = fmaxf(largest, detail::raw_amax(block));
-    return detail::quantize_raw<F>(block, recipe, tensor, where);
+    largest = fmaxf(largest, detail::raw_amax(x));
+    return detail::quantize_raw<F>(x, recipe, tensor, where);
   } else {
-    const detail::attempt<F> result = detail::try_quantize_raw<F, T>(block, recipe, tensor, where);
+    const detail::attempt<F> result = detail::try_quantize_raw<F, T>(x, recipe, tensor, where);
     // The compiler sees that this amax was just found.
-    detail::block_in_words<F> words(result.block, detail::amax_or_nan(block));
-    if (!result.valid) words = detail::quantize_rarely<F, T>(block, recipe, tensor, where);
+    detail::block_in_words<F> words(result.block, detail::amax_or_nan(x));
+    if (!result.valid) words = detail::quantize_rarely<F, T>(x, recipe, tensor, where);
     largest = fmaxf(largest, words.amax);
     return words.packed();
   }

@@ -82,7 +82,7 @@ FOURSCALE_D void quantize_columns(Copies const& p, tile_place<Cols> const& place
     if ((again >> i & 1u) == 0) continue;
     const int block = first + i / 2, c = 2 * pair + i % 2;
     const column_pair<T, n> columns(&tile.words[block * n][pair], Cols / 2);
-    const packed_block<F> packed = quantize_raw<F>(column_block<T, n>{columns, i % 2}.raw(), p.columnwise,
+    const packed_block<F> packed = quantize_raw<F>(column_block<T, n>{columns, i % 2}.values(), p.columnwise,
                                                    tensor, position{col + c, row + block * n});
     store_codes<8>(packed.codes, &tile.codes[c][block * bytes]);
     tile.scales[c][block] = packed.scale.bits;
@@ -101,8 +101,8 @@ FOURSCALE_D void quantize_rows_into_tile(Copies const& p, tile_place<Cols> const
   const i64 row = place.row + r, block = place.col / n + b;
   const auto inside = [&](int k) { return Inside || (block < p.q.blocks() && row + k * step < p.q.rows); };
   T const* from = &p.x.at(row, block * n);
-  const auto load = [&](int k) { return load_raw<T, n>(from + k * (step * p.x.ld)); };
-  raw_block<T, n> raw[each];
+  const auto load = [&](int k) { return cta::values<T, n>::load(from + k * (step * p.x.ld)); };
+  cta::values<T, n> raw[each];
   FOURSCALE_UNROLL
   for (int k = 0; k < each; ++k) {
     raw[k] = {};
@@ -126,8 +126,8 @@ FOURSCALE_D void quantize_rows_into_tile(Copies const& p, tile_place<Cols> const
   for (int k = 0; k < each; ++k) {
     vector16* const to = reinterpret_cast<vector16*>(&tile.words[r + k * step][b * n / 2]);
     FOURSCALE_UNROLL
-    for (int i = 0; i < raw[k].words; i += 4)
-      to[i / 4] = {{raw[k].w[i], raw[k].w[i + 1], raw[k].w[i + 2], raw[k].w[i + 3]}};
+    for (int i = 0; i < raw[k].count; i += 4)
+      to[i / 4] = {{raw[k].words[i], raw[k].words[i + 1], raw[k].words[i + 2], raw[k].words[i + 3]}};
     if (inside(k)) {
       const attempt<F> result =
           try_quantize_raw<F, T>(raw[k], p.rowwise, tensor, position{row + k * step, block * n});

@@ -143,11 +143,11 @@ struct grouped_scales<swizzled_128x4> {
 
 /// A block of a row of x, as vectors or value by value.
 template <bool Aligned, class T, int N>
-FOURSCALE_D raw_block<T, N> load_raw_block(T const* from) {
+FOURSCALE_D cta::values<T, N> load_block_values(T const* from) {
   if constexpr (Aligned) {
-    return load_raw<T, N>(from);
+    return cta::values<T, N>::load(from);
   } else {
-    raw_block<T, N> block{};
+    cta::values<T, N> block{};
     FOURSCALE_UNROLL
     for (int i = 0; i < N; ++i) block.set(i, from[i]);
     return block;
@@ -175,13 +175,13 @@ FOURSCALE_KERNEL void __launch_bounds__(cta_threads, Aligned ? 4 : 2)
     return r + shape.down(step) < place.rows && shape.right(step) < blocks;
   };
   const auto load = [&](int step) {
-    return load_raw_block<Aligned, T, n>(&x.at(row(step), block(step) * n));
+    return load_block_values<Aligned, T, n>(&x.at(row(step), block(step) * n));
   };
   const auto store = [&](int step, packed_block<F> const& packed) {
     store_codes<Aligned ? code_word<F> : 1>(packed.codes, q.codes + q.code_offset(row(step), block(step)));
     scales.put(q, row(step), block(step), r + shape.down(step), b + shape.right(step), packed.scale);
   };
-  raw_block<T, n> raw[batch];
+  cta::values<T, n> raw[batch];
   FOURSCALE_UNROLL
   for (int i = 0; i < batch; ++i)
     if (inside(i)) raw[i] = load(i);
@@ -230,7 +230,7 @@ FOURSCALE_KERNEL void __launch_bounds__(cta_threads)
   if (place.rows <= 0) return;
   const int r = static_cast<int>(threadIdx.x) / shape.along, b = static_cast<int>(threadIdx.x) % shape.along;
   const i64 first_block = i64{tile - tile_row * tiles_along.d} * (shape.along << log_wide) + b;
-  raw_block<T, N> raw[batch] = {};
+  cta::values<T, N> raw[batch] = {};
   i32 mine = 0;
   const auto raise = [&](i32 magnitude) { mine = magnitude > mine ? magnitude : mine; };
   FOURSCALE_UNROLL
@@ -238,7 +238,7 @@ FOURSCALE_KERNEL void __launch_bounds__(cta_threads)
     const i64 row = r + shape.down(i), col = (first_block + shape.right(i)) * N;
     if (row >= place.rows) continue;
     if constexpr (Aligned) {
-      if (col < x.cols) raw[i] = load_raw<T, N>(&x.at(place.row + row, col));
+      if (col < x.cols) raw[i] = cta::values<T, N>::load(&x.at(place.row + row, col));
     } else {
       for (i64 c = col; c < col + N && c < x.cols; ++c) raise(amax_bits(to_float(x.at(place.row + row, c))));
     }

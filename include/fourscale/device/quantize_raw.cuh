@@ -9,7 +9,7 @@ namespace fourscale::device::detail {
 
 /// quantize_block() of raw values.
 template <class F, class T, class Quantizer>
-FOURSCALE_D packed_block<F> quantize_raw(raw_block<T, F::block_size> const& block, Quantizer const& recipe,
+FOURSCALE_D packed_block<F> quantize_raw(cta::values<T, F::block_size> const& block, Quantizer const& recipe,
                                          tensor_scale<F> const& tensor, position where) {
   float values[F::block_size];
   to_floats(block, values);
@@ -35,7 +35,7 @@ struct attempt {
   bool valid;
 };
 
-/// quantize_raw() of a raw_block or what else has get() and raw(); where there is a quick way, with the
+/// quantize_raw() of values or of what else has get() and as_values(); where there is a quick way, with the
 /// question whether it held.
 template <class F, class T, class Block, class Quantizer>
 FOURSCALE_D attempt<F> try_quantize_raw(Block const& block, Quantizer const& recipe,
@@ -50,7 +50,7 @@ FOURSCALE_D attempt<F> try_quantize_raw(Block const& block, Quantizer const& rec
     return result;
   }
 #endif
-  return {quantize_raw<F>(block.raw(), recipe, tensor, where), true};
+  return {quantize_raw<F>(as_values(block), recipe, tensor, where), true};
 }
 
 }  // namespace fourscale::device::detail

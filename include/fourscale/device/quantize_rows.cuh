@@ -8,7 +8,7 @@
 
 namespace fourscale::device::detail {
 
-/// A matrix_view of a type with a raw_block.
+/// A matrix_view of a type that comes as cta::values.
 template <class M>
 inline constexpr bool is_rows_in_memory = false;
 template <class T>
@@ -41,12 +41,12 @@ struct row_blocks {
   FOURSCALE_D bool is_padding(int k) const { return Layout::has_padding && at(k) < count && !inside(k); }
 
   /// Without gaps between rows the compiler knows the distances.
-  FOURSCALE_D raw_block<T, F::block_size> load(int k) const {
+  FOURSCALE_D cta::values<T, F::block_size> load(int k) const {
     constexpr int n = F::block_size;
     if constexpr (Gaps)
-      return load_raw<T, n>(&x.at(row(k), block(k) * n));
+      return cta::values<T, n>::load(&x.at(row(k), block(k) * n));
     else
-      return load_raw<T, n>(x.data + first_of_all * n + i64{k} * (cta_threads * n));
+      return cta::values<T, n>::load(x.data + first_of_all * n + i64{k} * (cta_threads * n));
   }
   FOURSCALE_D void store(int k, packed_block<F> const& b) const {
     if constexpr (Layout::has_padding) {
@@ -72,7 +72,7 @@ FOURSCALE_KERNEL void __launch_bounds__(cta_threads, ctas_for<F, Quantizer>)
   const u32 rows = static_cast<u32>(rows_left < chunk_rows ? rows_left : chunk_rows);
   const row_blocks<Gaps, F, Layout, T> work{
       x, q, blocks, first_row, rows * blocks.d, cta_from_end() * (cta_threads * each) + threadIdx.x};
-  raw_block<T, F::block_size> raw[each];
+  cta::values<T, F::block_size> raw[each];
   FOURSCALE_UNROLL
   for (int k = 0; k < each; ++k)
     if (work.inside(k)) raw[k] = work.load(k);

@@ -26,7 +26,9 @@ struct swizzled_tile {
 
   FOURSCALE_D bool inside(int k) const { return in_row && row + 32 * k < q.rows; }
   FOURSCALE_D position where(int k) const { return {row + 32 * k, block * n}; }
-  FOURSCALE_D raw_block<T, n> load(int k) const { return load_raw<T, n>(&x.at(row + 32 * k, block * n)); }
+  FOURSCALE_D cta::values<T, n> load(int k) const {
+    return cta::values<T, n>::load(&x.at(row + 32 * k, block * n));
+  }
   FOURSCALE_D u8& scale(int k) const { return scales[b / 4][16 * r + 4 * k + b % 4]; }
   FOURSCALE_D void store(int k, packed_block<F> const& packed) const {
     store_codes<code_word<F>>(packed.codes, q.codes + q.code_offset(row + 32 * k, block));
@@ -50,7 +52,7 @@ FOURSCALE_KERNEL void __launch_bounds__(cta_threads, F::block_size > 16 ? 3 : ct
   __shared__ __align__(16) typename tile_type::scale_bytes scales;
   const u32 at = cta_from_end(), tile_row = tiles_along.quotient(at);
   const tile_type tile{x, q, scales, tile_row, at - tile_row * tiles_along.d};
-  raw_block<T, tile_type::n> raw[each];
+  cta::values<T, tile_type::n> raw[each];
   FOURSCALE_UNROLL
   for (int k = 0; k < each; ++k)
     if (tile.inside(k)) raw[k] = tile.load(k);

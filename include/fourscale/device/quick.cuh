@@ -41,12 +41,12 @@ FOURSCALE_D Block const& transformed(Block const& block, identity) {
   return block;
 }
 template <int N, class Block, int M>
-FOURSCALE_D raw_block<bf16, N> transformed(Block const& block, scheduled_hadamard<M> const& transform) {
+FOURSCALE_D cta::values<bf16, N> transformed(Block const& block, scheduled_hadamard<M> const& transform) {
   float x[N];
   transform.sums(block, x);
-  raw_block<bf16, N> y;
+  cta::values<bf16, N> y;
   FOURSCALE_UNROLL
-  for (int i = 0; i < N; i += 2) y.w[i / 2] = ptx::cvt_rn_bf16x2_f32(x[i + 1], x[i]);
+  for (int i = 0; i < N; i += 2) y.words[i / 2] = ptx::cvt_rn_bf16x2_f32(x[i + 1], x[i]);
   return y;
 }
 
@@ -130,8 +130,7 @@ FOURSCALE_D quick_scale<F> scale_quickly(two_level, Block const&, float amax, te
   const u32 code = ptx::cvt_rn_satfinite_e4m3x2_f32(0.0f, s);
   const float scale = ptx::cvt_f32_f16(static_cast<u16>(ptx::cvt_rn_f16x2_e4m3x2(static_cast<u16>(code))));
   const float divisor = fmaxf(ptx::mul_rn_f32(scale, tensor.decode), 0x1p-100f);
-  float guess;
-  asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(guess) : "f"(divisor));
+  const float guess = ptx::rcp_approx_ftz_f32(divisor);
   const float multiplier = __fmaf_rn(guess, __fmaf_rn(-divisor, guess, 1.0f), guess);
   const bool valid = is_quick(amax, multiplier) && (multiplier < 0x1p99f || amax == 0.0f);
   return {{static_cast<u8>(code)}, multiplier, valid};

@@ -4,6 +4,7 @@
 // four bits wide. Tiles are small, so that an SM has several: some load while others compute.
 #pragma once
 
+#include "../ptx/cp_async.cuh"
 #include "columns.cuh"
 #include "divisor.cuh"
 #include "quantize_raw.cuh"
@@ -60,12 +61,12 @@ FOURSCALE_D void start_tile(matrix_view<T const> const& x, tile_place<Cols> cons
                 step = tile_threads<Cols> / chunks;
   constexpr u32 step_bytes = step * Cols * sizeof(T);
   const u32 c = threadIdx.x % chunks * chunk, first = threadIdx.x / chunks;
-  u32 to = static_cast<u32>(__cvta_generic_to_shared(&words[first][c / 2]));
+  u32 to = ptx::shared_address(&words[first][c / 2]);
   T const* from = x.data + (place.row * x.ld + place.col) + (first * x.ld + c);
   if (place.inside) {
     FOURSCALE_UNROLL
     for (int r = 0; r < tile_rows; r += step, from += step * x.ld, to += step_bytes)
-      asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(to), "l"(from) : "memory");
+      ptx::cp_async_cg_16(to, from);
   } else {
     const i64 left = x.cols - (place.col + c);
     const int columns = left < 0 ? 0 : left < chunk ? static_cast<int>(left) : chunk;
@@ -73,13 +74,12 @@ FOURSCALE_D void start_tile(matrix_view<T const> const& x, tile_place<Cols> cons
     for (int r = 0; r < tile_rows; r += step, from += step * x.ld, to += step_bytes) {
       const int bytes = place.row + first + r < x.rows ? columns * static_cast<int>(sizeof(T)) : 0;
       T const* const source = bytes > 0 ? from : x.data;
-      asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(to), "l"(source), "r"(bytes)
-                   : "memory");
+      ptx::cp_async_cg_16(to, source, bytes);
     }
   }
 }
 FOURSCALE_D inline void finish_tile() {
-  asm volatile("cp.async.wait_all;" ::: "memory");
+  ptx::cp_async_wait_all();
   __syncthreads();
 }
 

@@ -57,7 +57,7 @@ FOURSCALE_D void multiply(operand_rows<F, LA> const& a, operand_rows<G, LB> cons
   store_scales(scales_b, memory.b[0]);
 #pragma unroll 1
   for (i64 stage = 0; stage * stage_steps < steps; ++stage) {
-    wait_for_codes();
+    ptx::cp_async_wait_all();
     __syncthreads();  // this stage has arrived, and nobody reads the one before any more
     const bool more = (stage + 1) * stage_steps < steps;
     if (more) {

@@ -3,6 +3,7 @@
 // gets there. What lies outside the matrix is zero, codes and scales, whatever the padding of a layout holds.
 #pragma once
 
+#include "../ptx/cp_async.cuh"
 #include "../view/block_scaled_view.hpp"
 
 namespace fourscale::mma {
@@ -51,9 +52,7 @@ namespace detail {
 /// 16 bytes to shared memory, of which `bytes` come from memory and the others are zero.
 FOURSCALE_D inline void start_copy(u8 const* from, int bytes, bool wide, u8* to) {
   if (wide) {
-    const u32 address = static_cast<u32>(__cvta_generic_to_shared(to));
-    asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(address), "l"(from), "r"(bytes)
-                 : "memory");
+    ptx::cp_async_cg_16(ptx::shared_address(to), from, bytes);
   } else {
 #pragma unroll 1
     for (int i = 0; i < chunk_bytes; ++i) to[i] = i < bytes ? from[i] : u8{0};
@@ -77,7 +76,7 @@ FOURSCALE_D u32 load_scale_word(block_scaled_view<F, Layout, u8 const> const& q,
 
 }  // namespace detail
 
-/// Starts the copy of a stage's codes. They are there after wait_for_codes() and a barrier.
+/// Starts the copy of a stage's codes. They are there after ptx::cp_async_wait_all() and a barrier.
 template <class F, class Layout>
 FOURSCALE_D void start_codes(operand_rows<F, Layout> const& x, i64 stage, operand_stage<F>& to) {
   const i64 row_bytes = x.matrix.cols * F::element::width / 8;
@@ -92,7 +91,6 @@ FOURSCALE_D void start_codes(operand_rows<F, Layout> const& x, i64 stage, operan
     detail::start_copy(from, bytes, x.wide, &to.codes[r][place_of(r, chunk)]);
   }
 }
-FOURSCALE_D inline void wait_for_codes() { asm volatile("cp.async.wait_all;" ::: "memory"); }
 
 /// The scales of a row, on their way from memory in the registers of its thread.
 template <class F, class Layout>

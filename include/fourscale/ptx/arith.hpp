@@ -124,6 +124,36 @@ FOURSCALE_D inline float min_xorsign_abs_f32(float a, float b) {
   return d;
 }
 
+/// rcp.approx.ftz.f32 d, a;   PTX ISA 9.7.3.13, all targets: within 1 ulp of 1 / a.
+FOURSCALE_D inline float rcp_approx_ftz_f32(float a) {
+  float d;
+  asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(d) : "f"(a));
+  return d;
+}
+
+/// max{.NaN}.xorsign.abs.bf16x2 d, a, b;   PTX ISA 9.7.4.8 (7.2), sm_86 and later: the larger magnitudes
+/// under the products of the signs. A NaN loses to a number, or with .NaN wins.
+template <bool Nan>
+FOURSCALE_D u32 max_xorsign_abs_bf16x2(u32 a, u32 b) {
+  u32 d;
+  if constexpr (Nan)
+    asm("max.NaN.xorsign.abs.bf16x2 %0, %1, %2;" : "=r"(d) : "r"(a), "r"(b));
+  else
+    asm("max.xorsign.abs.bf16x2 %0, %1, %2;" : "=r"(d) : "r"(a), "r"(b));
+  return d;
+}
+
+/// max{.NaN}.xorsign.abs.f16x2 d, a, b;   As above.
+template <bool Nan>
+FOURSCALE_D u32 max_xorsign_abs_f16x2(u32 a, u32 b) {
+  u32 d;
+  if constexpr (Nan)
+    asm("max.NaN.xorsign.abs.f16x2 %0, %1, %2;" : "=r"(d) : "r"(a), "r"(b));
+  else
+    asm("max.xorsign.abs.f16x2 %0, %1, %2;" : "=r"(d) : "r"(a), "r"(b));
+  return d;
+}
+
 /// max.xorsign.abs.f32 d, a, b;   PTX ISA 9.7.3.12 (7.2), sm_86 and later.
 FOURSCALE_D inline float max_xorsign_abs_f32(float a, float b) {
   float d;

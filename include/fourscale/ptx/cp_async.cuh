@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: Apache-2.0
+// cp.async: 16 bytes from global to shared memory on their way without a register (PTX ISA 9.7.9.25.3.1, PTX
+// 7.0, sm_80 and later). Both addresses are multiples of 16; those in shared memory are the 32-bit ones of
+// shared_address().
+#pragma once
+
+#include "ldmatrix.cuh"
+
+namespace fourscale::ptx {
+
+/// cp.async.cg.shared.global [to], [from], 16;
+FOURSCALE_D inline void cp_async_cg_16(u32 to, void const* from) {
+  asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(to), "l"(from) : "memory");
+}
+
+/// cp.async.cg.shared.global [to], [from], 16, bytes;   The first `bytes` of the 16 are read, the others 0.
+FOURSCALE_D inline void cp_async_cg_16(u32 to, void const* from, int bytes) {
+  asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(to), "l"(from), "r"(bytes) : "memory");
+}
+
+/// cp.async.wait_all;   For what this thread has started. Others see it after a barrier.
+FOURSCALE_D inline void cp_async_wait_all() { asm volatile("cp.async.wait_all;" ::: "memory"); }
+
+}  // namespace fourscale::ptx
