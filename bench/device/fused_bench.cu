@@ -32,10 +32,23 @@ __global__ void __launch_bounds__(256)
   scales[i] = static_cast<u8>(v[0].w[0]);
 }
 
+/// What a GEMM leaves: Gaussian, one value in 500 eight times larger. (The product of two activations{}
+/// would span so many binades that most blocks were lost under one tensor scale.)
+struct projections {
+  FOURSCALE_HD float operator()(u64, u64 i) const {
+    return f4::test::gaussian(i) * (f4::test::mix(i ^ 0x5bd1'e995) % 500 == 0 ? 8.0f : 1.0f);
+  }
+};
+/// What a norm multiplies by.
+struct gains {
+  FOURSCALE_HD float operator()(u64, u64 i) const { return 1.0f + 0.125f * f4::test::gaussian(i); }
+};
+
 /// Everything a producer of rows x cols activations works on. Inputs are several, outputs one each.
+template <class Value>
 struct workplace {
   shape s;
-  inputs<bf16> x, residual;
+  inputs<bf16, Value> x, residual;
   buffer<bf16> gamma, sum, y;
   buffer<u8> codes, scales, other_codes, other_scales;
   buffer<float> amax;  ///< the delayed one, this step's fused, this step's unfused
@@ -52,7 +65,7 @@ struct workplace {
         other_codes(s.rows * s.cols / 2),
         other_scales(s.rows * s.cols / 16),
         amax(3) {
-    fill_kernel<<<64, 256>>>(gamma.data(), 1, s.cols, 77);
+    fill_kernel<gains><<<64, 256>>>(gamma.data(), 1, s.cols, 77);
     require(cudaMemset(amax.data(), 0, amax.bytes()));
   }
   f4::block_scaled_view<f4::nvfp4> q() const { return {codes.data(), scales.data(), s.rows, s.cols}; }
@@ -63,8 +76,8 @@ struct workplace {
 };
 
 /// `producer(i)`: on input i. `bytes` of an activation.
-template <class Make>
-void measure(benchmark::State& state, workplace const& w, double bytes, Make producer,
+template <class Value, class Make>
+void measure(benchmark::State& state, workplace<Value> const& w, double bytes, Make producer,
              launch const& ceiling) {
   const launch run = [&](i64 i) {
     require(fused::launch(producer(i), fused::to_nvfp4<f4::linear>{w.q(), w.amax.data(), w.amax.data() + 1}));
@@ -93,7 +106,7 @@ void measure(benchmark::State& state, workplace const& w, double bytes, Make pro
 }
 
 void swiglu(benchmark::State& state, shape s) {
-  const workplace w(s, 2 * s.cols);
+  const workplace<projections> w(s, 2 * s.cols);
   measure(
       state, w, 4.5625, [&](i64 i) { return fused::swiglu{w.x.view(i)}; },
       [&](i64 i) {
@@ -106,7 +119,7 @@ void swiglu(benchmark::State& state, shape s) {
 
 template <bool Residual>
 void rmsnorm(benchmark::State& state, shape s) {
-  const workplace w(s, s.cols);
+  const workplace<activations> w(s, s.cols);
   measure(
       state, w, Residual ? 6.5625 : 2.5625,
       [&](i64 i) {

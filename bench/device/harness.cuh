@@ -55,16 +55,20 @@ class buffer {
   T* data_ = nullptr;
 };
 
-template <class T>
+/// Element i, of row `row`.
+struct activations {
+  FOURSCALE_HD float operator()(u64 row, u64 i) const { return f4::test::activation(row, i); }
+};
+
+template <class Value, class T>
 __global__ void fill_kernel(T* x, i64 rows, i64 cols, u64 seed) {
   for (i64 i = blockIdx.x * i64{256} + threadIdx.x; i < rows * cols; i += i64{gridDim.x} * 256)
-    x[i] = f4::from_float<T>(
-        f4::test::activation(static_cast<u64>(i / cols), static_cast<u64>(i) + (seed << 40)));
+    x[i] = f4::from_float<T>(Value{}(static_cast<u64>(i / cols), static_cast<u64>(i) + (seed << 40)));
 }
 
 /// Several matrices of random values, together larger than the L2 cache, so that no call finds its input
 /// there.
-template <class T>
+template <class T, class Value = activations>
 struct inputs {
   i64 rows, cols, ld;
   std::vector<buffer<T>> matrices;
@@ -76,7 +80,7 @@ struct inputs {
     const i64 copies = std::clamp<i64>((wanted + bytes - 1) / bytes, 1, 64);
     for (i64 i = 0; i < copies; ++i) {
       matrices.emplace_back(r * ld);
-      fill_kernel<<<2048, 256>>>(matrices.back().data(), r, ld, static_cast<u64>(i));
+      fill_kernel<Value><<<2048, 256>>>(matrices.back().data(), r, ld, static_cast<u64>(i));
     }
     require(cudaDeviceSynchronize());
   }

@@ -96,20 +96,23 @@ FOURSCALE_KERNEL void __launch_bounds__(cta_threads)
   raise_by_cta(bit_cast<i32>(to_float(from_float<bf16>(most))), largest_transformed);
 }
 
-/// True if it was launched, which needs pairs of 16-bit values in memory.
+template <int N, class T>
+i64 column_amax_ctas(matrix_view<T const> const& x) {
+  return ceil_div<i64>(x.cols, 64) * ceil_div<i64>(x.rows, N * column_blocks * column_warps);
+}
+/// Pairs of 16-bit values in memory?
 template <int N, class T, class Transform>
-bool launch_column_amax(matrix_view<T const> const& x, Transform const& transform, i32* largest,
-                        i32* largest_transformed, cudaStream_t stream) {
-  if constexpr (is_short<T> && is_scheduled<decltype(scheduled(transform))>) {
-    if (x.ld % 2 != 0 || x.cols % 2 != 0 || reinterpret_cast<u64>(x.data) % 4 != 0) return false;
-    const i64 along = ceil_div<i64>(x.cols, 64),
-              ctas = along * ceil_div<i64>(x.rows, N * column_blocks * column_warps);
-    if (ctas > 0x7fff'ffff) return false;
-    column_amax_kernel<N><<<static_cast<unsigned>(ctas), cta_threads, 0, stream>>>(
-        x, scheduled(transform), along, largest, largest_transformed);
-    return true;
-  }
-  return false;
+bool fits_column_amax(matrix_view<T const> const& x, Transform const& transform) {
+  return is_short<T> && is_scheduled<decltype(scheduled(transform))> && x.ld % 2 == 0 && x.cols % 2 == 0 &&
+         reinterpret_cast<u64>(x.data) % 4 == 0 && column_amax_ctas<N>(x) <= 0x7fff'ffff;
+}
+template <int N, class T, class Transform>
+void launch_column_amax(matrix_view<T const> const& x, Transform const& transform, float* amax, float* amax_t,
+                        cudaStream_t stream) {
+  if constexpr (is_short<T> && is_scheduled<decltype(scheduled(transform))>)
+    column_amax_kernel<N><<<static_cast<unsigned>(column_amax_ctas<N>(x)), cta_threads, 0, stream>>>(
+        x, scheduled(transform), ceil_div<i64>(x.cols, 64), reinterpret_cast<i32*>(amax),
+        reinterpret_cast<i32*>(amax_t));
 }
 
 /// Rows in memory: a warp takes a row. Rows of a transposed matrix: a thread takes 1024 values of one, so
@@ -174,8 +177,10 @@ cudaError_t amax(M const& x, Transform const& transform, float* amax, cudaStream
   if (const cudaError_t e = cudaMemsetAsync(amax, 0, sizeof(float), stream); e != cudaSuccess) return e;
   const auto input = detail::as_input(x);
   if constexpr (M::is_transposed && requires { input.base.ld; })
-    if (detail::launch_column_amax<N>(input.base, transform, nullptr, reinterpret_cast<i32*>(amax), stream))
+    if (detail::fits_column_amax<N>(input.base, transform)) {
+      detail::launch_column_amax<N>(input.base, transform, nullptr, amax, stream);
       return cudaPeekAtLastError();
+    }
   detail::transformed_amax_kernel<N>
       <<<detail::few_ctas(x.rows * (x.cols / N)), detail::cta_threads, 0, stream>>>(
           input, detail::rows_are_vectors(input), transform, reinterpret_cast<i32*>(amax));
@@ -203,11 +208,12 @@ cudaError_t amax_both(matrix_view<T> const& x, Transform const& transform, float
   float* const outputs[] = {amax, amax_t};
   for (float* out : outputs)
     if (const errc e = detail::check_output(out); e != errc::ok) return to_cuda_error(e);
-  for (float* out : outputs)
-    if (const cudaError_t e = cudaMemsetAsync(out, 0, sizeof(float), stream); e != cudaSuccess) return e;
-  if (detail::launch_column_amax<F::block_size>(m, transform, reinterpret_cast<i32*>(amax),
-                                                reinterpret_cast<i32*>(amax_t), stream))
+  if (detail::fits_column_amax<F::block_size>(m, transform)) {
+    for (float* out : outputs)
+      if (const cudaError_t e = cudaMemsetAsync(out, 0, sizeof(float), stream); e != cudaSuccess) return e;
+    detail::launch_column_amax<F::block_size>(m, transform, amax, amax_t, stream);
     return cudaPeekAtLastError();
+  }
   if (const cudaError_t e = device::amax(x, amax, stream); e != cudaSuccess) return e;
   return device::amax<F>(transposed(x), transform, amax_t, stream);
 }
