@@ -172,11 +172,11 @@ void check_quantize(M const& x, Quantizer const& recipe = {}, Blocks shape = {},
   CHECK(mine.canaries_live());
 }
 
-/// Rows of a quantized matrix that cross every boundary of the host loop: a run of 512 values, a band of 64
+/// Rows of a quantized matrix that cross every boundary of the host loop: a run of 1024 values, a band of 64
 /// rows, a tile of 32 or 16, each with some to spare.
 template <block_format F>
 inline constexpr i64 test_rows = F::block_size == 128 ? 131 : 69;
 template <block_format F>
-inline constexpr i64 test_cols = (512 / F::block_size + 3) * F::block_size;
+inline constexpr i64 test_cols = (1024 / F::block_size + 3) * F::block_size;
 
 }  // namespace fourscale::test

@@ -46,7 +46,11 @@ void check_recipe(Quantizer const& recipe) {
 
 TEST_CASE("host::quantize: bf16 sources", "[host][quantize]") {
   check_source<bf16, nvfp4>();
+  check_source<bf16, mxfp4>();
+  check_source<bf16, mxfp6_e2m3>();
   check_source<bf16, mxfp6_e3m2>();
+  check_source<bf16, mxfp8_e5m2>();
+  check_source<bf16, fp8_block_e4m3>();
 }
 TEST_CASE("host::quantize: fp16 sources", "[host][quantize]") {
   check_source<fp16, nvfp4>();

@@ -25,11 +25,23 @@ tensor_scale<F> tensor_scale_of_row(block_scaled_view<F, Layout, u8> const& q, S
   return q.tensor_scale;
 }
 
+/// What holds the values of a run: bf16 of a row stay in place, unless a policy asks for whole blocks.
+template <class F, class M, class Quantizer>
+constexpr auto values_for() {
+  constexpr bool by_pairs = __is_same(decltype(Quantizer::transform), identity) &&
+                            __is_same(decltype(Quantizer::round), nearest_even) &&
+                            amax_scaling_policy<decltype(Quantizer::scale), F>;
+  if constexpr (by_pairs && bf16_values::fits && __is_same(typename M::value_type, bf16) && !M::is_transposed)
+    return bf16_values{};
+  else
+    return float_values{};
+}
+
 /// Rows [row, last_row) of the blocks [first, first + count): each row by itself, or all under common scales.
 template <bool Is2d, class F, class Layout, matrix_like M, class Quantizer>
 void quantize_band(M const& x, block_scaled_view<F, Layout, u8> const& q, Quantizer const& recipe, i64 row,
                    i64 last_row, i64 first, int count) {
-  run<F> r;
+  run<F, decltype(values_for<F, M, Quantizer>())> r;
   if constexpr (Is2d) {
     r.clear_amax(count);
     for (i64 i = row; i < last_row; ++i) {

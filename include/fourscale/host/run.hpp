@@ -14,9 +14,18 @@ namespace fourscale::host::detail {
 constexpr i32 smaller(i32 a, i32 b) { return a < b ? a : b; }
 constexpr i32 larger(i32 a, i32 b) { return a > b ? a : b; }
 
-/// A code to nearest even, and what it stands for.
+/// Values that a run can hold: a few KiB with all its stages, for the first cache.
+inline constexpr int run_size = 1024;
+
+/// Added to the bits of a magnitude, this sets the sign bit of a NaN, and of nothing else.
+inline constexpr u32 above_infinity = 0x7fff'ffffu - float_inf_bits;
+
+/// The sign bit of a float, cleared for NaN: there the sum carries out of it, or was positive before.
+constexpr u32 sign_of_number(u32 u) { return u & (u + above_infinity) & 0x8000'0000u; }
+
+/// A code to nearest even, in the top bits of a word, and what it stands for.
 struct nearest_code {
-  u32 bits;
+  u32 top;
   float value;  ///< no sign of zero; NaN, where E has one, is that of the largest code
 };
 
@@ -24,32 +33,94 @@ struct nearest_code {
 /// 2^(23 - M) times the power of two below |x| leaves a float as many bits below it as a code has: the sum is
 /// rounded as the code is, and holds the mantissa in its low bits and the exponent in its own.
 template <element_format E>
-inline nearest_code encode_nearest(float x) {
-  constexpr u32 spare = 23 - E::mantissa_bits, least_exponent = 128 - E::bias;
+inline nearest_code encode_by_anchor(float x) {
+  constexpr u32 spare = 23 - E::mantissa_bits, least_exponent = 128 - E::bias, unused = 32 - E::width;
   constexpr u32 up =
       (spare << 23) | ((0u - ((least_exponent + spare) << E::mantissa_bits)) & magnitude_mask<E>);
   constexpr i32 largest = bit_cast<i32>(decode(E{E::max_bits})), least = least_exponent << 23;
-  const u32 u = bit_cast<u32>(x);
-  const i32 magnitude = static_cast<i32>(u & 0x7fff'ffffu);
-  const i32 clamped = smaller(magnitude, largest);
+  const u32 u = bit_cast<u32>(x), magnitude = u & 0x7fff'ffffu;
+  const i32 clamped = smaller(static_cast<i32>(magnitude), largest);
   const i32 above_least = larger(clamped, least);
   const float anchor = bit_cast<float>((static_cast<u32>(above_least) & float_inf_bits) + up);
   const float sum = bit_cast<float>(clamped) + anchor;
   const u32 code = bit_cast<u32>(sum) + (bit_cast<u32>(sum) >> spare);
-  const u32 not_nan = static_cast<u32>(magnitude) - (float_inf_bits + 1);  // its sign bit
-  const u32 sign = (u & not_nan) >> (32 - E::width);
-  u32 bits = (code & magnitude_mask<E>) | (sign & ~u32{magnitude_mask<E>});
-  if constexpr (E::has_nan) bits = magnitude > static_cast<i32>(float_inf_bits) ? u32{E::nan_bits} : bits;
-  return {bits, sum - anchor};
+  u32 top = ((code << unused) & 0x7fff'ffffu) | sign_of_number(u);
+  if constexpr (E::has_nan) {  // its code has all bits of the largest one
+    const u32 if_nan = static_cast<u32>(static_cast<i32>(magnitude + above_infinity) >> 31);
+    top |= (u32{E::nan_bits} << unused) & if_nan;
+  }
+  return {top, sum - anchor};
 }
 
-/// Up to 512 values of a row: 32 blocks of 16, or 16 of 32. Small enough to stay in the first cache.
-template <block_format F>
+/// The same code for a format of few binades and no NaN. Magnitude as a function of the code is a convex
+/// chain of lines, one a binade, so the code is the least of what the lines give: |x| in units of binade e,
+/// and the codes below them. The sums round it, and hold it in their low bits.
+template <element_format E>
+requires(E::exponent_bits <= 2 && !E::has_nan) inline u32 encode_by_lines(float x) {
+  constexpr float whole = 0x1p23f, units = 1.0f / decode(E{1});
+  const u32 u = bit_cast<u32>(x);
+  const float magnitude = bit_cast<float>(u & 0x7fff'ffffu);
+  i32 code = bit_cast<i32>(whole + E::max_bits);  // below the bits of infinity and of a NaN
+  FOURSCALE_UNROLL_ON_HOST
+  for (u32 e = 0; e < (1u << E::exponent_bits) - 1; ++e) {
+    const float below = whole + static_cast<float>(e << E::mantissa_bits);
+    const float line = magnitude * (units / static_cast<float>(1 << e)) + below;  // an exact product
+    code = smaller(code, bit_cast<i32>(line));
+  }
+  return (static_cast<u32>(code) << (32 - E::width)) | sign_of_number(u);
+}
+
+/// encode<E>(x), in the top bits of a word and nothing below.
+template <element_format E>
+inline u32 encode_nearest(float x) {
+  if constexpr (E::exponent_bits <= 2 && !E::has_nan)
+    return encode_by_lines<E>(x);
+  else
+    return encode_by_anchor<E>(x).top;
+}
+
+/// The values of a run, as floats. Loops take neighbours together, from two vectors, so that their codes and
+/// magnitudes meet without a shuffle.
+struct float_values {
+  float all[run_size];
+
+  template <matrix_like M>
+  void load(M const& x, i64 row, i64 col, int count) {
+    for (int i = 0; i < count; ++i) all[i] = to_float(x.at(row, col + i));
+  }
+  float even(int pair) const { return all[2 * pair]; }
+  float odd(int pair) const { return all[2 * pair + 1]; }
+};
+
+/// The same for bf16 side by side, left where they are: a word of two becomes floats by a shift and a mask,
+/// where the first of them is its lower half.
+struct bf16_values {
+  struct two {
+    bf16 first, second;
+  };
+  static constexpr bool fits = bit_cast<u32>(two{{1}, {0}}) == 1;
+  bf16 const* all;
+
+  template <matrix_like M>
+  void load(M const& x, i64 row, i64 col, int) {
+    all = &x.at(row, col);
+  }
+  u32 word(int pair) const {
+    u32 both;
+    __builtin_memcpy(&both, all + 2 * pair, sizeof both);
+    return both;
+  }
+  float even(int pair) const { return bit_cast<float>(word(pair) << 16); }
+  float odd(int pair) const { return bit_cast<float>(word(pair) & 0xffff'0000u); }
+};
+
+/// Up to run_size values of a row: 64 blocks of 16, or 32 of 32.
+template <block_format F, class Values = float_values>
 struct run {
-  static constexpr int block_size = F::block_size, capacity = 512 / block_size;
+  static constexpr int block_size = F::block_size, pairs = block_size / 2, capacity = run_size / block_size;
   using element = typename F::element;
 
-  float values[512];
+  Values values;
   i32 amax[capacity];  ///< as amax_bits() gives it
   typename F::scale scales[capacity];
   float multipliers[capacity];
@@ -62,7 +133,7 @@ struct run {
   template <matrix_like M, class Transform>
   void load(M const& x, i64 row, i64 first, int count, Transform const& transform) {
     blocks = count;
-    for (int i = 0; i < count * block_size; ++i) values[i] = to_float(x.at(row, first * block_size + i));
+    values.load(x, row, first * block_size, count * block_size);
     if constexpr (!__is_same(Transform, identity))
       for (int b = 0; b < count; ++b) with_block(b, [&](float(&block)[block_size]) { transform(block); });
   }
@@ -73,9 +144,12 @@ struct run {
 
   /// Raises each block's amax to that of the loaded values: once for 1-D blocks, once a row for 2-D ones.
   void raise_amax() {
-    i32 magnitudes[512];
-    for (int i = 0; i < blocks * block_size; ++i) magnitudes[i] = amax_bits(values[i]);
-    raise_amax(magnitudes);
+    i32 keys[run_size / 2];
+    for (int i = 0; i < blocks * pairs; ++i) {
+      const i32 p = key(values.even(i)), q = key(values.odd(i));
+      keys[i] = larger(p, q);
+    }
+    raise_amax(keys);
   }
 
   /// The scale of each loaded block: from its amax, or by weighing its values.
@@ -129,11 +203,15 @@ struct run {
     store_scales(q, row, first);
     u8* to = q.codes + q.code_offset(row, first);
     if constexpr (__is_same(Round, nearest_even)) {
-      u32 codes[512];
-      for (int b = 0; b < blocks; ++b) {
-        const float multiplier = multipliers[b];
-        for (int i = 0; i < block_size; ++i)
-          codes[b * block_size + i] = encode_nearest<element>(values[b * block_size + i] * multiplier).bits;
+      float of_pairs[run_size / 2];
+      for (int b = 0; b < blocks; ++b)
+        for (int i = 0; i < pairs; ++i) of_pairs[b * pairs + i] = multipliers[b];
+      constexpr int width = element::width;
+      uint_t<2 * width> codes[run_size / 2];
+      for (int i = 0; i < blocks * pairs; ++i) {
+        const u32 even = encode_nearest<element>(values.even(i) * of_pairs[i]);
+        const u32 odd = encode_nearest<element>(values.odd(i) * of_pairs[i]);
+        codes[i] = static_cast<uint_t<2 * width>>((odd | even >> width) >> (32 - 2 * width));
       }
       pack(codes, to);
     } else {
@@ -147,15 +225,19 @@ struct run {
   }
 
  private:
-  /// From the magnitudes of pairs to those of blocks.
+  /// |x| as amax_bits() has it, raised by above_infinity: a NaN is negative, and any maximum drops it.
+  static i32 key(float x) { return static_cast<i32>((bit_cast<u32>(x) & 0x7fff'ffffu) + above_infinity); }
+
+  /// From the keys of pairs to the magnitudes of blocks.
   template <int N>
-  void raise_amax(i32 const (&magnitudes)[N]) {
+  void raise_amax(i32 const (&keys)[N]) {
     if constexpr (N == capacity) {
-      for (int b = 0; b < blocks; ++b) amax[b] = larger(amax[b], magnitudes[b]);
+      constexpr i32 zero = above_infinity;
+      for (int b = 0; b < blocks; ++b) amax[b] = larger(amax[b] + zero, keys[b]) - zero;
     } else {
       i32 of_pairs[N / 2];
       for (int i = 0; i < blocks * (N / 2 / capacity); ++i) {
-        const i32 p = magnitudes[2 * i], q = magnitudes[2 * i + 1];
+        const i32 p = keys[2 * i], q = keys[2 * i + 1];
         of_pairs[i] = larger(p, q);
       }
       raise_amax(of_pairs);
@@ -167,16 +249,14 @@ struct run {
   static constexpr bool is_two_level = (__is_same(Scale, amax_scale) || __is_same(Scale, two_level)) &&
                                        F::has_tensor_scale&& __is_same(typename F::scale, e4m3);
 
-  /// two_level, the same bits: an inverse that overflows, at 2^-128 and below, becomes FLT_MAX.
+  /// two_level, the same bits: an inverse that overflows becomes FLT_MAX, compared as bits.
   void choose_two_level_scales(tensor_scale<F> const& tensor) {
     const float factor = ptx::mul_rn_f32(tensor.encode, 1.0f / largest_element<element>);
     for (int b = 0; b < blocks; ++b) {
-      const nearest_code s = encode_nearest<e4m3>(bit_cast<float>(amax[b]) * factor);
-      const float stored = s.value * tensor.decode;
-      const bool overflows = bit_cast<u32>(stored) <= 0x0020'0000u;
-      const float inverse = 1.0f / (overflows ? 1.0f : stored);
-      scales[b].bits = static_cast<u8>(s.bits);
-      multipliers[b] = overflows ? float_max : inverse;
+      const nearest_code s = encode_by_anchor<e4m3>(bit_cast<float>(amax[b]) * factor);
+      const i32 inverse = bit_cast<i32>(1.0f / (s.value * tensor.decode));
+      scales[b].bits = static_cast<u8>(s.top >> 24);
+      multipliers[b] = bit_cast<float>(smaller(inverse, float_max_bits));
     }
   }
 
@@ -191,22 +271,23 @@ struct run {
   template <class Action>
   void with_block(int b, Action action) {
     float block[block_size];
-    __builtin_memcpy(block, values + b * block_size, sizeof block);
+    __builtin_memcpy(block, values.all + b * block_size, sizeof block);
     action(block);
-    __builtin_memcpy(values + b * block_size, block, sizeof block);
+    __builtin_memcpy(values.all + b * block_size, block, sizeof block);
   }
 
-  /// From one code a byte to packed codes, in the order of packed<>.
-  void pack(u32 const* codes, u8* to) const {
-    const int count = blocks * block_size;
-    if constexpr (element::width == 8) {
-      for (int i = 0; i < count; ++i) to[i] = static_cast<u8>(codes[i]);
-    } else if constexpr (element::width == 4) {
-      for (int i = 0; i < count / 2; ++i) to[i] = static_cast<u8>(codes[2 * i] | codes[2 * i + 1] << 4);
+  /// From pairs of codes to bytes, in the order of packed<>.
+  template <class Pair>
+  void pack(Pair const* codes, u8* to) const {
+    const int count = blocks * pairs;
+    if constexpr (element::width == 4) {
+      __builtin_memcpy(to, codes, static_cast<u64>(count));
+    } else if constexpr (element::width == 8) {
+      for (int i = 0; i < count; ++i)
+        for (int j = 0; j < 2; ++j) to[2 * i + j] = static_cast<u8>(codes[i] >> (8 * j));
     } else {
-      for (int i = 0; i < count / 4; ++i) {
-        const u32 four =
-            codes[4 * i] | (codes[4 * i + 1]) << 6 | (codes[4 * i + 2]) << 12 | (codes[4 * i + 3]) << 18;
+      for (int i = 0; i < count / 2; ++i) {
+        const u32 four = codes[2 * i] | u32{codes[2 * i + 1]} << 12;
         for (int j = 0; j < 3; ++j) to[3 * i + j] = static_cast<u8>(four >> (8 * j));
       }
     }
