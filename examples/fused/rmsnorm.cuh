@@ -73,14 +73,15 @@ __global__ void __launch_bounds__(512, 2) rmsnorm_kernel(rmsnorm p, float one_by
     for (int k = 0; k < BlocksPerThread; ++k) sink.pad(row, block(k));
     return;
   }
-  bf16 const *const from = &p.x.at(row, 0), *const added = p.residual + row * p.x.cols;
+  bf16 const* const from = &p.x.at(row, 0);
+  bf16 const* const added = AddResidual ? p.residual + row * p.x.cols : nullptr;
   block_of_bf16 x[BlocksPerThread], r[BlocksPerThread];
 #pragma unroll
   for (int k = 0; k < BlocksPerThread; ++k) {
     x[k] = r[k] = {};
-    bf16 const *const at = from + 16 * block(k), *const other = added + 16 * block(k);
-    if (block(k) < blocks) x[k] = block_of_bf16::load(at);
-    if (AddResidual && block(k) < blocks) r[k] = block_of_bf16::load(other);
+    if (block(k) >= blocks) continue;
+    x[k] = block_of_bf16::load(from + 16 * block(k));
+    if (AddResidual) r[k] = block_of_bf16::load(added + 16 * block(k));
   }
   sink.begin();
   squares sum_of;
@@ -92,6 +93,12 @@ __global__ void __launch_bounds__(512, 2) rmsnorm_kernel(rmsnorm p, float one_by
     }
     for (int i = 0; i < 8; i += 2) sum_of.add(x[k].words[i], x[k].words[i + 1]);
   }
+  const auto gamma_of = [&](int k) {
+    block_of_bf16 gamma = {};
+    if (block(k) < blocks) gamma = block_of_bf16::load(p.gamma + 16 * block(k));
+    return gamma;
+  };
+  block_of_bf16 gamma = gamma_of(0);
   const float sum = f4::cta::sum(sum_of.on_diagonal(), shared);
   const two_part_factor factor(rsqrtf(fmaf(sum, one_by_cols, p.epsilon)));
   sink.ready();
@@ -102,8 +109,9 @@ __global__ void __launch_bounds__(512, 2) rmsnorm_kernel(rmsnorm p, float one_by
       sink.pad(row, block(k));
       continue;
     }
-    block_of_bf16 y = block_of_bf16::load(p.gamma + 16 * block(k));
+    block_of_bf16 y = gamma;
     for (int i = 0; i < 8; ++i) y.words[i] = fma2(factor.times(x[k].words[i]), y.words[i], minus_zero2);
+    if (k + 1 < BlocksPerThread) gamma = gamma_of(k + 1);
     sink.take(to, block(k), y);
   }
   sink.end();

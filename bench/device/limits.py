@@ -1,0 +1,85 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""What keeps a kernel from the speed of its traffic: how busy ncu finds each part of the GPU, beside the kernel with
+the same traffic and no arithmetic, at the clocks that both run at. Needs an NVIDIA GPU, ncu with access to its counters,
+and what `./run gpu` built:
+
+    bench/device/limits.py build/gpu/bench
+"""
+import argparse
+import csv
+import pathlib
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+
+# Percent of what each could do, then counts.
+METRICS = {
+    "issue": "smsp__issue_active.avg.pct_of_peak_sustained_active",
+    "ALU": "sm__inst_executed_pipe_alu.avg.pct_of_peak_sustained_active",
+    "fabric": "lts__ltcfabric2ltc_cycles_active.avg.pct_of_peak_sustained_elapsed",
+    "DRAM": "dram__throughput.avg.pct_of_peak_sustained_elapsed",
+    "written": "lts__t_sectors_srcunit_tex_op_write.sum",
+    "instructions": "smsp__inst_executed.sum",
+    "clock": "sm__cycles_elapsed.avg.per_second",
+    "time": "gpu__time_duration.sum",
+}
+KERNELS = "quantize_|rmsnorm_kernel|swiglu_kernel"
+ROWS = [  # program, benchmark, values
+    *[("device_quantize_bench", f"{name}/16384x16384", 16384 * 16384) for name in (
+        "nvfp4_rowwise_nearest", "nvfp4_rowwise_stochastic", "nvfp4_rowwise_four_over_six",
+        "nvfp4_columnwise_nearest", "nvfp4_columnwise_rht_nearest", "nvfp4_columnwise_rht_stochastic",
+        "nvfp4_both_nearest", "nvfp4_both_stochastic", "nvfp4_both_row_plain_column_rht", "nvfp4_both_16x16")],
+    ("device_fused_bench", "swiglu_nvfp4/16384x14336", 16384 * 14336),
+    ("device_fused_bench", "rmsnorm_nvfp4/16384x8192", 16384 * 8192),
+    ("device_fused_bench", "rmsnorm_nvfp4/2048x4096", 2048 * 4096),
+]
+
+
+def profiled(program, benchmark):
+    """{metric: value} of the first ceiling and of the first kernel in the turns of `benchmark`; or what ncu said."""
+    with tempfile.TemporaryDirectory() as folder:
+        log = pathlib.Path(folder) / "log"
+        # First come those whose output is compared; then turns, four of the ceiling's and four of ours.
+        command = ["ncu", "--csv", "--print-units", "base", "--clock-control", "none", "--metrics",
+                   ",".join(METRICS.values()), "-k", f"regex:ceiling_kernel|{KERNELS}", "--launch-skip",
+                   "4" if "fused" in str(program) else "1", "--launch-count", "5", "--log-file", log, program,
+                   f"--benchmark_filter=^{re.escape(benchmark)}/"]
+        done = subprocess.run(command, capture_output=True, text=True)
+        text = log.read_text() if log.exists() else ""
+    table = text[text.find('"ID"'):] if '"ID"' in text else ""
+    launches = {}
+    for line in csv.DictReader(table.splitlines()):
+        launch = launches.setdefault(line["ID"], {"name": line["Kernel Name"]})
+        launch[line["Metric Name"]] = float(line["Metric Value"].replace(",", ""))
+    found = [next((l for l in launches.values() if ("ceiling" in l["name"]) == ceiling), None)
+             for ceiling in (True, False)]
+    if None in found:
+        return None, (text + done.stdout + done.stderr).strip()[-2000:]
+    return [{key: launch[metric] for key, metric in METRICS.items()} for launch in found], None
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("build", type=pathlib.Path, help="where the benchmarks are")
+    args = parser.parse_args()
+    if not shutil.which("ncu"):
+        sys.exit("limits.py: there is no ncu in PATH")
+    print("| kernel | us | of the ceiling | issue slots | ALU | L2 fabric (ceiling's) | DRAM (ceiling's) | sectors written "
+          "(ceiling's) | instructions a value | SM clock |\n|---|---|---|---|---|---|---|---|---|---|")
+    for program, benchmark, values in ROWS:
+        found, error = profiled(args.build / program, benchmark)
+        if error:
+            sys.exit(f"limits.py: {benchmark}: {error}")
+        ceiling, ours = found
+        print(f"| {benchmark} | {ours['time'] / 1000:.0f} | {100 * ceiling['time'] / ours['time']:.0f} % "
+              f"| {ours['issue']:.0f} % | {ours['ALU']:.0f} % | {ours['fabric']:.0f} % ({ceiling['fabric']:.0f}) "
+              f"| {ours['DRAM']:.0f} % ({ceiling['DRAM']:.0f}) "
+              f"| {ours['written'] * 1e-6:.1f} M ({ceiling['written'] * 1e-6:.1f}) "
+              f"| {32 * ours['instructions'] / values:.1f} | {ours['clock'] * 1e-9:.2f} GHz |", flush=True)
+
+
+if __name__ == "__main__":
+    main()
