@@ -13,8 +13,8 @@ namespace detail {
 /// Zeroes the scales of a layout with padding; quantize() then writes all the others.
 template <class F, class Layout>
 void clear_scale_padding(block_scaled_view<F, Layout, u8> const& q) {
-  const i64 bytes = scale_bytes<F, Layout>(q.rows, q.cols);
-  if (bytes != q.rows * q.blocks()) __builtin_memset(q.scales, 0, static_cast<u64>(bytes));
+  if constexpr (Layout::has_padding && block_scale_bytes<F> != 0)
+    __builtin_memset(q.scales, 0, static_cast<u64>(scale_bytes<F, Layout>(q.rows, q.cols)));
 }
 
 /// The tensor scale that a row is quantized under.
