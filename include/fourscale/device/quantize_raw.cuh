@@ -12,6 +12,18 @@ template <class F, class T, class Quantizer>
 FOURSCALE_D packed_block<F> quantize_raw(cta::values<T, F::block_size> const& block, Quantizer const& recipe,
                                          tensor_scale<F> const& tensor, position where) {
   float values[F::block_size];
+#if FOURSCALE_HAS_CVT_FP8
+  if constexpr (has_quick_way<F, T, Quantizer>() && is_four_over_six<decltype(recipe.scale)>) {
+    const auto& y = transformed<F::block_size>(block, recipe.transform);
+    const quick_scale<F> chosen = weigh_quickly<F, true>(recipe.scale, y, amax_or_nan(y), tensor);
+    if (chosen.valid) {
+      to_floats(y, values);
+      packed_block<F> packed{chosen.code, {}};
+      round_block<F>(values, chosen.multiplier, recipe.round, where, packed.codes);
+      return packed;
+    }
+  }
+#endif
   to_floats(block, values);
   if constexpr (__is_same(decltype(recipe.transform), identity) &&
                 amax_scaling_policy<decltype(recipe.scale), F>) {

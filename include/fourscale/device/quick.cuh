@@ -163,18 +163,21 @@ struct requantized {
     to_units = ptx::mul_rn_f32(candidate.multiplier, unit);
   }
   /// Of x, rounded to a code and back.
+  template <bool Clamped>
   FOURSCALE_D float value(float x) const {
-    const float code = fourscale::detail::nearest_on_grid(ptx::mul_rn_f32(x, to_units));
+    const float y = ptx::mul_rn_f32(x, to_units);
+    const float code = fourscale::detail::nearest_on_grid(Clamped ? fourscale::detail::clamped(y) : y);
     const float binade = bit_cast<float>(bit_cast<u32>(code) & 0xff80'0000u);
     return __fmaf_rn(code, slope, ptx::mul_rn_f32(binade, offset));
   }
 };
 
 /// Sums of errors in the order of four_over_six::error(). Amaxes whose products could leave the range of
-/// float are not for the quick way.
-template <class F, class Block, error_norm Norm, int ScaleMax>
-FOURSCALE_D quick_scale<F> scale_quickly(four_over_six<Norm, ScaleMax> const& scale, Block const& block,
-                                         float amax, tensor_scale<F> const& tensor, position) {
+/// float are not for the quick way. Unless `Clamped`, nor are blocks that leave the grid: those whose scale,
+/// among the least of E4M3, is rounded down by much.
+template <class F, bool Clamped, class Block, error_norm Norm, int ScaleMax>
+FOURSCALE_D quick_scale<F> weigh_quickly(four_over_six<Norm, ScaleMax> const& scale, Block const& block,
+                                         float amax, tensor_scale<F> const& tensor) {
   block_scale<F> c[2]{{{}, 0.0f}, {{}, 0.0f}};
   scale.candidates(F{}, amax, tensor, c);
   const requantized<ScaleMax> of[2] = {{c[0], tensor}, {c[1], tensor}};
@@ -184,16 +187,24 @@ FOURSCALE_D quick_scale<F> scale_quickly(four_over_six<Norm, ScaleMax> const& sc
     const float x = to_float(block.get(i));
     FOURSCALE_UNROLL
     for (int k = 0; k < 2; ++k) {
-      const float difference = ptx::add_rn_f32(of[k].value(x), -x);
+      const float difference = ptx::add_rn_f32(of[k].template value<Clamped>(x), -x);
       errors[k] =
           ptx::add_rn_f32(errors[k], Norm == error_norm::mean_square ? ptx::mul_rn_f32(difference, difference)
                                                                      : fabsf(difference));
     }
   }
-  const bool valid = is_quick(amax, c[0].multiplier) && is_quick(amax, c[1].multiplier) &&
-                     tensor.largest == 6.0f * ScaleMax && tensor.amax > 0x1p-60f && tensor.amax < 0x1p60f;
+  const auto fits = [&](float multiplier) {
+    return Clamped ? amax < 0x1p60f && multiplier >= 0x1p-112f : is_quick(amax, multiplier);
+  };
+  const bool valid = fits(c[0].multiplier) && fits(c[1].multiplier) && tensor.largest == 6.0f * ScaleMax &&
+                     tensor.amax > 0x1p-60f && tensor.amax < 0x1p60f;
   const block_scale<F> chosen = less_magnitude(errors[1], errors[0]) ? c[1] : c[0];
   return {chosen.scale, chosen.multiplier, valid};
+}
+template <class F, class Block, error_norm Norm, int ScaleMax>
+FOURSCALE_D quick_scale<F> scale_quickly(four_over_six<Norm, ScaleMax> const& scale, Block const& block,
+                                         float amax, tensor_scale<F> const& tensor, position) {
+  return weigh_quickly<F, false>(scale, block, amax, tensor);
 }
 
 #endif
