@@ -27,6 +27,8 @@ METRICS = {
     "time": "gpu__time_duration.sum",
 }
 KERNELS = "quantize_|rmsnorm_kernel|swiglu_kernel"
+# How many of them a program launches to compare outputs, before the turns: four of the ceiling's and four of ours.
+COMPARED = {"device_quantize_bench": 1, "device_fused_bench": 4}
 ROWS = [  # program, benchmark, values
     *[("device_quantize_bench", f"{name}/16384x16384", 16384 * 16384) for name in (
         "nvfp4_rowwise_nearest", "nvfp4_rowwise_stochastic", "nvfp4_rowwise_four_over_six",
@@ -42,10 +44,9 @@ def profiled(program, benchmark):
     """{metric: value} of the first ceiling and of the first kernel in the turns of `benchmark`; or what ncu said."""
     with tempfile.TemporaryDirectory() as folder:
         log = pathlib.Path(folder) / "log"
-        # First come those whose output is compared; then turns, four of the ceiling's and four of ours.
         command = ["ncu", "--csv", "--print-units", "base", "--clock-control", "none", "--metrics",
                    ",".join(METRICS.values()), "-k", f"regex:ceiling_kernel|{KERNELS}", "--launch-skip",
-                   "4" if "fused" in str(program) else "1", "--launch-count", "5", "--log-file", log, program,
+                   str(COMPARED[program.name]), "--launch-count", "5", "--log-file", log, program,
                    f"--benchmark_filter=^{re.escape(benchmark)}/"]
         done = subprocess.run(command, capture_output=True, text=True)
         text = log.read_text() if log.exists() else ""

@@ -124,10 +124,7 @@ FOURSCALE_D void quantize_rows_into_tile(Copies const& p, tile_place<Cols> const
   u32 again = 0;
   FOURSCALE_UNROLL
   for (int k = 0; k < each; ++k) {
-    vector16* const to = reinterpret_cast<vector16*>(&tile.words[r + k * step][b * n / 2]);
-    FOURSCALE_UNROLL
-    for (int i = 0; i < raw[k].count; i += 4)
-      to[i / 4] = {{raw[k].words[i], raw[k].words[i + 1], raw[k].words[i + 2], raw[k].words[i + 3]}};
+    raw[k].store(reinterpret_cast<T*>(&tile.words[r + k * step][b * n / 2]));
     if (inside(k)) {
       const attempt<F> result =
           try_quantize_raw<F, T>(raw[k], p.rowwise, tensor, position{row + k * step, block * n});
