@@ -177,6 +177,20 @@ __global__ void __launch_bounds__(256)
   y[i] = word16{{word, word ^ scale, word + scale, scale}};
 }
 
+/// Copies to the host, quantizes there, compares every byte.
+template <class F, class Layout, class HostView, class Quantizer>
+void check(f4::block_scaled_view<F, Layout> const& d, HostView const& x, Quantizer const& recipe, float amax,
+           buffer<u8> const& codes, buffer<u8> const& scales) {
+  std::vector<u8> want_codes(static_cast<size_t>(f4::code_bytes<F>(d.rows, d.cols)));
+  std::vector<u8> want_scales(static_cast<size_t>(f4::scale_bytes<F, Layout>(d.rows, d.cols)) + 1);
+  f4::block_scaled_view<F, Layout> q{want_codes, want_scales, d.rows, d.cols};
+  q.tensor_scale = f4::tensor_scale_for<F>(recipe.scale, amax);
+  require(f4::host::quantize(x, q, recipe));
+  require(codes.to_host() == want_codes, "the codes differ from the host's");
+  want_scales.pop_back();
+  require(scales.to_host() == want_scales, "the scales differ from the host's");
+}
+
 /// Launches of a graph each, so that the time is the GPU's own.
 class graphs {
  public:

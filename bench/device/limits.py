@@ -22,6 +22,7 @@ METRICS = {
     "fabric": "lts__ltcfabric2ltc_cycles_active.avg.pct_of_peak_sustained_elapsed",
     "DRAM": "dram__throughput.avg.pct_of_peak_sustained_elapsed",
     "written": "lts__t_sectors_srcunit_tex_op_write.sum",
+    "writes": "lts__t_requests_srcunit_tex_op_write.sum",
     "instructions": "smsp__inst_executed.sum",
     "clock": "sm__cycles_elapsed.avg.per_second",
     "time": "gpu__time_duration.sum",
@@ -68,8 +69,9 @@ def main():
     args = parser.parse_args()
     if not shutil.which("ncu"):
         sys.exit("limits.py: there is no ncu in PATH")
-    print("| kernel | us | of the ceiling | issue slots | ALU | L2 fabric (ceiling's) | DRAM (ceiling's) | sectors written "
-          "(ceiling's) | instructions a value | SM clock |\n|---|---|---|---|---|---|---|---|---|---|")
+    print("| kernel | us | of the ceiling | issue slots | ALU | L2 fabric (ceiling's) | DRAM (ceiling's) | writes to L2 "
+          "(ceiling's) | sectors written (ceiling's) | instructions a value | SM clock |\n"
+          "|---|---|---|---|---|---|---|---|---|---|---|")
     for program, benchmark, values in ROWS:
         found, error = profiled(args.build / program, benchmark)
         if error:
@@ -78,6 +80,7 @@ def main():
         print(f"| {benchmark} | {ours['time'] / 1000:.0f} | {100 * ceiling['time'] / ours['time']:.0f} % "
               f"| {ours['issue']:.0f} % | {ours['ALU']:.0f} % | {ours['fabric']:.0f} % ({ceiling['fabric']:.0f}) "
               f"| {ours['DRAM']:.0f} % ({ceiling['DRAM']:.0f}) "
+              f"| {ours['writes'] * 1e-6:.1f} M ({ceiling['writes'] * 1e-6:.1f}) "
               f"| {ours['written'] * 1e-6:.1f} M ({ceiling['written'] * 1e-6:.1f}) "
               f"| {32 * ours['instructions'] / values:.1f} | {ours['clock'] * 1e-9:.2f} GHz |", flush=True)
 

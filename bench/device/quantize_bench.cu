@@ -16,20 +16,6 @@ std::string name(char const* what, shape s) {
   return std::string(what) + "/" + std::to_string(s.rows) + "x" + std::to_string(s.cols);
 }
 
-/// Copies to the host, quantizes there, compares every byte.
-template <class F, class Layout, class View, class HostView, class Quantizer>
-void check(f4::block_scaled_view<F, Layout> const& d, HostView const& x, Quantizer const& recipe, float amax,
-           buffer<u8> const& codes, buffer<u8> const& scales) {
-  std::vector<u8> want_codes(static_cast<size_t>(f4::code_bytes<F>(d.rows, d.cols)));
-  std::vector<u8> want_scales(static_cast<size_t>(f4::scale_bytes<F, Layout>(d.rows, d.cols)) + 1);
-  f4::block_scaled_view<F, Layout> q{want_codes, want_scales, d.rows, d.cols};
-  q.tensor_scale = f4::tensor_scale_for<F>(recipe.scale, amax);
-  require(f4::host::quantize(x, q, recipe));
-  require(codes.to_host() == want_codes, "the codes differ from the host's");
-  want_scales.pop_back();
-  require(scales.to_host() == want_scales, "the scales differ from the host's");
-}
-
 /// quantize() of format F, rowwise.
 template <class F, class Layout = f4::linear, class Quantizer = f4::quantizer<>>
 void rowwise(benchmark::State& state, shape s, Quantizer const& recipe = {}) {
@@ -40,8 +26,7 @@ void rowwise(benchmark::State& state, shape s, Quantizer const& recipe = {}) {
   const f4::block_scaled_view<F, Layout> q{codes.data(), scales.data(), s.rows, s.cols};
   require(f4::device::quantize(x.view(0), q, amax.data(), recipe));
   const std::vector<f4::bf16> host = x.matrices[0].to_host();
-  check<F, Layout, void>(q, f4::matrix_view<f4::bf16 const>{host, s.rows, s.cols}, recipe, amax.to_host()[0],
-                         codes, scales);
+  check(q, f4::matrix_view<f4::bf16 const>{host, s.rows, s.cols}, recipe, amax.to_host()[0], codes, scales);
   const double bytes =
       2.0 * static_cast<double>(s.rows * s.cols) + static_cast<double>(codes.bytes() + scales.bytes());
   constexpr int code_bytes = f4::block_code_bytes<F> * 16 / F::block_size;
@@ -65,7 +50,7 @@ void columnwise(benchmark::State& state, shape s, Quantizer const& recipe) {
   require(f4::device::quantize(f4::transposed(x.view(0)), q, amax.data(), recipe));
   const std::vector<f4::bf16> host = x.matrices[0].to_host();
   const f4::matrix_view<f4::bf16 const> on_host{host, s.rows, s.cols};
-  check<F, f4::linear, void>(q, f4::transposed(on_host), recipe, amax.to_host()[0], codes, scales);
+  check(q, f4::transposed(on_host), recipe, amax.to_host()[0], codes, scales);
   const double bytes =
       2.0 * static_cast<double>(s.rows * s.cols) + static_cast<double>(codes.bytes() + scales.bytes());
   report(
@@ -227,8 +212,8 @@ void strided(benchmark::State& state, shape s) {
   require(f4::device::amax(x.view(0), amax.data()));
   require(f4::device::quantize(x.view(0), q, amax.data()));
   const std::vector<f4::bf16> host = x.matrices[0].to_host();
-  check<f4::nvfp4, f4::linear, void>(q, f4::matrix_view<f4::bf16 const>{host.data(), s.rows, s.cols, x.ld},
-                                     f4::quantizer{}, amax.to_host()[0], codes, scales);
+  check(q, f4::matrix_view<f4::bf16 const>{host.data(), s.rows, s.cols, x.ld}, f4::quantizer{},
+        amax.to_host()[0], codes, scales);
   report(
       state, 2.5625 * static_cast<double>(s.rows * s.cols),
       [&](i64 i) { require(f4::device::quantize(x.view(i), q, amax.data())); },
@@ -245,8 +230,7 @@ void source_type(benchmark::State& state, shape s) {
   require(f4::device::amax(x.view(0), amax.data()));
   require(f4::device::quantize(x.view(0), q, amax.data()));
   const std::vector<T> host = x.matrices[0].to_host();
-  check<f4::nvfp4, f4::linear, void>(q, f4::matrix_view<T const>{host, s.rows, s.cols}, f4::quantizer{},
-                                     amax.to_host()[0], codes, scales);
+  check(q, f4::matrix_view<T const>{host, s.rows, s.cols}, f4::quantizer{}, amax.to_host()[0], codes, scales);
   report(
       state, (sizeof(T) + 0.5625) * static_cast<double>(s.rows * s.cols),
       [&](i64 i) { require(f4::device::quantize(x.view(i), q, amax.data())); },
@@ -272,13 +256,23 @@ template <class Run>
 void add(char const* what, Run run) {
   for (shape s : shapes) add_one(what, s, run);
 }
+/// As well for the other shapes of an LLM's activations.
+template <class Run>
+void add_for_llms(char const* what, Run run) {
+  add(what, run);
+  for (i64 tokens : {2048, 4096, 8192, 16384})
+    for (i64 features : {4096, 8192, 14336, 28672})
+      if (std::none_of(std::begin(shapes), std::end(shapes),
+                       [=](shape s) { return s.rows == tokens && s.cols == features; }))
+        add_one(what, {tokens, features}, run);
+}
 
 const bool registered = [] {
   add("amax", amax);
-  add("nvfp4_rowwise_nearest", [](auto& state, shape s) { rowwise<f4::nvfp4>(state, s); });
+  add_for_llms("nvfp4_rowwise_nearest", [](auto& state, shape s) { rowwise<f4::nvfp4>(state, s); });
   add("nvfp4_rowwise_nearest_swizzled",
       [](auto& state, shape s) { rowwise<f4::nvfp4, f4::swizzled_128x4>(state, s); });
-  add("nvfp4_rowwise_stochastic", [](auto& state, shape s) {
+  add_for_llms("nvfp4_rowwise_stochastic", [](auto& state, shape s) {
     rowwise<f4::nvfp4, f4::linear>(state, s, f4::quantizer{f4::stochastic{draws}});
   });
   add("nvfp4_rowwise_four_over_six", [](auto& state, shape s) {
@@ -289,16 +283,18 @@ const bool registered = [] {
   const f4::quantizer rht_nearest{f4::nearest_even{}, f4::two_level{}, rht};
   const f4::quantizer rht_random{f4::stochastic{f4::philox{1234, 2}}, f4::two_level{}, rht};
   add("nvfp4_columnwise_nearest", [=](auto& state, shape s) { columnwise(state, s, nearest); });
-  add("nvfp4_columnwise_rht_nearest", [=](auto& state, shape s) { columnwise(state, s, rht_nearest); });
+  add_for_llms("nvfp4_columnwise_rht_nearest",
+               [=](auto& state, shape s) { columnwise(state, s, rht_nearest); });
   add("nvfp4_columnwise_rht_stochastic", [=](auto& state, shape s) { columnwise(state, s, rht_random); });
-  add("nvfp4_both_nearest", [=](auto& state, shape s) { both(state, s, f4::blocks_1d{}, nearest, nearest); });
+  add_for_llms("nvfp4_both_nearest",
+               [=](auto& state, shape s) { both(state, s, f4::blocks_1d{}, nearest, nearest); });
   add("nvfp4_both_stochastic", [=](auto& state, shape s) {
     both(state, s, f4::blocks_1d{}, random, f4::quantizer{f4::stochastic{f4::philox{1234, 2}}});
   });
-  add("nvfp4_both_row_plain_column_rht",
-      [=](auto& state, shape s) { both(state, s, f4::blocks_1d{}, nearest, rht_nearest); });
-  add("nvfp4_both_16x16",
-      [=](auto& state, shape s) { both(state, s, f4::blocks_2d<16, 16>{}, nearest, nearest); });
+  add_for_llms("nvfp4_both_row_plain_column_rht",
+               [=](auto& state, shape s) { both(state, s, f4::blocks_1d{}, nearest, rht_nearest); });
+  add_for_llms("nvfp4_both_16x16",
+               [=](auto& state, shape s) { both(state, s, f4::blocks_2d<16, 16>{}, nearest, nearest); });
   add("nvfp4_dequantize", dequantize);
   add("amax_both_rht", amax_both);
   add("hadamard_16", hadamard<16>);

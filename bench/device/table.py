@@ -52,6 +52,23 @@ def table(found):
     return "\n".join(lines)
 
 
+TOKENS = [2048, 4096, 8192, 16384]
+FEATURES = [4096, 8192, 14336, 28672]
+
+
+def llm_table(found):
+    """The kernels that were measured on all shapes of an LLM's activations."""
+    lines = ["| percent of the ceiling, features: | tokens | " + " | ".join(map(str, FEATURES)) + " |",
+             "|---|---|" + "---|" * len(FEATURES)]
+    for kernel, label in ROWS:
+        if any((kernel, f"{t}x{f}") not in found for t in TOKENS for f in FEATURES):
+            continue
+        for t in TOKENS:
+            cells = [f"{found[kernel, f'{t}x{f}'][2]:.0f}" for f in FEATURES]
+            lines.append(f"| {label if t == TOKENS[0] else ''} | {t} | " + " | ".join(cells) + " |")
+    return "\n".join(lines)
+
+
 def plot(found, machine):
     rows = [(label, found[kernel, SHAPES[0]][2]) for kernel, label in ROWS if (kernel, SHAPES[0]) in found]
     left, width, step, top = 380, 420, 24, 64
@@ -81,6 +98,8 @@ def main():
     args = parser.parse_args()
     found = read(args.json)
     print(table(found))
+    print()
+    print(llm_table(found))
     if args.plot:
         with open(args.plot, "w") as file:
             file.write(plot(found, args.machine))

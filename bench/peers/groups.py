@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What is compared with what: a group is one task, with the bytes that it must move and who performs it."""
 import collections
+import functools
 
 import torch
 
@@ -48,21 +49,23 @@ class Task:
         return [torch.full((size,), 0xA5, dtype=torch.uint8, device="cuda") for _ in range(copies)
                 for size in (n // 2, n // 16)]
 
+    def ours_of(self, quantize, find, given, amax_by, recipes, note=""):
+        """quantize(x, amax, codes, scales, ...) under a `given` amax, and after find(x, amax)."""
+        out, own = self.buffers(len(recipes)), torch.zeros(1, device="cuda")
+
+        def kernel(x):
+            quantize(x, given, *out)
+            return out
+
+        def call(x):
+            find(x, own)
+            quantize(x, own, *out)
+        return Entry(kernel, call, amax_by, self.differs(*recipes), note)
+
     def fourscale(self, recipe):
-        def make():
-            out, own = self.buffers(), torch.zeros(1, device="cuda")
-            given = self.amax_of(recipe)
-            find = self.lib.amax_hadamard if recipe == "columnwise_hadamard" else self.lib.amax
-
-            def kernel(x):
-                self.lib.quantize(recipe, x, given, *out)
-                return out
-
-            def call(x):
-                find(x, own)
-                self.lib.quantize(recipe, x, own, *out)
-            return Entry(kernel, call, "device::amax", self.differs(recipe))
-        return make
+        find = self.lib.amax_hadamard if recipe == "columnwise_hadamard" else self.lib.amax
+        quantize = functools.partial(self.lib.quantize, recipe)
+        return lambda: self.ours_of(quantize, find, self.amax_of(recipe), "device::amax", [recipe])
 
     def fouroversix(self, recipe, **options):
         def make():
@@ -81,16 +84,8 @@ class Task:
 
 def rowwise(t):
     def plain():
-        out, own = t.buffers(), torch.zeros(1, device="cuda")
-
-        def kernel(x):
-            t.lib.plain_quantize(x, t.amax, *out)
-            return out
-
-        def call(x):
-            t.lib.plain_amax(x, own)
-            t.lib.plain_quantize(x, own, *out)
-        return Entry(kernel, call, "a plain kernel", t.differs("rowwise_linear"), "linear scales")
+        return t.ours_of(t.lib.plain_quantize, t.lib.plain_amax, t.amax, "a plain kernel", ["rowwise_linear"],
+                         "linear scales")
 
     def comfy():
         kernel, call = t.peers.comfy(t.amax)
@@ -112,16 +107,7 @@ def simple(title, recipe, bytes_per_value=2.5625, **options):
 
 def both(t):
     def ours():
-        out, own = t.buffers(2), torch.zeros(1, device="cuda")
-
-        def kernel(x):
-            t.lib.quantize_both(x, t.amax, *out)
-            return out
-
-        def call(x):
-            t.lib.amax(x, own)
-            t.lib.quantize_both(x, own, *out)
-        return Entry(kernel, call, "device::amax", t.differs("rowwise", "columnwise"), "one pass")
+        return t.ours_of(t.lib.quantize_both, t.lib.amax, t.amax, "device::amax", ["rowwise", "columnwise"], "one pass")
 
     def fouroversix():
         row, row_call = t.peers.fouroversix(t.amax)

@@ -51,11 +51,11 @@ def row(name, has, lacks=(), elements=64, read=128, stores=({1: 4, 8: 4},), amax
 
 
 # A tile: codes of columns in 16 bytes, and half of the threads the scales of one in eight; beside them rowwise codes
-# and scales. From shared memory: two columns by 32 rows, a word for both; 16 bytes of codes. One thread finds the
-# tensor scale of the columns, while the others wait: it is left out, and with it the amax.
+# and scales, or of squares both alike. From shared memory: two columns by 32 rows, a word for both; 16 bytes of codes.
+# One thread finds the tensor scale of the columns, while the others wait: it is left out, and with it the amax.
 COLUMN, OF_COLUMN = ({16: 2, 8: 1}, {16: 2}), {4: 32, 16: 2}
 COLUMN_AND_ROW = ({16: 2, 8: 5, 1: 4}, {16: 2, 8: 4, 1: 4})
-SQUARE = ({16: 2, 8: 6}, {16: 2, 8: 4})
+SQUARE, OF_SQUARE = ({16: 4, 8: 2}, {16: 4}), {4: 32, 16: 4}
 ROWS_OF, BOTH, SQUARES = "quantize_rows_kernel", "quantize_both_kernel", "quantize_squares_kernel"
 RHT, SR, NVFP4, ALONE = "hadamardILi16", "10stochastic", "5nvfp4", "no_copy"
 ROWS = [
@@ -74,7 +74,7 @@ ROWS = [
     row("NVFP4 both, nearest", [BOTH], [ALONE, RHT, SR], stores=COLUMN_AND_ROW, shared=OF_COLUMN),
     row("NVFP4 both, stochastic", [BOTH, SR], [ALONE, RHT], stores=COLUMN_AND_ROW, shared=OF_COLUMN),
     row("NVFP4 both, column RHT, nearest", [BOTH, RHT], [ALONE, SR], stores=COLUMN_AND_ROW, shared=OF_COLUMN),
-    row("NVFP4 16x16, both", [SQUARES], stores=SQUARE, amaxes=0, shared=OF_COLUMN),
+    row("NVFP4 16x16, both", [SQUARES], stores=SQUARE, amaxes=0, shared=OF_SQUARE),
     row("NVFP4 dequantize", ["dequantize_rows_kernel", NVFP4], elements=32, read=20, stores=({16: 4},), twice=2),
 ]
 

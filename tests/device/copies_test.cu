@@ -103,6 +103,7 @@ TEST_CASE("device: both copies in one call equal the host", "[device][copies]") 
   if (!gpu_or_warn()) return;
   check_both(256, 512, 512, 0);
   check_both(48, 80, 83, 1);
+  check_both(1040, 272, 280, 8);  // tiles of three kinds: inside, at an edge, beyond it
 }
 
 TEST_CASE("device: the transpose of a finished 2-D tensor equals the host's", "[device][copies]") {

@@ -21,6 +21,20 @@ constexpr philox draws{0x0123'4567'89ab'cdef, 42};
 /// Outliers so large that E4M3 holds the scales of small rows as its least numbers, or as 0.
 float lopsided_value(u64 row, u64 i) { return activation(row, i) * (i % 997 == 0 ? 256.0f : 1.0f); }
 
+/// Sums of sixteen that leave float's range, or nearly; sums that are not normal; values of all binades.
+float huge_value(u64 row, u64 i) {
+  const float x = activation(row, i);
+  return (x > 1.0f ? 1.0f : x < -1.0f ? -1.0f : x) * (i % 97 == 0 ? 0x1.fp127f : 0x1p126f);
+}
+float tiny_value(u64 row, u64 i) { return activation(row, i) * (row % 3 == 0 ? 0x1p-127f : 0x1p-118f); }
+
+template <class F, class T, class Quantizer>
+void check_transformed(Quantizer const& recipe) {
+  if (!gpu_or_warn()) return;
+  for (float (*value)(u64, u64) : {activation, lopsided_value, huge_value, tiny_value, ugly_value})
+    check_all_forms<F, forms::some>(test_matrix<T>(160, 192, 192, 0, value), false, recipe);
+}
+
 }  // namespace
 
 TEST_CASE("device: stochastic rounding equals the host", "[device][stochastic]") {
@@ -51,4 +65,14 @@ TEST_CASE("device: FP8 under FP32 scales of 128 and 128 x 128 values equals the 
           "[device][fp8_block]") {
   check_rule<fp8_block_e4m3>(quantizer{});
   check_rule<fp8_block_e5m2>(quantizer{nearest_even{}, fp8_block_scale{false}});
+}
+
+TEST_CASE("device: recipes with a Hadamard transform equal the host", "[device][transform]") {
+  constexpr hadamard<16> rht{te_signs};
+  check_transformed<nvfp4, bf16>(quantizer{nearest_even{}, two_level{}, rht});
+  check_transformed<nvfp4, bf16>(quantizer{stochastic{draws}, two_level{}, rht});
+  check_transformed<nvfp4, bf16>(quantizer{nearest_even{}, four_over_six{}, rht});
+  check_transformed<nvfp4, bf16>(quantizer{nearest_even{}, two_level{}, hadamard<8>{te_signs}});
+  check_transformed<nvfp4, fp16>(quantizer{nearest_even{}, two_level{}, rht});
+  check_transformed<mxfp4, bf16>(quantizer{nearest_even{}, amax_scale{}, rht});
 }

@@ -96,6 +96,55 @@ __global__ void fill(matrix_view<bf16> x) {
 
 }  // namespace
 
+TEST_CASE("device: columns of more than 2^31 elements, and of more tiles than a grid has rows",
+          "[device][large]") {
+  if (!gpu_or_warn()) return;
+  constexpr i64 rows = 65535 * 128 + 512, cols = 272, tail = 512, blocks = tail / 16;
+  static_assert(rows * cols > i64{1} << 31);
+  device_buffer<bf16> x(rows * cols);
+  device_buffer<u8> codes(code_bytes<nvfp4>(rows, cols)), scales(scale_bytes<nvfp4>(rows, cols));
+  device_buffer<u8> codes_t(code_bytes<nvfp4>(cols, rows)), scales_t(scale_bytes<nvfp4>(cols, rows));
+  fill<<<4096, 256>>>({x.data(), rows, cols});
+  const matrix_view<bf16 const> m{x.data(), rows, cols};
+  block_scaled_view<nvfp4> d{codes.data(), scales.data(), rows, cols};
+  block_scaled_view<nvfp4> dt{codes_t.data(), scales_t.data(), cols, rows};
+  d.tensor_scale = dt.tensor_scale = tensor_scale<nvfp4>(400.0f);
+  // The host quantizes the first and the last rows only.
+  const auto check = [&](i64 first) {
+    std::vector<bf16> part(static_cast<size_t>(tail * cols));
+    for (size_t i = 0; i < part.size(); ++i) {
+      const u64 at = static_cast<u64>(first * cols) + i;
+      part[i] = from_float<bf16>(activation(at / static_cast<u64>(cols), at));
+    }
+    std::vector<u8> want_codes(static_cast<size_t>(code_bytes<nvfp4>(cols, tail))),
+        got_codes(want_codes.size());
+    std::vector<u8> want_scales(static_cast<size_t>(scale_bytes<nvfp4>(cols, tail))),
+        got_scales(want_scales.size());
+    block_scaled_view<nvfp4> q{want_codes, want_scales, cols, tail};
+    q.tensor_scale = dt.tensor_scale;
+    REQUIRE(host::quantize(transposed(matrix_view<bf16 const>{part, tail, cols}), q) == errc::ok);
+    const auto fetch = [&](std::vector<u8>& to, u8 const* from, i64 bytes, i64 stride) {
+      REQUIRE(cudaMemcpy2D(to.data(), static_cast<u64>(bytes), from, static_cast<u64>(stride),
+                           static_cast<u64>(bytes), static_cast<u64>(cols),
+                           cudaMemcpyDeviceToHost) == cudaSuccess);
+    };
+    fetch(got_codes, codes_t.data() + dt.code_offset(0, first / 16), blocks * 8, dt.code_offset(1, 0));
+    fetch(got_scales, scales_t.data() + dt.scale_offset(0, first / 16), blocks, dt.scale_offset(1, 0));
+    CHECK(got_codes == want_codes);
+    CHECK(got_scales == want_scales);
+  };
+  for (bool both : {false, true}) {
+    REQUIRE(cudaMemset(codes_t.data(), poison, static_cast<u64>(code_bytes<nvfp4>(cols, rows))) ==
+            cudaSuccess);
+    REQUIRE((both ? device::quantize_both(m, d, dt, blocks_1d{}, nullptr, nullptr)
+                  : device::quantize(transposed(m), dt)) == cudaSuccess);
+    REQUIRE(cudaDeviceSynchronize() == cudaSuccess);
+    check(0);
+    check(65535 * 128 - 256);
+    check(rows - tail);
+  }
+}
+
 TEST_CASE("device: more than 2^31 elements", "[device][large]") {
   if (!gpu_or_warn()) return;
   constexpr i64 rows = 131072 + 35, cols = 16384 + 16, tail = 40;

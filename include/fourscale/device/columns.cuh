@@ -41,6 +41,11 @@ FOURSCALE_D cta::values<T, N> as_values(column_block<T, N> const& block) {
   return block.values();
 }
 
+template <class T, int N>
+FOURSCALE_D float signed_value(column_block<T, N> const& block, int i, u32 sign, u32 upper) {
+  return half_as_float<T>(block.pair.words[i], block.which == 1, sign, upper);
+}
+
 /// As of values. The compiler finds what both columns have in common.
 template <class T, int N>
 FOURSCALE_D u32 nibble_signs(column_block<T, N> const& block, int i) {

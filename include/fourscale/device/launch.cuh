@@ -83,16 +83,9 @@ template <int N, class T>
 FOURSCALE_D void load_values(T const* from, bool vectors, float (&x)[N]) {
   if constexpr (N * sizeof(T) % 16 == 0) {
     if (vectors) {
-      constexpr int each = 16 / static_cast<int>(sizeof(T));
-      struct alignas(16) group {
-        T values[each];
-      };
+      const auto v = cta::values<T, N>::load(from);
       FOURSCALE_UNROLL
-      for (int i = 0; i < N / each; ++i) {
-        const group g = __builtin_bit_cast(group, reinterpret_cast<vector16 const*>(from)[i]);
-        FOURSCALE_UNROLL
-        for (int j = 0; j < each; ++j) x[i * each + j] = to_float(g.values[j]);
-      }
+      for (int i = 0; i < N; ++i) x[i] = to_float(v.get(i));
       return;
     }
   }
@@ -115,22 +108,10 @@ FOURSCALE_D void load_block(M const& x, i64 row, i64 block, bool, float (&values
 /// N values to consecutive places.
 template <class T, int N>
 FOURSCALE_D void store_values(float const (&x)[N], bool vectors, T* to) {
-  if (vectors) {
-    constexpr int each = 16 / static_cast<int>(sizeof(T));
-    struct alignas(16) group {
-      T values[each];
-    };
-    FOURSCALE_UNROLL
-    for (int i = 0; i < N / each; ++i) {
-      group g;
-      FOURSCALE_UNROLL
-      for (int j = 0; j < each; ++j) g.values[j] = from_float<T>(x[i * each + j]);
-      reinterpret_cast<vector16*>(to)[i] = __builtin_bit_cast(vector16, g);
-    }
-  } else {
-    FOURSCALE_UNROLL
-    for (int i = 0; i < N; ++i) to[i] = from_float<T>(x[i]);
-  }
+  if constexpr (N * sizeof(T) % 16 == 0)
+    if (vectors) return cta::values<T, N>::rounded(x).store(to);
+  FOURSCALE_UNROLL
+  for (int i = 0; i < N; ++i) to[i] = from_float<T>(x[i]);
 }
 
 /// As shared_tensor_scale(), each thread for itself: for kernels that have the time while their input is on

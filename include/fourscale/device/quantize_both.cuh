@@ -16,10 +16,12 @@ struct both_copies {
   using value = T;
   using format = F;
   static constexpr bool has_rowwise = !__is_same(Rowwise, no_copy);
-  /// Measured on an H200: a narrow tile is best for columns alone, whole sectors of rows matter for both.
+  /// Measured on an H200: a narrow tile is best for columns alone, whole sectors of rows matter for both, as
+  /// do whole lines of columns.
   static constexpr int tile_cols = has_rowwise ? 128 : 64;
+  static constexpr u32 threads = tile_threads<tile_cols>;
   using memory = tile_memory<F, tile_cols>;
-  using place_of_tile = tile_place<tile_cols>;
+  using place_of_tile = tile_place<tile_cols, has_rowwise ? 4 : 1>;
 
   matrix_view<T const> x;
   block_scaled_view<F, LayoutR> q;
@@ -27,9 +29,14 @@ struct both_copies {
   float const *amax, *amax_t;
   Rowwise rowwise;
   Columnwise columnwise;
-  divisor tiles_along{};
-  bool wide_codes = false, wide_scales = false, wide_row_scales = false;
+  // What follows from these, by launch_both():
+  byte_rows<u8 const> values{};
+  byte_rows<u8> codes{}, scales{}, codes_t{}, scales_t{};
+  u32 first_tile_row = 0;
+  u32 rows_inside = 0, cols_inside = 0;  ///< of tiles, that are whole
+  bool wide_codes = false, wide_scales = false, wide_codes_t = false, wide_scales_t = false;
 
+  FOURSCALE_D place_of_tile place() const { return {rows_inside, cols_inside, first_tile_row}; }
   /// The tensor scale of the columns, by one thread for all.
   FOURSCALE_D void find_tensor_scale(memory& tile) const {
     if (threadIdx.x == 32)
@@ -37,32 +44,35 @@ struct both_copies {
                                         [&](float a) { return tensor_scale_for<F>(columnwise.scale, a); });
   }
   /// Loads a tile, and finds the tensor scale while it is on its way.
-  FOURSCALE_D void load(place_of_tile const& place, memory& tile) const {
-    start_tile<tile_cols>(x, place, tile.words);
+  FOURSCALE_D void load(place_of_tile const& at, memory& tile) const {
+    start_tile(x, values, at, tile);
     find_tensor_scale(tile);
     finish_tile();
   }
-  FOURSCALE_D void store_columns(place_of_tile const& place, memory& tile) const {
-    store_column_codes(qt, wide_codes && place.inside, place, tile);
-    store_scales<tile_threads<tile_cols>>(qt, wide_scales && place.inside, place.col,
-                                          place.row / F::block_size, tile.scales);
+  FOURSCALE_D void store_columns(place_of_tile const& at, memory& tile) const {
+    store_tile_codes<threads, tile_cols, memory::column_bytes>(
+        qt, codes_t, wide_codes_t && at.inside, at.tile_col, at.tile_row,
+        [&](u32 r, u32 byte) -> void const* { return tile.codes_of(r) + byte; });
+    store_tile_scales<threads>(qt, scales_t, wide_scales_t && at.inside, at.tile_col, at.tile_row,
+                               tile.scales);
   }
 };
 
 /// A thread takes two columns over 32 rows; codes and scales stay in shared memory.
 template <class T, class F, int Cols, class Copies>
-FOURSCALE_D void quantize_columns(Copies const& p, tile_place<Cols> const& place,
+FOURSCALE_D void quantize_columns(Copies const& p, typename Copies::place_of_tile const& place,
                                   tile_memory<F, Cols>& tile) {
   constexpr int n = F::block_size, blocks = group_rows / n, bytes = block_code_bytes<F>;
   const int pair = static_cast<int>(threadIdx.x) % (Cols / 2),
             first = static_cast<int>(threadIdx.x) / (Cols / 2) * blocks;
-  const i64 row = place.row, col = place.col;
+  const i64 row = place.row(), col = place.col();
   const tensor_scale<F> tensor = tile.tensor;
   u8 codes[2][blocks * bytes];
   u32 again = 0;
   FOURSCALE_UNROLL
   for (int b = 0; b < blocks; ++b) {
-    const column_pair<T, n> columns(&tile.words[(first + b) * n][pair], Cols / 2);
+    const column_pair<T, n> columns(&tile.words[(first + b) * n][tile.word(static_cast<u32>(pair))],
+                                    Cols / 2);
     FOURSCALE_UNROLL
     for (int which = 0; which < 2; ++which) {
       const position where{col + 2 * pair + which, row + (first + b) * n};
@@ -75,16 +85,17 @@ FOURSCALE_D void quantize_columns(Copies const& p, tile_place<Cols> const& place
     }
   }
   FOURSCALE_UNROLL
-  for (int which = 0; which < 2; ++which)
-    store_codes<16>(codes[which], &tile.codes[2 * pair + which][first * bytes]);
+  for (int which = 0; which < 2; ++which) {
+    store_codes<16>(codes[which], tile.codes_of(static_cast<u32>(2 * pair + which)) + first * bytes);
+  }
 #pragma unroll 1
   for (int i = 0; again >> i != 0; ++i) {
     if ((again >> i & 1u) == 0) continue;
     const int block = first + i / 2, c = 2 * pair + i % 2;
-    const column_pair<T, n> columns(&tile.words[block * n][pair], Cols / 2);
+    const column_pair<T, n> columns(&tile.words[block * n][tile.word(static_cast<u32>(pair))], Cols / 2);
     const packed_block<F> packed = quantize_raw<F>(column_block<T, n>{columns, i % 2}.values(), p.columnwise,
                                                    tensor, position{col + c, row + block * n});
-    store_codes<8>(packed.codes, &tile.codes[c][block * bytes]);
+    store_codes<8>(packed.codes, tile.codes_of(static_cast<u32>(c)) + block * bytes);
     tile.scales[c][block] = packed.scale.bits;
   }
 }
@@ -92,16 +103,23 @@ FOURSCALE_D void quantize_columns(Copies const& p, tile_place<Cols> const& place
 /// The rowwise copy: a thread takes blocks of rows on their way from memory to the tile. `Inside`: all of the
 /// tile is in the matrix.
 template <bool Inside, class T, class F, int Cols, class Copies>
-FOURSCALE_D void quantize_rows_into_tile(Copies const& p, tile_place<Cols> const& place,
+FOURSCALE_D void quantize_rows_into_tile(Copies const& p, typename Copies::place_of_tile const& place,
                                          tile_memory<F, Cols>& tile) {
   using Layout = typename decltype(p.q)::layout;
   constexpr int n = F::block_size, along = tile.along_row, step = tile_threads<Cols> / along,
                 each = tile_rows / step;
   const int r = static_cast<int>(threadIdx.x) / along, b = static_cast<int>(threadIdx.x) % along;
-  const i64 row = place.row + r, block = place.col / n + b;
+  const i64 row = place.row() + r, block = i64{place.tile_col} * along + b;
   const auto inside = [&](int k) { return Inside || (block < p.q.blocks() && row + k * step < p.q.rows); };
-  T const* from = &p.x.at(row, block * n);
-  const auto load = [&](int k) { return cta::values<T, n>::load(from + k * (step * p.x.ld)); };
+  const auto first_of = [&](auto const& rows, u32 block_bytes) {
+    return rows.at(place.tile_row * tile_rows + static_cast<u32>(r),
+                   (place.tile_col * along + static_cast<u32>(b)) * block_bytes);
+  };
+  u8 const* const from = first_of(p.values, n * sizeof(T));
+  const auto load = [&](int k) {
+    return cta::values<T, n>::load(
+        reinterpret_cast<T const*>(from + static_cast<u64>(k) * p.values.step(step)));
+  };
   cta::values<T, n> raw[each];
   FOURSCALE_UNROLL
   for (int k = 0; k < each; ++k) {
@@ -111,20 +129,23 @@ FOURSCALE_D void quantize_rows_into_tile(Copies const& p, tile_place<Cols> const
   p.find_tensor_scale(tile);
   const tensor_scale<F> tensor = own_tensor_scale<F>(
       p.amax, p.q.tensor_scale, [&](float a) { return tensor_scale_for<F>(p.rowwise.scale, a); });
-  u8* const codes = p.q.codes + p.q.code_offset(row, block);
-  [[maybe_unused]] u8* const scales = p.q.scales + p.q.scale_offset(row, block);
-  const i64 stride = step * p.q.blocks();
+  u8* const codes = first_of(p.codes, block_code_bytes<F>);
+  [[maybe_unused]] u8* const scales = first_of(p.scales, 1);
   const auto store = [&](int k, packed_block<F> const& packed) {
-    store_codes<code_word<F>>(packed.codes, codes + k * stride * block_code_bytes<F>);
+    store_codes<code_word<F>>(packed.codes, codes + static_cast<u64>(k) * p.codes.step(step));
     if constexpr (Layout::has_padding)
       p.q.store_scale(row + k * step, block, packed.scale);
     else
-      scales[k * stride] = packed.scale.bits;
+      scales[static_cast<u64>(k) * p.scales.step(step)] = packed.scale.bits;
   };
   u32 again = 0;
   FOURSCALE_UNROLL
   for (int k = 0; k < each; ++k) {
-    raw[k].store(reinterpret_cast<T*>(&tile.words[r + k * step][b * n / 2]));
+    const u32 at = tile.word(static_cast<u32>(b * n / 2));
+    FOURSCALE_UNROLL
+    for (u32 j = 0; j < n / 2; j += 4)
+      *reinterpret_cast<vector16*>(&tile.words[r + k * step][at ^ j]) = {
+          {raw[k].words[j], raw[k].words[j + 1], raw[k].words[j + 2], raw[k].words[j + 3]}};
     if (inside(k)) {
       const attempt<F> result =
           try_quantize_raw<F, T>(raw[k], p.rowwise, tensor, position{row + k * step, block * n});
@@ -142,12 +163,12 @@ FOURSCALE_D void quantize_rows_into_tile(Copies const& p, tile_place<Cols> const
 }
 
 template <class Copies>
-FOURSCALE_KERNEL void __launch_bounds__(tile_threads<Copies::tile_cols>, tile_ctas<Copies::tile_cols>)
+FOURSCALE_KERNEL void __launch_bounds__(Copies::threads, tile_ctas<Copies::tile_cols>)
     quantize_both_kernel(Copies p) {
   using T = typename Copies::value;
   using F = typename Copies::format;
   __shared__ typename Copies::memory tile;
-  const typename Copies::place_of_tile place(p.x, p.tiles_along);
+  const auto place = p.place();
   if constexpr (Copies::has_rowwise) {
     if (place.inside)
       quantize_rows_into_tile<true, T, F>(p, place, tile);
@@ -174,12 +195,25 @@ void launch_both(void (*kernel)(both_copies<T, F, LayoutR, LayoutC, Rowwise, Col
             cols_r = copies::has_rowwise ? LayoutR::padded_blocks(p.q.blocks()) * n : 0,
             cols_c = LayoutC::padded_rows(p.qt.rows);
   const i64 along = ceil_div<i64>(cols_r > cols_c ? cols_r : cols_c, cols),
-            tiles = along * ceil_div<i64>(rows_r > rows_c ? rows_r : rows_c, tile_rows);
-  p.tiles_along = divisor(static_cast<u32>(along));
-  p.wide_codes = reinterpret_cast<u64>(p.qt.codes) % 16 == 0 && p.qt.cols % 32 == 0;
-  p.wide_scales = scales_are_vectors<copies::memory::along_column>(p.qt);
-  p.wide_row_scales = scales_are_vectors<copies::memory::along_row>(p.q);
-  kernel<<<static_cast<unsigned>(tiles), tile_threads<cols>, 0, stream>>>(p);
+            down = ceil_div<i64>(rows_r > rows_c ? rows_r : rows_c, tile_rows);
+  p.values = {reinterpret_cast<u8 const*>(p.x.data), static_cast<u32>(p.x.ld * i64{sizeof(T)})};
+  p.codes = {p.q.codes, static_cast<u32>(p.q.blocks() * block_code_bytes<F>)};
+  p.scales = {p.q.scales, static_cast<u32>(p.q.blocks())};
+  p.codes_t = {p.qt.codes, static_cast<u32>(p.qt.blocks() * block_code_bytes<F>)};
+  p.scales_t = {p.qt.scales, static_cast<u32>(p.qt.blocks())};
+  p.rows_inside = static_cast<u32>(p.x.rows / tile_rows);
+  p.cols_inside = static_cast<u32>(p.x.cols / cols);
+  p.wide_codes = codes_are_vectors(p.q);
+  p.wide_codes_t = codes_are_vectors(p.qt);
+  p.wide_scales = scales_are_vectors<copies::memory::along_row>(p.q);
+  p.wide_scales_t = scales_are_vectors<copies::memory::along_column>(p.qt);
+  constexpr i64 step = copies::place_of_tile::down, most = 0xffff * step;  // a grid has 65535 rows
+  for (i64 first = 0; first < down; first += most) {
+    const i64 height = ceil_div<i64>(down - first < most ? down - first : most, step);
+    const dim3 grid(static_cast<unsigned>(along * step), static_cast<unsigned>(height));
+    p.first_tile_row = static_cast<u32>(first);
+    kernel<<<grid, copies::threads, 0, stream>>>(p);
+  }
 }
 
 /// 1-D blocks of any view: columns of a matrix in memory by tiles, all else block by block.

@@ -14,7 +14,7 @@ FOURSCALE_D packed_block<F> quantize_raw(cta::values<T, F::block_size> const& bl
   float values[F::block_size];
 #if FOURSCALE_HAS_CVT_FP8
   if constexpr (has_quick_way<F, T, Quantizer>() && is_four_over_six<decltype(recipe.scale)>) {
-    const auto& y = transformed<F::block_size>(block, recipe.transform);
+    const auto& y = transformed<F>(block, recipe);
     const quick_scale<F> chosen = weigh_quickly<F, true>(recipe.scale, y, amax_or_nan(y), tensor);
     if (chosen.valid) {
       to_floats(y, values);
@@ -54,11 +54,12 @@ FOURSCALE_D attempt<F> try_quantize_raw(Block const& block, Quantizer const& rec
                                         tensor_scale<F> const& tensor, position where) {
 #if FOURSCALE_HAS_CVT_FP8
   if constexpr (has_quick_way<F, T, Quantizer>()) {
-    const auto& y = transformed<F::block_size>(block, recipe.transform);
-    const float amax = amax_or_nan(y);
+    constexpr float unit = transformed_unit<F, Quantizer>();
+    const auto& y = transformed<F>(block, recipe);
+    const float amax = unit == 1.0f ? amax_or_nan(y) : ptx::mul_rn_f32(amax_or_nan(y), unit);
     const quick_scale<F> chosen = scale_quickly<F>(recipe.scale, y, amax, tensor, where);
     attempt<F> result{{chosen.code, {}}, chosen.valid};
-    round_block_quickly<F>(y, chosen.multiplier, recipe.round, where, result.block.codes);
+    round_block_quickly<F>(y, unit, chosen.multiplier, recipe.round, where, result.block.codes);
     return result;
   }
 #endif

@@ -80,7 +80,7 @@ FOURSCALE_D typename F::scale quantize_square(column_pair<T, F::block_size> cons
     if (__all_sync(0xffff'ffffu, chosen.valid)) {
       FOURSCALE_UNROLL
       for (int which = 0; which < 2; ++which)
-        round_block_quickly<F>(column_block<T, n>{columns, which}, chosen.multiplier, recipe.round,
+        round_block_quickly<F>(column_block<T, n>{columns, which}, 1.0f, chosen.multiplier, recipe.round,
                                position{}, codes[which]);
       return chosen.code;
     }
@@ -96,39 +96,48 @@ FOURSCALE_D typename F::scale quantize_square(column_pair<T, F::block_size> cons
   return scaled.scale;
 }
 
-/// A thread takes two columns over 32 rows and stores them in shared memory; then, of the same squares, two
-/// rows to memory.
+template <class F, int Cols>
+struct square_memory : tile_memory<F, Cols> {
+  alignas(8) u8 row_scales[tile_rows][Cols / F::block_size];
+
+  /// Where the rowwise codes are of 64 columns of a row: over its values, of which they take a quarter; each
+  /// of neighbouring rows in another, for the banks.
+  FOURSCALE_D u32* row_codes(u32 r, u32 columns) {
+    return &this->words[r][columns * 32 + (r / 2 + r % 2 * 2 + columns) % 4 * 8];
+  }
+};
+
+/// A thread takes two columns over 32 rows; then, of the same squares, two rows. All codes stay in shared
+/// memory.
 template <class T, class F, int Cols, class Copies>
-FOURSCALE_D void quantize_squares(Copies const& p, tile_place<Cols> const& place, tile_memory<F, Cols>& tile,
-                                  u8 (&row_scales)[tile_rows][Cols / F::block_size]) {
-  constexpr int n = F::block_size, bytes = block_code_bytes<F>;
-  const int pair = static_cast<int>(threadIdx.x) % (Cols / 2), square = pair / (n / 2);
-  const i64 row = place.row, col = place.col;
+FOURSCALE_D void quantize_squares(Copies const& p, square_memory<F, Cols>& tile) {
+  constexpr u32 n = F::block_size, bytes = block_code_bytes<F>;
+  const u32 pair = threadIdx.x % (Cols / 2), square = pair / (n / 2);
   const tensor_scale<F> tensor = tile.tensor;
 #pragma unroll 1
-  for (int b = 0; b < group_rows / n; ++b) {
-    const int block = static_cast<int>(threadIdx.x) / (Cols / 2) * (group_rows / n) + b;
-    const column_pair<T, n> columns(&tile.words[block * n][pair], Cols / 2);
+  for (u32 b = 0; b < group_rows / n; ++b) {
+    const u32 block = threadIdx.x / (Cols / 2) * (group_rows / n) + b;
+    const column_pair<T, n> columns(&tile.words[block * n][tile.word(pair)], Cols / 2);
+    __syncwarp();  // the values have been read, and codes may take their place
     u8 codes[2][bytes];
     const u8 scale = quantize_square<F>(columns, p.rowwise, tensor, codes).bits;
     nibble_square<n> transposed;
     FOURSCALE_UNROLL
-    for (int which = 0; which < 2; ++which) {
-      store_codes<8>(codes[which], &tile.codes[2 * pair + which][block * bytes]);
+    for (u32 which = 0; which < 2; ++which) {
+      store_codes<8>(codes[which], tile.codes_of(2 * pair + which) + block * bytes);
       tile.scales[2 * pair + which][block] = scale;
       FOURSCALE_UNROLL
-      for (int i = 0; i < bytes; ++i) {
+      for (u32 i = 0; i < bytes; ++i) {
         u32& word = transposed.w[which][i / 4];
         word = (i % 4 == 0 ? 0 : word) | u32{codes[which][i]} << (8 * (i % 4));
       }
     }
     transposed.transpose();
     FOURSCALE_UNROLL
-    for (int which = 0; which < 2; ++which) {
-      const int r = block * n + 2 * (pair % (n / 2)) + which;
-      row_scales[r][square] = scale;
-      if (row + r >= p.q.rows || col / n + square >= p.q.blocks()) continue;
-      u8* const to = p.q.codes + p.q.code_offset(row + r, col / n + square);
+    for (u32 which = 0; which < 2; ++which) {
+      const u32 r = block * n + 2 * (pair % (n / 2)) + which;
+      tile.row_scales[r][square] = scale;
+      u32* const to = tile.row_codes(r, pair / 32) + pair % 32 / (n / 2) * (n / 8);
       u32 const(&w)[n / 8] = transposed.w[which];
       if constexpr (n == 16)
         *reinterpret_cast<u64*>(to) = u64{w[1]} << 32 | w[0];
@@ -139,20 +148,22 @@ FOURSCALE_D void quantize_squares(Copies const& p, tile_place<Cols> const& place
 }
 
 template <class Copies>
-FOURSCALE_KERNEL void __launch_bounds__(tile_threads<Copies::tile_cols>, tile_ctas<Copies::tile_cols>)
+FOURSCALE_KERNEL void __launch_bounds__(Copies::threads, tile_ctas<Copies::tile_cols>)
     quantize_squares_kernel(Copies p) {
   using T = typename Copies::value;
   using F = typename Copies::format;
   constexpr int cols = Copies::tile_cols;
-  __shared__ typename Copies::memory tile;
-  __shared__ __align__(8) u8 row_scales[tile_rows][cols / F::block_size];
-  const tile_place<cols> place(p.x, p.tiles_along);
+  __shared__ square_memory<F, cols> tile;
+  const auto place = p.place();
   p.load(place, tile);
-  quantize_squares<T, F>(p, place, tile, row_scales);
+  quantize_squares<T, F>(p, tile);
   __syncthreads();
   p.store_columns(place, tile);
-  store_scales<tile_threads<cols>>(p.q, p.wide_row_scales && place.inside, place.row,
-                                   place.col / F::block_size, row_scales);
+  store_tile_codes<Copies::threads, tile_rows, cols / 2>(
+      p.q, p.codes, p.wide_codes && place.inside, place.tile_row, place.tile_col,
+      [&](u32 r, u32 byte) -> void const* { return tile.row_codes(r, byte / 32) + byte % 32 / 4; });
+  store_tile_scales<Copies::threads>(p.q, p.scales, p.wide_scales && place.inside, place.tile_row,
+                                     place.tile_col, tile.row_scales);
 }
 
 }  // namespace fourscale::device::detail

@@ -35,19 +35,31 @@ FOURSCALE_HD constexpr bool has_quick_way() {
 
 #if FOURSCALE_HAS_CVT_FP8
 
-/// The values that are quantized, as their scale sees them.
-template <int N, class Block>
-FOURSCALE_D Block const& transformed(Block const& block, identity) {
-  return block;
+/// In what unit transformed() gives the values of a recipe: the transform's first factor, if the scale asks
+/// for no more than their amax.
+template <class F, class Quantizer>
+FOURSCALE_HD constexpr float transformed_unit() {
+  using transform = decltype(Quantizer::transform);
+  if constexpr (is_scheduled<transform> && amax_scaling_policy<decltype(Quantizer::scale), F>)
+    return transform::factor;
+  else
+    return 1.0f;
 }
-template <int N, class Block, int M>
-FOURSCALE_D cta::values<bf16, N> transformed(Block const& block, scheduled_hadamard<M> const& transform) {
-  float x[N];
-  transform.sums(block, x);
-  cta::values<bf16, N> y;
-  FOURSCALE_UNROLL
-  for (int i = 0; i < N; i += 2) y.words[i / 2] = ptx::cvt_rn_bf16x2_f32(x[i + 1], x[i]);
-  return y;
+
+/// The values that are quantized, as their scale sees them, over their unit. Where sums_over_factor() rounds
+/// otherwise than it should, the quick way does not hold, or the codes are 0.
+template <class F, class Quantizer, class Block>
+FOURSCALE_D auto transformed(Block const& block, Quantizer const& recipe) {
+  if constexpr (__is_same(decltype(Quantizer::transform), identity)) {
+    return block;
+  } else {
+    float x[F::block_size];
+    if constexpr (transformed_unit<F, Quantizer>() == 1.0f)
+      recipe.transform.sums(block, x);
+    else
+      recipe.transform.sums_over_factor(block, x);
+    return cta::values<bf16, F::block_size>::rounded(x);
+  }
 }
 
 /// The random words of N elements from `where` on, a multiple of N, four elements each.
@@ -66,16 +78,16 @@ FOURSCALE_D void block_words(Bits const& bits, position where, u32 (&words)[N / 
   }
 }
 
-/// The codes of a block under a known multiplier, if is_quick(amax, multiplier).
+/// The codes of a block, given over its unit, under a known multiplier, if is_quick(amax, multiplier).
 template <class F, class Block, class Round>
-FOURSCALE_D void round_block_quickly(Block const& block, float multiplier,
+FOURSCALE_D void round_block_quickly(Block const& block, float block_unit, float multiplier,
                                      [[maybe_unused]] Round const& round, [[maybe_unused]] position where,
                                      u8 (&codes)[block_code_bytes<F>]) {
   namespace fma = fourscale::detail;
   constexpr bool nearest = __is_same(Round, nearest_even);
   constexpr bool native = nearest ? arch::has_cvt_narrow : arch::has_cvt_rs;
   constexpr float unit = native ? 1.0f : nearest ? fma::e2m1_unit : fma::stochastic_unit;
-  const float to_units = ptx::mul_rn_f32(multiplier, unit);  // exact
+  const float to_units = ptx::mul_rn_f32(multiplier, unit * block_unit);  // exact
   u32 words[F::block_size / 4];
   if constexpr (!nearest) block_words<F::block_size>(round.bits, where, words);
   FOURSCALE_UNROLL
@@ -100,10 +112,15 @@ FOURSCALE_D void round_block_quickly(Block const& block, float multiplier,
   }
 }
 
-/// `amax` NaN if any value is. From 7 on a value would round to 8; below 2^-112 the product with a unit would
-/// not be exact.
+/// `amax` NaN if any value is. From 7 on a value would round to 8; below 2^-100 the product with the units
+/// might not be exact.
 FOURSCALE_D inline bool is_quick(float amax, float multiplier) {
-  return ptx::mul_rn_f32(amax, multiplier) < 7.0f && multiplier >= 0x1p-112f;
+  return ptx::mul_rn_f32(amax, multiplier) < 7.0f && multiplier >= 0x1p-100f;
+}
+
+/// Values that are not normal have the code 0: so small beside 1 / multiplier are they, or all are 0.
+FOURSCALE_D inline bool subnormals_vanish(float amax, float multiplier) {
+  return multiplier < 0x1p99f || amax == 0.0f;
 }
 
 /// The scale of a block and what to multiply by, which hold only if `valid`.
@@ -118,7 +135,8 @@ template <class F, class Block, class Scale>
 FOURSCALE_D quick_scale<F> scale_quickly(Scale const& scale, Block const&, float amax,
                                          tensor_scale<F> const& tensor, position where) {
   const block_scale<F> scaled = scale_for<F>(scale, amax, tensor, where);
-  return {scaled.scale, scaled.multiplier, is_quick(amax, scaled.multiplier)};
+  return {scaled.scale, scaled.multiplier,
+          is_quick(amax, scaled.multiplier) && subnormals_vanish(amax, scaled.multiplier)};
 }
 
 /// two_level without its cases: the reciprocal is a division's own steps, for a divisor of at least 2^-100.
@@ -132,7 +150,7 @@ FOURSCALE_D quick_scale<F> scale_quickly(two_level, Block const&, float amax, te
   const float divisor = fmaxf(ptx::mul_rn_f32(scale, tensor.decode), 0x1p-100f);
   const float guess = ptx::rcp_approx_ftz_f32(divisor);
   const float multiplier = __fmaf_rn(guess, __fmaf_rn(-divisor, guess, 1.0f), guess);
-  const bool valid = is_quick(amax, multiplier) && (multiplier < 0x1p99f || amax == 0.0f);
+  const bool valid = is_quick(amax, multiplier) && subnormals_vanish(amax, multiplier);
   return {{static_cast<u8>(code)}, multiplier, valid};
 }
 template <class F, class Block>

@@ -65,6 +65,20 @@ FOURSCALE_D u32 block_magnitudes(cta::values<T, N> const& block) {
   return w[0];
 }
 
+/// Half of a word, a value of type T, as a float whose sign bit is changed by `sign`, 0 or 2^31: of bf16 in
+/// one instruction, if `upper`, 0xffff0000, is in a register.
+template <class T>
+FOURSCALE_D float half_as_float(u32 word, bool is_upper, u32 sign, u32 upper) {
+  if constexpr (__is_same(T, bf16))
+    return bit_cast<float>(is_upper ? (word & upper) ^ sign : (word << 16) + sign);
+  else
+    return bit_cast<float>(bit_cast<u32>(to_float(T{static_cast<u16>(is_upper ? word >> 16 : word)})) ^ sign);
+}
+template <class T, int N>
+FOURSCALE_D float signed_value(cta::values<T, N> const& block, int i, u32 sign, u32 upper) {
+  return half_as_float<T>(block.words[i / 2], i % 2 == 1, sign, upper);
+}
+
 /// Bytes of two words, whose highest bits are the signs of even and of odd elements, as nibbles side by side.
 FOURSCALE_D inline u32 joined_signs(u32 even, u32 odd) {
   return (even >> 4 & 0x0f0f'0f0fu) | (odd & 0xf0f0'f0f0u);

@@ -6,19 +6,25 @@
 #include "../block/quantizer.hpp"
 #include "../rounding/stochastic.hpp"
 #include "../transform/hadamard.hpp"
-#include "launch.cuh"
+#include "raw.cuh"
 
 namespace fourscale::device::detail {
 
-/// hadamard<N, bf16> with its first factors and signs joined.
+/// hadamard<N, bf16> with its signs as bits, and joined with its first factor.
 template <int N>
 struct scheduled_hadamard {
+  static constexpr float factor = fourscale::detail::hadamard_first_factor<N>();
+
   hadamard<N, bf16> transform;
   float factors[N];
+  alignas(16) u32 signs[N];
+  u32 upper = 0xffff'0000u;  ///< read from here, not known to the compiler: see half_as_float()
 
   explicit scheduled_hadamard(hadamard<N, bf16> const& h) : transform(h) {
-    constexpr float factor = fourscale::detail::hadamard_first_factor<N>();
-    for (int i = 0; i < N; ++i) factors[i] = h.signs.negative(i) ? -factor : factor;
+    for (int i = 0; i < N; ++i) {
+      factors[i] = h.signs.negative(i) ? -factor : factor;
+      signs[i] = h.signs.mask(i);
+    }
   }
   template <int Length>
   FOURSCALE_HD constexpr void operator()(float (&x)[Length]) const {
@@ -35,8 +41,22 @@ struct scheduled_hadamard {
       x[i] = __fmaf_rn(a, factors[i % N], b);
       x[i + 1] = __fmaf_rn(a, factors[i % N], -b);
     }
+    add<2>(x);
+  }
+  /// The same over the first factor, a power of two, in fewer instructions. Every rounding is the same but
+  /// where a sum is infinite only without the factor, or a result not normal with it.
+  template <class Block, int Length>
+  FOURSCALE_D void sums_over_factor(Block const& block, float (&x)[Length]) const {
     FOURSCALE_UNROLL
-    for (int first = 0; first < Length; first += N) fourscale::detail::hadamard_additions<N, 2>(x, first);
+    for (int i = 0; i < Length; ++i) x[i] = signed_value(block, i, signs[i % N], upper);
+    add<1>(x);
+  }
+
+ private:
+  template <int From, int Length>
+  static FOURSCALE_D void add(float (&x)[Length]) {
+    FOURSCALE_UNROLL
+    for (int first = 0; first < Length; first += N) fourscale::detail::hadamard_additions<N, From>(x, first);
     FOURSCALE_UNROLL
     for (int i = 0; i < Length; ++i) x[i] = fourscale::detail::hadamard_result<N, float>(x[i]);
   }

@@ -6,7 +6,6 @@
 
 #include "../ptx/cp_async.cuh"
 #include "columns.cuh"
-#include "divisor.cuh"
 #include "quantize_raw.cuh"
 #include "store.cuh"
 
@@ -14,6 +13,7 @@ namespace fourscale::device::detail {
 
 inline constexpr int tile_rows = 128;
 inline constexpr int group_rows = 32;  // that a thread takes of two columns
+inline constexpr int warp_cols = 64;
 template <int Cols>
 inline constexpr int tile_threads = Cols / 2 * (tile_rows / group_rows);
 template <int Cols>
@@ -32,78 +32,102 @@ template <class F, int Cols>
 struct tile_memory {
   static constexpr int along_row = Cols / F::block_size, along_column = tile_rows / F::block_size;
   static constexpr int column_bytes = tile_rows / 2;
-  alignas(16) u32 words[tile_rows][Cols / 2];
+  alignas(16) u32 words[tile_rows][Cols / 2];     ///< in places that word() tells
   alignas(16) u8 codes[Cols][column_bytes + 16];  ///< of each column; 16 more, for the banks
   alignas(8) u8 scales[Cols][along_column];       ///< of each column
   shared_tensor_value<F> tensor;                  ///< of the columns
+
+  /// The place of word w of a row: in the upper half of 64 words the halves of 32 bytes are swapped, so that
+  /// eight threads that store 16 of their 32 bytes store to different banks.
+  static FOURSCALE_D u32 word(u32 w) { return Cols == 128 ? w ^ (w / 32 % 2 * 4) : w; }
+  /// &codes[column][0], without the 64-bit arithmetic of signed indices.
+  FOURSCALE_D u8* codes_of(u32 column) { return &codes[0][0] + column * (column_bytes + 16); }
 };
 
-/// Where a tile is; `inside`: all of it is in the matrix.
-template <int Cols>
+/// Rows of bytes: fewer than 2^32 rows of fewer than 2^32 bytes, so that addresses take few instructions.
+template <class Byte>
+struct byte_rows {
+  Byte* data = nullptr;
+  u32 row_bytes = 0;
+
+  FOURSCALE_D Byte* at(u32 row, u32 byte) const { return data + u64{row} * row_bytes + byte; }
+  /// From a row to one below.
+  FOURSCALE_D u64 step(u32 rows) const { return u64{rows} * row_bytes; }
+};
+
+/// Where a tile is; `inside`: all of it is in the matrix. CTAs of a grid that begins at its end, see
+/// cta_from_end(), take tiles in columns of `Down`, so that tiles below each other, which share lines of the
+/// columnwise copy, write them at nearly the same time.
+template <int Cols, u32 Down>
 struct tile_place {
-  i64 row, col;
+  static constexpr u32 down = Down;
+  u32 tile_row, tile_col;
   bool inside;
 
-  template <class T>
-  FOURSCALE_D tile_place(matrix_view<T> const& x, divisor tiles_along) {
-    const u32 tile = cta_from_end(), tile_row = tiles_along.quotient(tile);
-    row = i64{tile_row} * tile_rows;
-    col = i64{tile - tile_row * tiles_along.d} * Cols;
-    inside = row + tile_rows <= x.rows && col + Cols <= x.cols;
-  }
+  FOURSCALE_D tile_place(u32 rows_inside, u32 cols_inside, u32 first_tile_row)
+      : tile_row((gridDim.y - 1 - blockIdx.y) * Down + blockIdx.x % Down + first_tile_row),
+        tile_col((gridDim.x - 1 - blockIdx.x) / Down),
+        inside(tile_row < rows_inside && tile_col < cols_inside) {}
+  FOURSCALE_D i64 row() const { return i64{tile_row} * tile_rows; }
+  FOURSCALE_D i64 col() const { return i64{tile_col} * Cols; }
 };
 
-/// Starts copying a tile; what lies outside the matrix becomes 0. Ends with finish_tile().
-template <int Cols, class T>
-FOURSCALE_D void start_tile(matrix_view<T const> const& x, tile_place<Cols> const& place,
-                            u32 (&words)[tile_rows][Cols / 2]) {
-  constexpr int chunk = 16 / static_cast<int>(sizeof(T)), chunks = Cols / chunk,
-                step = tile_threads<Cols> / chunks;
+/// Starts copying what a warp takes of a tile, 64 columns of 32 rows, so that it need not wait for others;
+/// what lies outside the matrix becomes 0. Ends with finish_tile().
+template <class T, class F, int Cols, u32 Down>
+FOURSCALE_D void start_tile(matrix_view<T const> const& x, byte_rows<u8 const> const& bytes,
+                            tile_place<Cols, Down> const& place, tile_memory<F, Cols>& tile) {
+  constexpr u32 chunk = 16 / sizeof(T), chunks = warp_cols / chunk, step = 32 / chunks;
   constexpr u32 step_bytes = step * Cols * sizeof(T);
-  const u32 c = threadIdx.x % chunks * chunk, first = threadIdx.x / chunks;
-  u32 to = ptx::shared_address(&words[first][c / 2]);
-  T const* from = x.data + (place.row * x.ld + place.col) + (first * x.ld + c);
+  const u32 warp = threadIdx.x / 32, lane = threadIdx.x % 32;
+  const u32 c = warp % (Cols / warp_cols) * warp_cols + lane % chunks * chunk,
+            first = warp / (Cols / warp_cols) * group_rows + lane / chunks;
+  u32 to = ptx::shared_address(&tile.words[first][tile.word(c / 2)]);
+  u8 const* from =
+      bytes.at(place.tile_row * tile_rows + first, (place.tile_col * Cols + c) * static_cast<u32>(sizeof(T)));
   if (place.inside) {
     FOURSCALE_UNROLL
-    for (int r = 0; r < tile_rows; r += step, from += step * x.ld, to += step_bytes)
+    for (u32 r = 0; r < group_rows; r += step, from += bytes.step(step), to += step_bytes)
       ptx::cp_async_cg_16(to, from);
   } else {
-    const i64 left = x.cols - (place.col + c);
-    const int columns = left < 0 ? 0 : left < chunk ? static_cast<int>(left) : chunk;
+    const i64 left = x.cols - (place.col() + c);
+    const int columns = left < 0 ? 0 : left < chunk ? static_cast<int>(left) : static_cast<int>(chunk);
 #pragma unroll 1
-    for (int r = 0; r < tile_rows; r += step, from += step * x.ld, to += step_bytes) {
-      const int bytes = place.row + first + r < x.rows ? columns * static_cast<int>(sizeof(T)) : 0;
-      T const* const source = bytes > 0 ? from : x.data;
-      ptx::cp_async_cg_16(to, source, bytes);
+    for (u32 r = 0; r < group_rows; r += step, from += bytes.step(step), to += step_bytes) {
+      const int count = place.row() + first + r < x.rows ? columns * static_cast<int>(sizeof(T)) : 0;
+      ptx::cp_async_cg_16(to, count > 0 ? from : reinterpret_cast<u8 const*>(x.data), count);
     }
   }
 }
+/// The warp has what it takes of the tile, and the CTA what was found meanwhile.
 FOURSCALE_D inline void finish_tile() {
-  ptx::cp_async_wait_all();
   __syncthreads();
+  ptx::cp_async_wait_all();
+  __syncwarp();
 }
 
-/// Scales of N rows to memory, `Along` of each from first_block on; those of the padding as 0. `whole`: there
-/// is no padding, all are in the matrix, and they begin at a multiple of Along.
-template <int Threads, class F, class Layout, int N, int Along>
-FOURSCALE_D void store_scales(block_scaled_view<F, Layout> const& q, bool whole, i64 row, i64 first_block,
-                              u8 const (&scales)[N][Along]) {
+/// Scales of N rows to memory, `Along` of each: those of tile i down, j along; those of the padding as 0.
+/// `whole`: there is no padding, all are in the matrix, and they begin at a multiple of Along.
+template <u32 Threads, class F, class Layout, u32 N, u32 Along>
+FOURSCALE_D void store_tile_scales(block_scaled_view<F, Layout> const& q, byte_rows<u8> const& bytes,
+                                   bool whole, u32 i, u32 j, u8 const (&scales)[N][Along]) {
+  static_assert(N <= Threads);
   if (whole) {
-    u8* to = q.scales + q.scale_offset(row + threadIdx.x, first_block);
-    FOURSCALE_UNROLL
-    for (u32 r = threadIdx.x; r < N; r += Threads, to += Threads * q.blocks()) {
-      if constexpr (Along == 8)
-        *reinterpret_cast<u64*>(to) = *reinterpret_cast<u64 const*>(scales[r]);
-      else if constexpr (Along == 4)
-        *reinterpret_cast<u32*>(to) = *reinterpret_cast<u32 const*>(scales[r]);
-      else
-        *reinterpret_cast<u16*>(to) = *reinterpret_cast<u16 const*>(scales[r]);
-    }
+    if (threadIdx.x >= N) return;
+    u8* const to = bytes.at(i * N + threadIdx.x, j * Along);
+    u8 const* const from = scales[threadIdx.x];
+    if constexpr (Along == 8)
+      *reinterpret_cast<u64*>(to) = *reinterpret_cast<u64 const*>(from);
+    else if constexpr (Along == 4)
+      *reinterpret_cast<u32*>(to) = *reinterpret_cast<u32 const*>(from);
+    else
+      *reinterpret_cast<u16*>(to) = *reinterpret_cast<u16 const*>(from);
     return;
   }
+  const i64 row = i64{i} * N, first_block = i64{j} * Along;
 #pragma unroll 1
-  for (u32 i = threadIdx.x; i < N * Along; i += Threads) {
-    const u32 r = i / Along, b = i % Along;
+  for (u32 k = threadIdx.x; k < N * Along; k += Threads) {
+    const u32 r = k / Along, b = k % Along;
     const bool inside = row + r < q.rows && first_block + b < q.blocks();
     if (inside ||
         (row + r < Layout::padded_rows(q.rows) && first_block + b < Layout::padded_blocks(q.blocks())))
@@ -111,43 +135,51 @@ FOURSCALE_D void store_scales(block_scaled_view<F, Layout> const& q, bool whole,
   }
 }
 
-/// The gathered codes of the columns to memory. `whole`: all are in the matrix, and rows of qt's codes begin
-/// at multiples of 16 bytes.
-template <class F, class Layout, int Cols>
-FOURSCALE_D void store_column_codes(block_scaled_view<F, Layout> const& qt, bool whole,
-                                    tile_place<Cols> const& place, tile_memory<F, Cols> const& tile) {
-  constexpr u32 bytes = block_code_bytes<F>, chunks = tile.column_bytes / 16,
-                step = tile_threads<Cols> / chunks;
-  const i64 first_block = place.row / F::block_size;
+/// Gathered codes of rows to memory, N rows of Bytes each: those of tile i down, j along. `whole`: all are in
+/// the matrix, and rows of q's codes begin at multiples of 16 bytes. `get(r, at)`: where 16 bytes of them
+/// are.
+template <u32 Threads, u32 N, u32 Bytes, class F, class Layout, class Get>
+FOURSCALE_D void store_tile_codes(block_scaled_view<F, Layout> const& q, byte_rows<u8> const& rows,
+                                  bool whole, u32 i, u32 j, Get get) {
+  constexpr u32 chunks = Bytes / 16, step = Threads / chunks;
+  static_assert(N % step == 0);
   const u32 at = threadIdx.x % chunks * 16, first = threadIdx.x / chunks;
-  u8* to = qt.codes + qt.code_offset(place.col + first, first_block) + at;
-  const i64 stride = step * qt.code_offset(1, 0);
+  u8* to = rows.at(i * N + first, j * Bytes + at);
   if (whole) {
     FOURSCALE_UNROLL
-    for (u32 c = first; c < Cols; c += step, to += stride)
-      *reinterpret_cast<vector16*>(to) = *reinterpret_cast<vector16 const*>(&tile.codes[c][at]);
+    for (u32 r = 0; r < N; r += step, to += rows.step(step))
+      *reinterpret_cast<vector16*>(to) = *static_cast<vector16 const*>(get(first + r, at));
     return;
   }
+  const i64 row = i64{i} * N + first, block = i64{j} * (Bytes / block_code_bytes<F>);
 #pragma unroll 1
-  for (u32 c = first; c < Cols; c += step, to += stride) {
+  for (u32 r = 0; r < N; r += step, to += rows.step(step)) {
+    u64 const* const from = static_cast<u64 const*>(get(first + r, at));
     FOURSCALE_UNROLL
-    for (u32 i = 0; i < 16; i += 8)
-      if (place.col + c < qt.rows && first_block + (at + i) / bytes < qt.blocks())
-        *reinterpret_cast<u64*>(to + i) = *reinterpret_cast<u64 const*>(&tile.codes[c][at + i]);
+    for (u32 k = 0; k < 2; ++k)
+      if (row + r < q.rows && block + (at + 8 * k) / block_code_bytes<F> < q.blocks())
+        reinterpret_cast<u64*>(to)[k] = from[k];
   }
 }
 
+/// True if every 16 bytes of codes begin at a multiple of their number.
+template <class F, class Layout>
+bool codes_are_vectors(block_scaled_view<F, Layout> const& q) {
+  return reinterpret_cast<u64>(q.codes) % 16 == 0 && q.cols % 32 == 0;
+}
 /// True if every Along scales begin at a multiple of their number.
 template <int Along, class F, class Layout>
 bool scales_are_vectors(block_scaled_view<F, Layout> const& q) {
   return !Layout::has_padding && reinterpret_cast<u64>(q.scales) % Along == 0 && q.blocks() % Along == 0;
 }
 
-/// True if tiles will do: 16-bit values in rows that are vectors, 4-bit codes at a multiple of eight bytes,
-/// one tensor scale.
+/// True if tiles will do: 16-bit values in rows that are vectors and shorter than 4 GiB, 4-bit codes at a
+/// multiple of eight bytes, one tensor scale.
 template <class T, class F, class Layout>
 bool fits_tiles(matrix_view<T> const& x, block_scaled_view<F, Layout> const& q) {
-  return rows_are_vectors(x) && reinterpret_cast<u64>(q.codes) % code_word<F> == 0 && q.row_amax == nullptr;
+  constexpr i64 most = 0xffff'ffff;
+  return rows_are_vectors(x) && x.rows <= most && x.ld * static_cast<i64>(sizeof(T)) <= most &&
+         reinterpret_cast<u64>(q.codes) % code_word<F> == 0 && q.row_amax == nullptr;
 }
 template <class T, class F>
 inline constexpr bool has_tiles = is_short<T>&& F::block_size <= 32 && F::element::width == 4;
