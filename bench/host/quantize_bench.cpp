@@ -222,15 +222,16 @@ void run(benchmark::State& state, i64 rows, int threads) {
   state.counters["memcpy_%"] = 100 * rate / memcpy_rate;
 }
 
+/// One core on a large matrix: only for what could be bound by memory.
 template <class Case>
-void add(std::string const& what) {
+void add(std::string const& what, bool memory_bound = true) {
   const auto one = [&](std::string const& size, i64 rows, int threads) {
     const std::string name =
         what + "/" + Case::format::name + "/" + size + "/threads:" + std::to_string(threads);
     benchmark::RegisterBenchmark(name.c_str(), run<Case>, rows, threads)->Unit(benchmark::kMicrosecond);
   };
-  one("small", small_rows, 1);
-  one("large", large_rows(), 1);
+  if (!Case::columnwise || small_rows % Case::format::block_size == 0) one("small", small_rows, 1);
+  if (memory_bound || all_threads() == 1) one("large", large_rows(), 1);
   if (all_threads() > 1) one("large", large_rows(), all_threads());
 }
 
@@ -244,14 +245,14 @@ const bool registered = [] {
       "bytes; memcpy_%: of the bytes read and written a second by memcpy; all by the "
       "best of many calls");
   add<rowwise<nvfp4>>("quantize/rowwise");
-  add<along_columns<nvfp4>>("quantize/columnwise");
+  add<along_columns<nvfp4>>("quantize/columnwise", false);
   add<tiles<nvfp4>>("quantize/16x16");
-  add<weighed<nvfp4>>("quantize/4over6");
-  add<random_rounding<nvfp4>>("quantize/stochastic");
-  add<rotated<nvfp4>>("quantize/hadamard");
+  add<weighed<nvfp4>>("quantize/4over6", false);
+  add<random_rounding<nvfp4>>("quantize/stochastic", false);
+  add<rotated<nvfp4>>("quantize/hadamard", false);
   add<rowwise<mxfp4>>("quantize/rowwise");
   add<rowwise<mxfp8>>("quantize/rowwise");
-  add<along_columns<mxfp8>>("quantize/columnwise");
+  add<along_columns<mxfp8>>("quantize/columnwise", false);
   add<back_again<nvfp4>>("dequantize");
   add<back_again<mxfp4>>("dequantize");
   add<back_again<mxfp8>>("dequantize");
