@@ -37,15 +37,52 @@ constexpr auto values_for() {
     return float_values{};
 }
 
+/// Part of a transposed matrix, transposed once more, so that its rows lie in memory. They lie a line further
+/// apart than they are long: else all would meet in a few sets of the first cache.
+template <class T, i64 Rows, i64 Cols>
+struct gathered_rows {
+  static constexpr i64 line = 64 / static_cast<i64>(sizeof(T)), ld = Cols + line;
+  alignas(64) T values[Rows * ld];
+
+  /// `rows` from `row` on, of each the `cols` values from `col` on, a multiple of four: four stored rows of x
+  /// at a time. No cache looks ahead by itself where each is in another page.
+  template <matrix_like M>
+  matrix_view<T const> gather(M const& x, i64 row, i64 rows, i64 col, i64 cols) {
+    for (i64 c = 0; c < cols; c += 4) {
+      if constexpr (requires { x.base.data; })
+        for (i64 ahead = c + 16; ahead < c + 20 && ahead < cols; ++ahead)
+          for (i64 r = 0; r < rows; r += line) __builtin_prefetch(&x.at(row + r, col + ahead));
+      for (i64 r = 0; r < rows; ++r) {
+        const auto value = [&](i64 i) -> T { return x.at(row + r, col + c + i); };
+        T const four[4] = {value(0), value(1), value(2), value(3)};
+        __builtin_memcpy(values + r * ld + c, four, sizeof four);
+      }
+    }
+    return {values, rows, cols, ld};
+  }
+};
+
+/// What is quantized at a time: rows and blocks. Of a transposed matrix, as many rows as two lines of memory
+/// have values, and as many values of each as 64 KiB hold.
+template <class F, class M, bool Is2d>
+struct band_shape {
+  static constexpr i64 value_bytes = sizeof(typename M::value_type), capacity = run<F>::capacity;
+  static constexpr i64 rows = Is2d ? F::block_size : M::is_transposed ? 128 / value_bytes : 1;
+  static constexpr i64 fit = 65536 / (rows * F::block_size * value_bytes);
+  static constexpr i64 blocks = !M::is_transposed || fit > capacity ? capacity : fit > 1 ? fit : 1;
+};
+
 /// Rows [row, last_row) of the blocks [first, first + count): each row by itself, or all under common scales.
+/// In x they begin at row x_row and block x_first.
 template <bool Is2d, class F, class Layout, matrix_like M, class Quantizer>
-void quantize_band(M const& x, block_scaled_view<F, Layout, u8> const& q, Quantizer const& recipe, i64 row,
-                   i64 last_row, i64 first, int count) {
+void quantize_band(M const& x, i64 x_row, i64 x_first, block_scaled_view<F, Layout, u8> const& q,
+                   Quantizer const& recipe, i64 row, i64 last_row, i64 first, int count) {
   run<F, decltype(values_for<F, M, Quantizer>())> r;
+  const auto load = [&](i64 i) { r.load(x, x_row + (i - row), x_first, count, recipe.transform); };
   if constexpr (Is2d) {
     r.clear_amax(count);
     for (i64 i = row; i < last_row; ++i) {
-      r.load(x, i, first, count, recipe.transform);
+      load(i);
       r.raise_amax();
     }
     if constexpr (amax_scaling_policy<decltype(recipe.scale), F>) {
@@ -53,14 +90,14 @@ void quantize_band(M const& x, block_scaled_view<F, Layout, u8> const& q, Quanti
     } else {
       r.clear_errors(recipe.scale, q.tensor_scale);
       for (i64 i = row; i < last_row; ++i) {
-        r.load(x, i, first, count, recipe.transform);
+        load(i);
         r.weigh_row(recipe.scale, static_cast<int>(i - row), q.tensor_scale);
       }
       r.choose_lighter();
     }
   }
   for (i64 i = row; i < last_row; ++i) {
-    r.load(x, i, first, count, recipe.transform);
+    load(i);
     if constexpr (!Is2d) {
       r.clear_amax(count);
       r.raise_amax();
@@ -85,22 +122,26 @@ errc quantize(M const& x, block_scaled_view<F, Layout, u8> const& q, Quantizer c
                 "2-D blocks take no transform.");
   if (const errc e = validate(x, q, shape); e != errc::ok) return e;
   detail::clear_scale_padding(q);
-  // A transposed matrix is walked along its stored rows, eight blocks at a time: they fill whole lines of
-  // codes.
-  constexpr i64 band_rows = Blocks::is_2d ? F::block_size : M::is_transposed ? 64 : 1;
-  constexpr i64 capacity = detail::run<F>::capacity;
-  constexpr i64 band_blocks = M::is_transposed && capacity > 8 ? 8 : capacity;
-  const i64 bands_along = ceil_div(q.blocks(), band_blocks),
-            bands = ceil_div(q.rows, band_rows) * bands_along;
+  using shape_of = detail::band_shape<F, M, Blocks::is_2d>;
+  const i64 bands_along = ceil_div(q.blocks(), shape_of::blocks),
+            bands = ceil_div(q.rows, shape_of::rows) * bands_along;
 #ifdef _OPENMP
 #pragma omp parallel for schedule(static) if (q.rows * q.cols > 65536)
 #endif
   for (i64 band = 0; band < bands; ++band) {
-    const i64 row = band / bands_along * band_rows, first = band % bands_along * band_blocks;
-    const i64 last_row = row + band_rows < q.rows ? row + band_rows : q.rows;
-    const i64 left = q.blocks() - first;
-    detail::quantize_band<Blocks::is_2d>(x, q, recipe, row, last_row, first,
-                                         static_cast<int>(left < band_blocks ? left : band_blocks));
+    constexpr i64 n = F::block_size;
+    const i64 row = band / bands_along * shape_of::rows, first = band % bands_along * shape_of::blocks;
+    const i64 last_row = row + shape_of::rows < q.rows ? row + shape_of::rows : q.rows;
+    const i64 left = q.blocks() - first, count = left < shape_of::blocks ? left : shape_of::blocks;
+    if constexpr (M::is_transposed) {
+      detail::gathered_rows<typename M::value_type, shape_of::rows, shape_of::blocks * n> rows;
+      const auto band_of_x = rows.gather(x, row, last_row - row, first * n, count * n);
+      detail::quantize_band<Blocks::is_2d>(band_of_x, 0, 0, q, recipe, row, last_row, first,
+                                           static_cast<int>(count));
+    } else {
+      detail::quantize_band<Blocks::is_2d>(x, row, first, q, recipe, row, last_row, first,
+                                           static_cast<int>(count));
+    }
   }
   return errc::ok;
 }
