@@ -126,14 +126,13 @@ bool launch_dequantize_rows(block_scaled_view<F, Layout, u8 const> const& q, M c
   if constexpr (!M::is_transposed && __is_same(typename F::element, e2m1)) {
     using T = typename M::value_type;
     if constexpr (is_short<T>) {
-      if (!rows_are_vectors(y) || reinterpret_cast<u64>(q.codes) % 4 != 0 || q.row_amax != nullptr)
+      const i64 groups = q.cols / 8;
+      if (!rows_are_vectors(y) || reinterpret_cast<u64>(q.codes) % 4 != 0 || q.row_amax != nullptr ||
+          !row_chunks::can_take(groups))
         return false;
-      const i64 groups = q.cols / 8, most = (i64{1} << 31) / groups - 1,
-                chunk = q.rows < most ? q.rows : most;
-      const dim3 grid(static_cast<unsigned>(ceil_div<i64>(chunk * groups, cta_threads * dequantize_groups)),
-                      static_cast<unsigned>(ceil_div(q.rows, chunk)));
-      dequantize_rows_kernel<F, Layout, T><<<grid, cta_threads, 0, stream>>>(
-          q, y, amax, divisor(static_cast<u32>(groups)), static_cast<u32>(chunk));
+      const row_chunks chunks(q.rows, groups, dequantize_groups);
+      dequantize_rows_kernel<F, Layout, T><<<chunks.grid, cta_threads, 0, stream>>>(
+          q, y, amax, divisor(static_cast<u32>(groups)), static_cast<u32>(chunks.rows));
       return true;
     }
   }

@@ -42,6 +42,20 @@ constexpr unsigned grid_for(i64 items) {
   return static_cast<unsigned>(ctas < most ? ctas : most);
 }
 
+/// Rows of `items` each, `each` of them to a thread, in chunks whose items 31 bits can count.
+struct row_chunks {
+  i64 rows;   ///< of a chunk
+  dim3 grid;  ///< CTAs for the items of a chunk, by chunks
+
+  static bool can_take(i64 items) { return items < i64{1} << 30; }
+  row_chunks(i64 all, i64 items, i64 each) {
+    const i64 most = (i64{1} << 31) / items - 1;
+    rows = all < most ? all : most;
+    grid = dim3(static_cast<unsigned>(ceil_div<i64>(rows * items, cta_threads * each)),
+                static_cast<unsigned>(ceil_div(all, rows)));
+  }
+};
+
 /// The CTA's place in a grid that begins at its end: amax() goes through a matrix from its start, so that
 /// what it read last, and L2 still holds, is what quantize() reads first.
 FOURSCALE_D inline u32 cta_from_end() { return gridDim.x - 1 - blockIdx.x; }

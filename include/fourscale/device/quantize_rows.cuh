@@ -127,17 +127,15 @@ void launch_rows(M const& x, block_scaled_view<F, Layout> const& q, float const*
     using value = typename M::value_type;
     if constexpr (__is_same(Layout, swizzled_128x4) && block_scale_bytes<F> == 1)
       if (launch_swizzled<F, value>(x, q, amax, recipe, stream)) return;
-    if (rows_are_vectors(x) && reinterpret_cast<u64>(q.codes) % code_word<F> == 0 && q.row_amax == nullptr) {
-      const i64 most = (i64{1} << 31) / blocks - 1, chunk = rows < most ? rows : most;
-      const dim3 grid(
-          static_cast<unsigned>(ceil_div<i64>(chunk * blocks, cta_threads * blocks_per_thread<F, value>)),
-          static_cast<unsigned>(ceil_div(rows, chunk)));
+    if (rows_are_vectors(x) && reinterpret_cast<u64>(q.codes) % code_word<F> == 0 && q.row_amax == nullptr &&
+        row_chunks::can_take(blocks)) {
+      const row_chunks chunks(rows, blocks, blocks_per_thread<F, value>);
       using Scheduled = decltype(scheduled(recipe));
       auto* const kernel = Layout::has_padding || (x.ld != x.cols && x.rows > 1)
                                ? &quantize_rows_kernel<true, F, Layout, value, Scheduled>
                                : &quantize_rows_kernel<false, F, Layout, value, Scheduled>;
-      kernel<<<grid, cta_threads, 0, stream>>>(x, q, amax, scheduled(recipe),
-                                               divisor(static_cast<u32>(blocks)), static_cast<u32>(chunk));
+      kernel<<<chunks.grid, cta_threads, 0, stream>>>(
+          x, q, amax, scheduled(recipe), divisor(static_cast<u32>(blocks)), static_cast<u32>(chunks.rows));
       return;
     }
   }
