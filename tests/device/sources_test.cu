@@ -96,6 +96,22 @@ __global__ void fill(matrix_view<bf16> x) {
 
 }  // namespace
 
+TEST_CASE("device: rows in chunks whose items 31 bits can count", "[device]") {
+  constexpr i64 most = (i64{1} << 30) - 1;
+  for (i64 rows : {i64{1}, i64{7}, i64{16384}, i64{1} << 33})
+    for (i64 items : {i64{1}, i64{3}, i64{1024}, i64{1} << 20, most})
+      for (i64 each : {1, 4}) {
+        if (rows > (i64{1} << 45) / items) continue;
+        const device::detail::row_chunks chunks(rows, items, each);
+        CHECK(chunks.rows * items < i64{1} << 31);
+        CHECK(chunks.grid.x * each * device::detail::cta_threads >= chunks.rows * items);
+        CHECK(chunks.grid.y * chunks.rows >= rows);
+        CHECK((chunks.grid.y - 1) * chunks.rows < rows);
+      }
+  CHECK(device::detail::row_chunks::can_take(most));
+  CHECK_FALSE(device::detail::row_chunks::can_take(most + 1));
+}
+
 TEST_CASE("device: columns of more than 2^31 elements, and of more tiles than a grid has rows",
           "[device][large]") {
   if (!gpu_or_warn()) return;
