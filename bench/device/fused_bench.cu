@@ -93,10 +93,10 @@ void measure(benchmark::State& state, workplace<Value> const& w, double bytes, M
   run(0);
   unfused(0);
   const std::vector<bf16> host = w.y.to_host();
-  const float amax = w.amax.to_host()[0];
-  const f4::matrix_view<bf16 const> activations{host, w.s.rows, w.s.cols};
-  check(w.q(), activations, f4::quantizer{}, amax, w.codes, w.scales);
-  check(w.other_q(), activations, f4::quantizer{}, amax, w.other_codes, w.other_scales);
+  check(w.q(), f4::matrix_view<bf16 const>{host, w.s.rows, w.s.cols}, f4::quantizer{}, w.amax.to_host()[0],
+        w.codes, w.scales);
+  require(w.codes.to_host() == w.other_codes.to_host(), "the codes differ from the unfused ones");
+  require(w.scales.to_host() == w.other_scales.to_host(), "the scales differ from the unfused ones");
   require(w.amax.to_host()[1] == w.amax.to_host()[2], "the amax differs from the unfused one");
   for (auto _ : state) {
     const std::vector<double> t = medians({ceiling, run, unfused});

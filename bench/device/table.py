@@ -7,6 +7,7 @@ import argparse
 import json
 
 SHAPES = ["16384x16384", "8192x28672", "2048x8192", "4096x4096"]
+TOKENS, FEATURES = [2048, 4096, 8192, 16384], [4096, 8192, 14336, 28672]
 ROWS = [  # of the benchmark, of the table
     ("amax", "amax"),
     ("amax_both_rht", "both amaxes of one read, columns after Hadamard 16"),
@@ -50,10 +51,6 @@ def table(found):
         cells = [f"{found[kernel, s][2]:.0f} %" if (kernel, s) in found else "" for s in SHAPES]
         lines.append(f"| {label} | {first[0]:.0f} | {first[1] / 1000:.2f} | " + " | ".join(cells) + " |")
     return "\n".join(lines)
-
-
-TOKENS = [2048, 4096, 8192, 16384]
-FEATURES = [4096, 8192, 14336, 28672]
 
 
 def llm_table(found):

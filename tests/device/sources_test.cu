@@ -94,6 +94,16 @@ __global__ void fill(matrix_view<bf16> x) {
     x.data[i] = from_float<bf16>(activation(static_cast<u64>(i / x.cols), static_cast<u64>(i)));
 }
 
+/// Rows [first, first + rows) of what fill() makes, on the host.
+std::vector<bf16> filled_rows(i64 first, i64 rows, i64 cols) {
+  std::vector<bf16> part(static_cast<size_t>(rows * cols));
+  for (size_t i = 0; i < part.size(); ++i) {
+    const u64 at = static_cast<u64>(first * cols) + i;
+    part[i] = from_float<bf16>(activation(at / static_cast<u64>(cols), at));
+  }
+  return part;
+}
+
 }  // namespace
 
 TEST_CASE("device: rows in chunks whose items 31 bits can count", "[device]") {
@@ -127,11 +137,7 @@ TEST_CASE("device: columns of more than 2^31 elements, and of more tiles than a 
   d.tensor_scale = dt.tensor_scale = tensor_scale<nvfp4>(400.0f);
   // The host quantizes the first and the last rows only.
   const auto check = [&](i64 first) {
-    std::vector<bf16> part(static_cast<size_t>(tail * cols));
-    for (size_t i = 0; i < part.size(); ++i) {
-      const u64 at = static_cast<u64>(first * cols) + i;
-      part[i] = from_float<bf16>(activation(at / static_cast<u64>(cols), at));
-    }
+    const std::vector<bf16> part = filled_rows(first, tail, cols);
     std::vector<u8> want_codes(static_cast<size_t>(code_bytes<nvfp4>(cols, tail))),
         got_codes(want_codes.size());
     std::vector<u8> want_scales(static_cast<size_t>(scale_bytes<nvfp4>(cols, tail))),
@@ -176,11 +182,7 @@ TEST_CASE("device: more than 2^31 elements", "[device][large]") {
   REQUIRE(device::quantize(m, d, d_amax.data()) == cudaSuccess);
   REQUIRE(cudaDeviceSynchronize() == cudaSuccess);
   // The host quantizes the last rows only, under the amax of all.
-  std::vector<bf16> last(static_cast<size_t>(tail * cols));
-  for (size_t i = 0; i < last.size(); ++i) {
-    const u64 at = static_cast<u64>((rows - tail) * cols) + i;
-    last[i] = from_float<bf16>(activation(at / static_cast<u64>(cols), at));
-  }
+  const std::vector<bf16> last = filled_rows(rows - tail, tail, cols);
   std::vector<u8> want_codes(static_cast<size_t>(code_bytes<nvfp4>(tail, cols))),
       got_codes(want_codes.size());
   std::vector<u8> want_scales(static_cast<size_t>(scale_bytes<nvfp4>(tail, cols)));

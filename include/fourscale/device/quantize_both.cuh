@@ -33,7 +33,7 @@ struct both_copies {
   byte_rows<u8 const> values{};
   byte_rows<u8> codes{}, scales{}, codes_t{}, scales_t{};
   u32 first_tile_row = 0;
-  u32 rows_inside = 0, cols_inside = 0;  ///< of tiles, that are whole
+  u32 rows_inside = 0, cols_inside = 0;  ///< tiles, that are whole
   bool wide_codes = false, wide_scales = false, wide_codes_t = false, wide_scales_t = false;
 
   FOURSCALE_D place_of_tile place() const { return {rows_inside, cols_inside, first_tile_row}; }
@@ -85,9 +85,8 @@ FOURSCALE_D void quantize_columns(Copies const& p, typename Copies::place_of_til
     }
   }
   FOURSCALE_UNROLL
-  for (int which = 0; which < 2; ++which) {
+  for (int which = 0; which < 2; ++which)
     store_codes<16>(codes[which], tile.codes_of(static_cast<u32>(2 * pair + which)) + first * bytes);
-  }
 #pragma unroll 1
   for (int i = 0; again >> i != 0; ++i) {
     if ((again >> i & 1u) == 0) continue;

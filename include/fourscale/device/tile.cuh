@@ -41,7 +41,7 @@ struct tile_memory {
   /// eight threads that store 16 of their 32 bytes store to different banks.
   static FOURSCALE_D u32 word(u32 w) { return Cols == 128 ? w ^ (w / 32 % 2 * 4) : w; }
   /// &codes[column][0], without the 64-bit arithmetic of signed indices.
-  FOURSCALE_D u8* codes_of(u32 column) { return &codes[0][0] + column * (column_bytes + 16); }
+  FOURSCALE_D u8* codes_of(u32 column) { return &codes[0][0] + column * u32{sizeof codes[0]}; }
 };
 
 /// Rows of bytes: fewer than 2^32 rows of fewer than 2^32 bytes, so that addresses take few instructions.

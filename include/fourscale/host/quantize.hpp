@@ -31,7 +31,7 @@ constexpr auto values_for() {
   constexpr bool by_pairs = __is_same(decltype(Quantizer::transform), identity) &&
                             __is_same(decltype(Quantizer::round), nearest_even) &&
                             amax_scaling_policy<decltype(Quantizer::scale), F>;
-  if constexpr (by_pairs && bf16_values::fits && __is_same(typename M::value_type, bf16) && !M::is_transposed)
+  if constexpr (by_pairs && bf16_values::fits && __is_same(typename M::value_type, bf16))
     return bf16_values{};
   else
     return float_values{};
@@ -73,7 +73,7 @@ struct band_shape {
 };
 
 /// Rows [row, last_row) of the blocks [first, first + count): each row by itself, or all under common scales.
-/// In x they begin at row x_row and block x_first.
+/// In x, which is not transposed, they begin at row x_row and block x_first.
 template <bool Is2d, class F, class Layout, matrix_like M, class Quantizer>
 void quantize_band(M const& x, i64 x_row, i64 x_first, block_scaled_view<F, Layout, u8> const& q,
                    Quantizer const& recipe, i64 row, i64 last_row, i64 first, int count) {
