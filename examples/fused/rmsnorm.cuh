@@ -22,43 +22,29 @@ __device__ inline u32 fma2(u32 a, u32 b, u32 c) {
   asm("fma.rn.bf16x2 %0, %1, %2, %3;" : "=r"(d) : "r"(a), "r"(b), "r"(c));
   return d;
 }
+/// cvt.rn.bf16x2.f32: a value, rounded, in both halves of a word.
+__device__ inline u32 twice(float value) {
+  u32 d;
+  asm("cvt.rn.bf16x2.f32 %0, %1, %1;" : "=r"(d) : "f"(value));
+  return d;
+}
 constexpr u32 one2 = 0x3f80'3f80u, minus_zero2 = 0x8000'8000u;
 
-/// Sums of squares by tensor cores that have nothing else to do: on the diagonal of X * X^T, eight rows of
-/// eight, whose fragments as the first and as the second factor are the same word. The first factor has 16
-/// rows, neighbouring words: of two products the upper half counts, or the lower.
-struct squares {
-  float even[4] = {}, odd[4] = {};
-
-  __device__ void add(u32 first, u32 second) {
-    add(first, second, first, even);
-    add(first, second, second, odd);
+/// The sum of the squares of a block, added to `sums`, four chains of additions. Tensor cores would take
+/// fewer instructions, but so much power that all else slows down.
+__device__ inline void add_squares(block_of_bf16 const& x, float (&sums)[4]) {
+  for (int i = 0; i < 16; ++i) {
+    const float value = f4::to_float(x.get(i));
+    sums[i % 4] = fmaf(value, value, sums[i % 4]);
   }
-  /// This lane's part: lane 4 i + j has columns 2 j and 2 j + 1 of row i.
-  __device__ float on_diagonal() const {
-    const unsigned row = threadIdx.x % 32 / 4, col = threadIdx.x % 4 * 2;
-    return row == col ? even[0] + odd[2] : row == col + 1 ? even[1] + odd[3] : 0.0f;
-  }
-
- private:
-  static __device__ void add(u32 upper, u32 lower, u32 other, float (&sums)[4]) {
-    asm("mma.sync.aligned.m16n8k8.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, {%4, %5}, {%6}, {%0, %1, %2, "
-        "%3};"
-        : "+f"(sums[0]), "+f"(sums[1]), "+f"(sums[2]), "+f"(sums[3])
-        : "r"(upper), "r"(lower), "r"(other));
-  }
-};
+}
 
 /// x * factor for pairs of bf16: the factor in two parts, so that only the last rounding matters.
 struct two_part_factor {
   u32 high, low;
 
-  explicit __device__ two_part_factor(float factor) {
-    const u32 upper = f4::from_float<bf16>(factor).bits;
-    const u32 rest = f4::from_float<bf16>(factor - f4::to_float(bf16{static_cast<f4::u16>(upper)})).bits;
-    high = upper * 0x1'0001u;
-    low = rest * 0x1'0001u;
-  }
+  explicit __device__ two_part_factor(float factor)
+      : high(twice(factor)), low(twice(factor - f4::bit_cast<float>(high & 0xffff'0000u))) {}
   __device__ u32 times(u32 x) const { return fma2(x, high, fma2(x, low, minus_zero2)); }
 };
 
@@ -67,8 +53,12 @@ template <int BlocksPerThread, bool AddResidual, class Sink>
 __global__ void __launch_bounds__(512, 2) rmsnorm_kernel(rmsnorm p, float one_by_cols, Sink sink) {
   __shared__ f4::cta::reduction shared;
   const i64 row = blockIdx.x;
-  const unsigned blocks = static_cast<unsigned>(p.x.cols / 16);
-  const auto block = [&](int k) { return threadIdx.x + k * blockDim.x; };
+  const int blocks = static_cast<int>(p.x.cols / 16);
+  // A warp's blocks are neighbours: a thread's are a constant apart.
+  const int thread = static_cast<int>(threadIdx.x),
+            first = thread / 32 * (32 * BlocksPerThread) + thread % 32;
+  const auto block = [&](int k) { return first + 32 * k; };
+  const auto inside = [&](int k) { return block(k) < blocks; };
   if (row >= p.x.rows) {
     for (int k = 0; k < BlocksPerThread; ++k) sink.pad(row, block(k));
     return;
@@ -78,34 +68,34 @@ __global__ void __launch_bounds__(512, 2) rmsnorm_kernel(rmsnorm p, float one_by
   block_of_bf16 x[BlocksPerThread], r[BlocksPerThread];
 #pragma unroll
   for (int k = 0; k < BlocksPerThread; ++k) {
-    x[k] = r[k] = {};
-    if (block(k) >= blocks) continue;
-    x[k] = block_of_bf16::load(from + 16 * block(k));
-    if (AddResidual) r[k] = block_of_bf16::load(added + 16 * block(k));
+    if (!inside(k)) continue;
+    x[k] = block_of_bf16::load(from + 16 * i64{block(k)});
+    if (AddResidual) r[k] = block_of_bf16::load(added + 16 * i64{block(k)});
   }
   sink.begin();
-  squares sum_of;
+  float squares[4] = {};
 #pragma unroll
   for (int k = 0; k < BlocksPerThread; ++k) {
+    if (!inside(k)) continue;
     if (AddResidual) {
       for (int i = 0; i < 8; ++i) x[k].words[i] = fma2(x[k].words[i], one2, r[k].words[i]);
-      if (block(k) < blocks) x[k].store(p.sum + row * p.x.cols + 16 * block(k));
+      x[k].store(p.sum + row * p.x.cols + 16 * i64{block(k)});
     }
-    for (int i = 0; i < 8; i += 2) sum_of.add(x[k].words[i], x[k].words[i + 1]);
+    add_squares(x[k], squares);
   }
   const auto gamma_of = [&](int k) {
-    block_of_bf16 gamma = {};
-    if (block(k) < blocks) gamma = block_of_bf16::load(p.gamma + 16 * block(k));
+    block_of_bf16 gamma;
+    if (inside(k)) gamma = block_of_bf16::load(p.gamma + 16 * i64{block(k)});
     return gamma;
   };
   block_of_bf16 gamma = gamma_of(0);
-  const float sum = f4::cta::sum(sum_of.on_diagonal(), shared);
+  const float sum = f4::cta::sum((squares[0] + squares[1]) + (squares[2] + squares[3]), shared);
   const two_part_factor factor(rsqrtf(fmaf(sum, one_by_cols, p.epsilon)));
   sink.ready();
   const auto to = sink.row(row);
 #pragma unroll
   for (int k = 0; k < BlocksPerThread; ++k) {
-    if (block(k) >= blocks) {
+    if (!inside(k)) {
       sink.pad(row, block(k));
       continue;
     }

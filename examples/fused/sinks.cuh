@@ -24,8 +24,8 @@ struct to_bf16 {
   __device__ void begin() {}
   __device__ void ready() {}
   __device__ bf16* row(i64 row) const { return &y.at(row, 0); }
-  __device__ void take(bf16* row, unsigned block, block_of_bf16 const& values) {
-    values.store(row + 16 * block);
+  __device__ void take(bf16* row, int block, block_of_bf16 const& values) {
+    values.store(row + 16 * i64{block});
   }
   __device__ void pad(i64, i64) {}
   __device__ void end() {}
@@ -50,7 +50,7 @@ struct to_nvfp4 {
   __device__ void ready() { tensor = shared_scale(); }
   using row_type = f4::cta::output_row<f4::nvfp4, Layout>;
   __device__ row_type row(i64 row) const { return {q, row}; }
-  __device__ void take(row_type const& to, unsigned block, block_of_bf16 const& values) {
+  __device__ void take(row_type const& to, int block, block_of_bf16 const& values) {
     to.store(block, f4::device::quantize_block<f4::nvfp4>(values, f4::quantizer{}, tensor,
                                                           {to.row, 16 * i64{block}}, largest));
   }

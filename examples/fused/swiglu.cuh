@@ -56,7 +56,7 @@ __global__ void __launch_bounds__(along* rows_at_once, 4)
       sink.pad(row(k), block);
       continue;
     }
-    sink.take(sink.row(row(k)), static_cast<unsigned>(block), silu_times(gate[k], up[k]));
+    sink.take(sink.row(row(k)), static_cast<int>(block), silu_times(gate[k], up[k]));
   }
   sink.end();
 }

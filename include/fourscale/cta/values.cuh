@@ -103,12 +103,13 @@ struct output_row {
   FOURSCALE_D output_row(block_scaled_view<F, Layout> const& view, i64 r)
       : q(view), row(r), codes(q.codes + q.code_offset(r, 0)), scales(q.scales + q.scale_offset(r, 0)) {}
 
-  FOURSCALE_D void store(u32 block, packed_block<F> const& b) const {
+  /// `block` is signed, so that the offsets of several, a constant apart, may be part of the instructions.
+  FOURSCALE_D void store(int block, packed_block<F> const& b) const {
     if constexpr (__is_same(Layout, linear) && block_scale_bytes<F> == 1)
       scales[block] = b.scale.bits;
     else
       q.store_scale(row, block, b.scale);
-    store_codes<8>(b.codes, codes + u64{block} * block_code_bytes<F>);
+    store_codes<8>(b.codes, codes + i64{block} * block_code_bytes<F>);
   }
 };
 
