@@ -51,8 +51,8 @@ template <class T, int N>
 FOURSCALE_D u32 nibble_signs(column_block<T, N> const& block, int i) {
   u32 const* const w = block.pair.words + i;
   const auto four = [&](int k) {
-    return __byte_perm(__byte_perm(w[k], w[k + 2], 0x7351), __byte_perm(w[k + 4], w[k + 6], 0x7351),
-                       block.which == 0 ? 0x5410 : 0x7632);
+    return ptx::prmt_b32(__byte_perm(w[k], w[k + 2], 0x7351), __byte_perm(w[k + 4], w[k + 6], 0x7351),
+                         block.which == 0 ? 0xdc98 : 0xfeba);
   };
   return joined_signs(four(0), four(1));
 }

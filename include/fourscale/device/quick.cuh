@@ -96,7 +96,7 @@ FOURSCALE_D void round_block_quickly(Block const& block, float block_unit, float
     FOURSCALE_UNROLL
     for (int j = 0; j < 8; ++j) {
       const float x = to_float(block.get(i + j));
-      y[j] = ptx::mul_rn_f32(nearest || native ? x : fabsf(x), to_units);
+      y[j] = ptx::mul_rn_f32(native ? x : fabsf(x), to_units);
     }
     u32 word;
     if constexpr (native && nearest)
@@ -120,7 +120,7 @@ FOURSCALE_D inline bool is_quick(float amax, float multiplier) {
 
 /// Values that are not normal have the code 0: so small beside 1 / multiplier are they, or all are 0.
 FOURSCALE_D inline bool subnormals_vanish(float amax, float multiplier) {
-  return multiplier < 0x1p99f || amax == 0.0f;
+  return (multiplier < 0x1p99f) | (amax == 0.0f);
 }
 
 /// The scale of a block and what to multiply by, which hold only if `valid`.
@@ -150,7 +150,9 @@ FOURSCALE_D quick_scale<F> scale_quickly(two_level, Block const&, float amax, te
   const float divisor = fmaxf(ptx::mul_rn_f32(scale, tensor.decode), 0x1p-100f);
   const float guess = ptx::rcp_approx_ftz_f32(divisor);
   const float multiplier = __fmaf_rn(guess, __fmaf_rn(-divisor, guess, 1.0f), guess);
-  const bool valid = is_quick(amax, multiplier) && subnormals_vanish(amax, multiplier);
+  // is_quick(), where the multiplier is at least 2^-100 because the scale is at most 448.
+  const bool valid = (tensor.decode <= 0x1p90f) & (ptx::mul_rn_f32(amax, multiplier) < 7.0f) &
+                     subnormals_vanish(amax, multiplier);
   return {{static_cast<u8>(code)}, multiplier, valid};
 }
 template <class F, class Block>

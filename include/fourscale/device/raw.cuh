@@ -79,16 +79,17 @@ FOURSCALE_D float signed_value(cta::values<T, N> const& block, int i, u32 sign, 
   return half_as_float<T>(block.words[i / 2], i % 2 == 1, sign, upper);
 }
 
-/// Bytes of two words, whose highest bits are the signs of even and of odd elements, as nibbles side by side.
+/// Bytes of two words, all ones or zeros as the signs of even and of odd elements are, as nibbles side by
+/// side.
 FOURSCALE_D inline u32 joined_signs(u32 even, u32 odd) {
-  return (even >> 4 & 0x0f0f'0f0fu) | (odd & 0xf0f0'f0f0u);
+  return ptx::lop3_select_b32(0x0f0f'0f0fu, even, odd);
 }
-/// The signs of elements i to i + 7 of 16 bits, each at the highest bit of its nibble.
+/// The signs of elements i to i + 7 of 16 bits, in every bit of their nibbles.
 template <class T, int N>
 FOURSCALE_D u32 nibble_signs(cta::values<T, N> const& block, int i) {
   u32 const* const w = block.words + i / 2;
   const u32 a = __byte_perm(w[0], w[1], 0x7351), b = __byte_perm(w[2], w[3], 0x7351);
-  return joined_signs(__byte_perm(a, b, 0x5410), __byte_perm(a, b, 0x7632));
+  return joined_signs(ptx::prmt_b32(a, b, 0xdc98), ptx::prmt_b32(a, b, 0xfeba));
 }
 
 /// The largest magnitude, or NaN if one is.

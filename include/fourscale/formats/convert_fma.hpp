@@ -48,12 +48,16 @@ struct e5m2_words {
         odd(ptx::cvt_rn_satfinite_e5m2x2_f32(r[3], r[1]) | u32{ptx::cvt_rn_satfinite_e5m2x2_f32(r[7], r[5])}
                                                                << 16) {}
 
-  /// As eight nibbles, the first in the lowest, with the signs at bit 3 of each nibble.
-  FOURSCALE_D u32 nibbles(u32 signs) const {
-    const u32 codes = (even >> 1 & 0x0f0f'0f0fu) | (odd << 3 & 0xf0f0'f0f0u);
+  /// As eight nibbles, the first in the lowest.
+  FOURSCALE_D u32 nibbles() const {
+    const u32 codes = (even >> 1 & 0x0f0f'0f0fu) | (odd << 3 & 0xf0f0'f0f0u),
+              signs = (even >> 4 & 0x0f0f'0f0fu) | (odd & 0xf0f0'f0f0u);
     return (codes & 0x7777'7777u) | (signs & 0x8888'8888u);
   }
-  FOURSCALE_D u32 nibbles() const { return nibbles((even >> 4 & 0x0f0f'0f0fu) | (odd & 0xf0f0'f0f0u)); }
+  /// The same of magnitudes, with the signs at bit 3 of each nibble.
+  FOURSCALE_D u32 nibbles(u32 signs) const {
+    return ptx::lop3_select_b32(0x7777'7777u, (odd * 16 + even) >> 1, signs);
+  }
 };
 
 /// Eight values in units to the nearest. NaNs must be positive, as products are.
@@ -64,7 +68,7 @@ FOURSCALE_D inline u32 nearest_e2m1x8(float const (&y)[8]) {
   return e5m2_words(r).nibbles();
 }
 
-/// As nearest_e2m1x8() for |y| < 7 units and no NaN, with the signs from elsewhere.
+/// Eight magnitudes below 7 units, none NaN, with the signs from elsewhere.
 FOURSCALE_D inline u32 nearest_e2m1x8(float const (&y)[8], u32 signs) {
   float r[8];
   FOURSCALE_UNROLL
@@ -98,9 +102,9 @@ FOURSCALE_D inline u32 stochastic_nibbles(u32 const (&bits)[8], u32 signs) {
                                0x5410),
             odd = __byte_perm(__byte_perm(bits[1], bits[3], 0x0073), __byte_perm(bits[5], bits[7], 0x0073),
                               0x5410);
-  const u32 codes = (even & 0x0f0f'0f0fu) | (odd << 4 & 0xf0f0'f0f0u);
+  const u32 codes = ptx::lop3_select_b32(0x0f0f'0f0fu, even, odd << 4);
   const u32 saturated = codes - (codes >> 3 & 0x1111'1111u);  // 8 becomes 7
-  return (saturated & 0x7777'7777u) | (signs & 0x8888'8888u);
+  return ptx::lop3_select_b32(0x7777'7777u, saturated, signs);
 }
 
 /// Eight magnitudes in stochastic units, below 7 units and none NaN: elements 0..3 by the first random word,

@@ -114,6 +114,19 @@ FOURSCALE_HD constexpr u32 prmt_b32(u32 a, u32 b, u32 selector) {
   return d;
 }
 
+/// lop3.b32 d, mask, a, b, 0xca;   PTX ISA 9.7.8.6, all targets: the bits of a where mask has ones, elsewhere
+/// those of b. Written with & and |, it may become two instructions, because compilers narrow masks.
+FOURSCALE_HD constexpr u32 lop3_select_b32(u32 mask, u32 a, u32 b) {
+#if FOURSCALE_DEVICE_PASS
+  if (!is_constant_evaluated()) {
+    u32 d;
+    asm("lop3.b32 %0, %1, %2, %3, 0xca;" : "=r"(d) : "r"(mask), "r"(a), "r"(b));
+    return d;
+  }
+#endif
+  return (mask & a) | (~mask & b);
+}
+
 #if FOURSCALE_DEVICE_PASS
 
 /// min.xorsign.abs.f32 d, a, b;   PTX ISA 9.7.3.11 (7.2), sm_86 and later: the smaller magnitude under the
