@@ -27,8 +27,9 @@ METRICS = {
     "clock": "sm__cycles_elapsed.avg.per_second",
     "time": "gpu__time_duration.sum",
 }
-KERNELS = "quantize_|rmsnorm_kernel|swiglu_kernel"
-# How many of them a program launches to compare outputs, before the turns: four of the ceiling's and four of ours.
+COUNTS = {"written", "writes", "instructions", "time"}
+KERNELS = "quantize_|spread_scales|rmsnorm_kernel|swiglu_kernel"
+# How many calls a program makes to compare outputs, before the turns: four of the ceiling's and four of ours.
 COMPARED = {"device_quantize_bench": 1, "device_fused_bench": 4}
 ROWS = [  # program, benchmark, values
     *[("device_quantize_bench", f"{name}/16384x16384", 16384 * 16384) for name in (
@@ -42,12 +43,13 @@ ROWS = [  # program, benchmark, values
 
 
 def profiled(program, benchmark):
-    """{metric: value} of the first ceiling and of the first kernel in the turns of `benchmark`; or what ncu said."""
+    """{metric: value} of the first ceiling and of the first call, which may launch two kernels, in the turns of
+    `benchmark`; or what ncu said."""
     with tempfile.TemporaryDirectory() as folder:
         log = pathlib.Path(folder) / "log"
         command = ["ncu", "--csv", "--print-units", "base", "--clock-control", "none", "--metrics",
                    ",".join(METRICS.values()), "-k", f"regex:ceiling_kernel|{KERNELS}", "--launch-skip",
-                   str(COMPARED[program.name]), "--launch-count", "5", "--log-file", log, program,
+                   str(COMPARED[program.name]), "--launch-count", "7", "--log-file", log, program,
                    f"--benchmark_filter=^{re.escape(benchmark)}/"]
         done = subprocess.run(command, capture_output=True, text=True)
         text = log.read_text() if log.exists() else ""
@@ -56,11 +58,20 @@ def profiled(program, benchmark):
     for line in csv.DictReader(table.splitlines()):
         launch = launches.setdefault(line["ID"], {"name": line["Kernel Name"]})
         launch[line["Metric Name"]] = float(line["Metric Value"].replace(",", ""))
-    found = [next((l for l in launches.values() if ("ceiling" in l["name"]) == ceiling), None)
-             for ceiling in (True, False)]
-    if None in found:
+    launches = list(launches.values())
+    first = next((i for i, l in enumerate(launches) if "ceiling" in l["name"]), None)
+    ours = [] if first is None else [l for l in launches[first:] if "ceiling" not in l["name"]]
+    if not ours:
         return None, (text + done.stdout + done.stderr).strip()[-2000:]
-    return [{key: launch[metric] for key, metric in METRICS.items()} for launch in found], None
+    return [summed(launches[first:first + 1]), summed(ours[:1] + [l for l in ours[1:2] if l["name"] != ours[0]["name"]])
+            ], None
+
+
+def summed(launches):
+    """{metric: value} of kernels one after the other: counts are added, percents weighted with their times."""
+    time = sum(launch[METRICS["time"]] for launch in launches)
+    return {key: sum(launch[metric] * (1 if key in COUNTS else launch[METRICS["time"]] / time) for launch in launches)
+            for key, metric in METRICS.items()}
 
 
 def main():

@@ -39,14 +39,14 @@ void rowwise(benchmark::State& state, shape s, Quantizer const& recipe = {}) {
 constexpr f4::hadamard<16> rht{f4::te_signs};
 
 /// quantize() of the transpose: blocks along columns.
-template <class Quantizer>
+template <class Layout = f4::linear, class Quantizer>
 void columnwise(benchmark::State& state, shape s, Quantizer const& recipe) {
   using F = f4::nvfp4;
   inputs<f4::bf16> x(s.rows, s.cols);
-  buffer<u8> codes(f4::code_bytes<F>(s.cols, s.rows)), scales(f4::scale_bytes<F>(s.cols, s.rows));
+  buffer<u8> codes(f4::code_bytes<F>(s.cols, s.rows)), scales(f4::scale_bytes<F, Layout>(s.cols, s.rows));
   buffer<float> amax(1);
   require(f4::device::amax<F>(f4::transposed(x.view(0)), recipe.transform, amax.data()));
-  const f4::block_scaled_view<F> q{codes.data(), scales.data(), s.cols, s.rows};
+  const f4::block_scaled_view<F, Layout> q{codes.data(), scales.data(), s.cols, s.rows};
   require(f4::device::quantize(f4::transposed(x.view(0)), q, amax.data(), recipe));
   const std::vector<f4::bf16> host = x.matrices[0].to_host();
   const f4::matrix_view<f4::bf16 const> on_host{host, s.rows, s.cols};
@@ -60,18 +60,18 @@ void columnwise(benchmark::State& state, shape s, Quantizer const& recipe) {
 }
 
 /// Both copies in one pass.
-template <class Blocks, class Rowwise, class Columnwise>
+template <class Layout = f4::linear, class Blocks, class Rowwise, class Columnwise>
 void both(benchmark::State& state, shape s, Blocks blocks, Rowwise const& rowwise,
           Columnwise const& columnwise) {
   using F = f4::nvfp4;
   inputs<f4::bf16> x(s.rows, s.cols);
-  buffer<u8> codes(f4::code_bytes<F>(s.rows, s.cols)), scales(f4::scale_bytes<F>(s.rows, s.cols));
-  buffer<u8> codes_t(f4::code_bytes<F>(s.cols, s.rows)), scales_t(f4::scale_bytes<F>(s.cols, s.rows));
+  buffer<u8> codes(f4::code_bytes<F>(s.rows, s.cols)), scales(f4::scale_bytes<F, Layout>(s.rows, s.cols));
+  buffer<u8> codes_t(f4::code_bytes<F>(s.cols, s.rows)), scales_t(f4::scale_bytes<F, Layout>(s.cols, s.rows));
   buffer<float> amax(1), amax_t(1);
   require(f4::device::amax(x.view(0), amax.data()));
   require(f4::device::amax<F>(f4::transposed(x.view(0)), columnwise.transform, amax_t.data()));
-  const f4::block_scaled_view<F> q{codes.data(), scales.data(), s.rows, s.cols};
-  const f4::block_scaled_view<F> qt{codes_t.data(), scales_t.data(), s.cols, s.rows};
+  const f4::block_scaled_view<F, Layout> q{codes.data(), scales.data(), s.rows, s.cols};
+  const f4::block_scaled_view<F, Layout> qt{codes_t.data(), scales_t.data(), s.cols, s.rows};
   const auto run = [&](i64 i) {
     require(
         f4::device::quantize_both(x.view(i), q, qt, blocks, amax.data(), amax_t.data(), rowwise, columnwise));
@@ -80,7 +80,7 @@ void both(benchmark::State& state, shape s, Blocks blocks, Rowwise const& rowwis
   const std::vector<f4::bf16> host = x.matrices[0].to_host();
   const f4::matrix_view<f4::bf16 const> on_host{host, s.rows, s.cols};
   std::vector<u8> c(codes.bytes()), sc(scales.bytes()), ct(codes_t.bytes()), sct(scales_t.bytes());
-  f4::block_scaled_view<F> h{c, sc, s.rows, s.cols}, ht{ct, sct, s.cols, s.rows};
+  f4::block_scaled_view<F, Layout> h{c, sc, s.rows, s.cols}, ht{ct, sct, s.cols, s.rows};
   h.tensor_scale = f4::tensor_scale_for<F>(rowwise.scale, amax.to_host()[0]);
   ht.tensor_scale =
       Blocks::is_2d ? h.tensor_scale : f4::tensor_scale_for<F>(columnwise.scale, amax_t.to_host()[0]);
@@ -295,6 +295,16 @@ const bool registered = [] {
                [=](auto& state, shape s) { both(state, s, f4::blocks_1d{}, nearest, rht_nearest); });
   add_for_llms("nvfp4_both_16x16",
                [=](auto& state, shape s) { both(state, s, f4::blocks_2d<16, 16>{}, nearest, nearest); });
+  using f4::swizzled_128x4;
+  add("nvfp4_columnwise_rht_nearest_swizzled",
+      [=](auto& state, shape s) { columnwise<swizzled_128x4>(state, s, rht_nearest); });
+  add("nvfp4_both_nearest_swizzled",
+      [=](auto& state, shape s) { both<swizzled_128x4>(state, s, f4::blocks_1d{}, nearest, nearest); });
+  add("nvfp4_both_row_plain_column_rht_swizzled",
+      [=](auto& state, shape s) { both<swizzled_128x4>(state, s, f4::blocks_1d{}, nearest, rht_nearest); });
+  add("nvfp4_both_16x16_swizzled", [=](auto& state, shape s) {
+    both<swizzled_128x4>(state, s, f4::blocks_2d<16, 16>{}, nearest, nearest);
+  });
   add("nvfp4_dequantize", dequantize);
   add("amax_both_rht", amax_both);
   add("hadamard_16", hadamard<16>);

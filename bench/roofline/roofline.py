@@ -50,11 +50,11 @@ def row(name, has, lacks=(), elements=64, read=128, stores=({1: 4, 8: 4},), amax
     return Row(name, has, lacks, elements, read, stores, amaxes, shared, twice)
 
 
-# A tile: codes of columns in 16 bytes, and half of the threads the scales of one in eight; beside them rowwise codes
-# and scales, or of squares both alike. From shared memory: two columns by 32 rows, a word for both; 16 bytes of codes.
+# A tile: codes of columns in 16 bytes, and half of the threads the scales of one in eight; beside them rowwise codes in
+# eight, and scales in the same way; or of squares both alike. From shared memory: two columns by 32 rows, a word for both; 16 bytes of codes.
 # One thread finds the tensor scale of the columns, while the others wait: it is left out, and with it the amax.
 COLUMN, OF_COLUMN = ({16: 2, 8: 1}, {16: 2}), {4: 32, 16: 2}
-COLUMN_AND_ROW = ({16: 2, 8: 5, 1: 4}, {16: 2, 8: 4, 1: 4})
+COLUMN_AND_ROW = ({16: 2, 8: 6}, {16: 2, 8: 4})
 SQUARE, OF_SQUARE = ({16: 4, 8: 2}, {16: 4}), {4: 32, 16: 4}
 ROWS_OF, BOTH, SQUARES = "quantize_rows_kernel", "quantize_both_kernel", "quantize_squares_kernel"
 RHT, SR, NVFP4, ALONE = "hadamardILi16", "10stochastic", "5nvfp4", "no_copy"

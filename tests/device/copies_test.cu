@@ -38,6 +38,7 @@ void check_equal(on_host<F, Layout> const& h, on_device<F, Layout> const& d) {
 constexpr hadamard<16> rht{te_signs};
 constexpr quantizer wgrad{stochastic{philox{7, 1}}, two_level{}, rht};
 
+template <class Layout, class LayoutT>
 void check_both(i64 rows, i64 cols, i64 ld, i64 start) {
   const test_matrix<bf16> m(rows, cols, ld, start);
   const auto x = m.on_host(), dx = m.on_device();
@@ -48,12 +49,12 @@ void check_both(i64 rows, i64 cols, i64 ld, i64 start) {
   CHECK(bit_cast<u32>(amax.to_host()[0]) == bit_cast<u32>(host_amax));
   CHECK(bit_cast<u32>(amax_t.to_host()[0]) == bit_cast<u32>(host_amax_t));
 
-  on_host<nvfp4> q(rows, cols);
-  on_host<nvfp4, swizzled_128x4> qt(cols, rows);
+  on_host<nvfp4, Layout> q(rows, cols);
+  on_host<nvfp4, LayoutT> qt(cols, rows);
   q.view.tensor_scale = tensor_scale<nvfp4>(host_amax);
   qt.view.tensor_scale = tensor_scale<nvfp4>(host_amax_t);
-  on_device<nvfp4> d(rows, cols);
-  on_device<nvfp4, swizzled_128x4> dt(cols, rows);
+  on_device<nvfp4, Layout> d(rows, cols);
+  on_device<nvfp4, LayoutT> dt(cols, rows);
   REQUIRE(host::quantize_both(x, q.view, qt.view, quantizer{}, wgrad) == errc::ok);
   REQUIRE(device::quantize_both(dx, d.view, dt.view, blocks_1d{}, amax.data(), amax_t.data(), quantizer{},
                                 wgrad) == cudaSuccess);
@@ -101,9 +102,28 @@ void check_transform(matrix_view<bf16 const> x, matrix_view<bf16 const> dx) {
 
 TEST_CASE("device: both copies in one call equal the host", "[device][copies]") {
   if (!gpu_or_warn()) return;
-  check_both(256, 512, 512, 0);
-  check_both(48, 80, 83, 1);
-  check_both(1040, 272, 280, 8);  // tiles of three kinds: inside, at an edge, beyond it
+  const auto layouts = [](auto layout, auto layout_t) {
+    const auto check = [](auto... shape) { check_both<decltype(layout), decltype(layout_t)>(shape...); };
+    check(256, 512, 512, 0);
+    check(48, 80, 83, 1);
+    check(1040, 272, 280, 8);  // tiles of three kinds: inside, at an edge, beyond it
+  };
+  layouts(linear{}, swizzled_128x4{});
+  layouts(swizzled_128x4{}, linear{});
+}
+
+TEST_CASE("device: both copies of MXFP4 in swizzled layouts equal the host", "[device][copies]") {
+  if (!gpu_or_warn()) return;
+  for (i64 cols : {256, 416}) {
+    const test_matrix<bf16> m(384, cols, cols, 0, ugly_value);
+    on_host<mxfp4, swizzled_128x4> q(384, cols), qt(cols, 384);
+    on_device<mxfp4, swizzled_128x4> d(384, cols), dt(cols, 384);
+    REQUIRE(host::quantize_both(m.on_host(), q.view, qt.view) == errc::ok);
+    REQUIRE(device::quantize_both(m.on_device(), d.view, dt.view, blocks_1d{}, nullptr, nullptr) ==
+            cudaSuccess);
+    check_equal(q, d);
+    check_equal(qt, dt);
+  }
 }
 
 TEST_CASE("device: the transpose of a finished 2-D tensor equals the host's", "[device][copies]") {
@@ -227,4 +247,46 @@ TEST_CASE("device: squares of tiles equal the host", "[device][both]") {
     }
   check(mxfp4{}, linear{}, blocks_2d<32, 32>{}, test_matrix<bf16>(160, 96, 96, 0));
   check(mxfp4{}, swizzled_128x4{}, blocks_2d<32, 32>{}, test_matrix<bf16>(64, 160, 160, 0, ugly_value));
+}
+
+TEST_CASE("device: scales of squares by a kernel of their own equal the host's", "[device][both]") {
+  if (!gpu_or_warn()) return;
+  const auto check = [](auto format, i64 rows, i64 cols, i64 offset = 0) {
+    using F = decltype(format);
+    INFO(F::name << ' ' << rows << 'x' << cols << " scales at " << offset);
+    const test_matrix<bf16> m(rows, cols, cols, 0, ugly_value);
+    on_host<F> h(rows, cols), ht(cols, rows);
+    on_device<F> d(rows, cols), dt(cols, rows);
+    device_buffer<u8> elsewhere(scale_bytes<F>(rows, cols) + offset);
+    if (offset != 0) d.view.scales = elsewhere.data() + offset;
+    constexpr blocks_2d<F::block_size, F::block_size> blocks{};
+    REQUIRE(host::quantize_both(m.on_host(), h.view, ht.view, quantizer{}, quantizer{}, blocks) == errc::ok);
+    device::detail::launch_squares<F>(m.on_device(), d.view, dt.view, nullptr, quantizer{}, nullptr, 0);
+    REQUIRE(cudaDeviceSynchronize() == cudaSuccess);
+    CHECK(d.codes.to_host() == h.codes);
+    std::vector<u8> scales = offset != 0 ? elsewhere.to_host() : d.scales.to_host();
+    scales.erase(scales.begin(), scales.begin() + offset);
+    CHECK(scales == h.scales);
+    check_equal(ht, dt);
+  };
+  check(nvfp4{}, 512, 1024);
+  check(nvfp4{}, 1024, 512);
+  check(mxfp4{}, 1024, 2048);
+  check(nvfp4{}, 512, 1024, 8);  // not at a multiple of 16: by the tiles
+  check(nvfp4{}, 512, 528);      // not whole: by the tiles
+}
+
+TEST_CASE("device: so many squares that their scales have a kernel of their own", "[device][large]") {
+  if (!gpu_or_warn()) return;
+  const i64 n = 8192;
+  const test_matrix<bf16> m(n, n, n, 0);
+  on_host<nvfp4> h(n, n), ht(n, n);
+  on_device<nvfp4> d(n, n), dt(n, n);
+  h.view.tensor_scale = ht.view.tensor_scale = d.view.tensor_scale = dt.view.tensor_scale =
+      tensor_scale<nvfp4>(host::amax(m.on_host()));
+  constexpr blocks_2d<16, 16> blocks{};
+  REQUIRE(host::quantize_both(m.on_host(), h.view, ht.view, quantizer{}, quantizer{}, blocks) == errc::ok);
+  REQUIRE(device::quantize_both(m.on_device(), d.view, dt.view, blocks, nullptr, nullptr) == cudaSuccess);
+  check_equal(h, d);
+  check_equal(ht, dt);
 }

@@ -3,7 +3,6 @@
 #pragma once
 
 #include "quantize.cuh"
-#include "quantize_squares.cuh"
 
 namespace fourscale::device {
 
@@ -43,9 +42,9 @@ cudaError_t transpose(block_scaled_view<F, Layout, Byte> const& q, block_scaled_
 }
 
 /// Both copies in one call, as host::quantize_both does. `amax` and `amax_t` are those of the two copies on
-/// the device (the second after the columnwise transform), or null for the tensor scales of the views. Two
-/// kernels on the stream; never synchronises, never allocates. Errors: see validate(); both outputs are then
-/// untouched.
+/// the device (the second after the columnwise transform), or null for the tensor scales of the views. One
+/// or two kernels on the stream; never synchronises, never allocates. Errors: see validate(); both outputs
+/// are then untouched.
 template <class T, class F, class Layout, class LayoutT, class Blocks, quantizer_for<F> Rowwise = quantizer<>,
           quantizer_for<F> Columnwise = quantizer<>>
 requires requires { Blocks::is_2d; }
@@ -57,18 +56,12 @@ cudaError_t quantize_both(matrix_view<T> const& x, block_scaled_view<F, Layout> 
   if (reinterpret_cast<u64>(amax_t) % alignof(float) != 0) return to_cuda_error(errc::misaligned);
   const auto input = detail::as_input(x);
   using value = typename matrix_view<T>::value_type;
-  // Squares are rounded alike in both copies, which is so only to nearest and under a rule that weighs
-  // nothing.
-  constexpr bool squares =
-      __is_same(Rowwise, Columnwise) && __is_same(decltype(rowwise.round), nearest_even) && requires {
-    rowwise.scale(F{}, 0.0f, q.tensor_scale);
-  };
+  constexpr bool squares = __is_same(Rowwise, Columnwise) && detail::has_like_squares<F, Rowwise>;
   if constexpr (detail::has_tiles<value, F> && (!Blocks::is_2d || squares)) {
     if (detail::fits_tiles(input, q) && detail::fits_tiles(input, qt)) {
       if constexpr (Blocks::is_2d) {
-        using copies = detail::both_copies<value, F, Layout, LayoutT, Rowwise, Rowwise>;
-        const copies p{input, q, qt, amax, amax, rowwise, rowwise};
-        detail::launch_both(&detail::quantize_squares_kernel<copies>, p, stream);
+        // From where on a kernel for the scales alone is worth its launch: measured on an H200.
+        detail::launch_squares<F>(input, q, qt, amax, rowwise, stream, i64{1} << 26);
       } else {
         using copies = detail::both_copies<value, F, Layout, LayoutT, decltype(detail::scheduled(rowwise)),
                                            decltype(detail::scheduled(columnwise))>;

@@ -3,8 +3,7 @@
 // host.
 #pragma once
 
-#include "quantize_both.cuh"
-#include "quantize_tiles.cuh"
+#include "quantize_squares.cuh"
 
 namespace fourscale::device {
 
@@ -23,7 +22,7 @@ cudaError_t quantize(M const& x, block_scaled_view<F, Layout> const& q, Blocks s
   const auto input = detail::as_input(x);
   if constexpr (Blocks::is_2d) {
     static_assert(__is_same(decltype(recipe.transform), identity), "2-D blocks take no transform.");
-    detail::launch_tiles(input, q, amax, recipe, stream);
+    detail::launch_2d(input, q, amax, recipe, stream);
   } else {
     detail::launch_1d(input, q, amax, recipe, stream);
   }

@@ -15,13 +15,14 @@ template <class T, class F, class LayoutR, class LayoutC, class Rowwise, class C
 struct both_copies {
   using value = T;
   using format = F;
-  static constexpr bool has_rowwise = !__is_same(Rowwise, no_copy);
+  static constexpr bool has_rowwise = !__is_same(Rowwise, no_copy),
+                        has_columnwise = !__is_same(Columnwise, no_copy);
   /// Measured on an H200: a narrow tile is best for columns alone, whole sectors of rows matter for both, as
   /// do whole lines of columns.
   static constexpr int tile_cols = has_rowwise ? 128 : 64;
   static constexpr u32 threads = tile_threads<tile_cols>;
   using memory = tile_memory<F, tile_cols>;
-  using place_of_tile = tile_place<tile_cols, has_rowwise ? 4 : 1>;
+  using place_of_tile = tile_place<tile_cols, has_rowwise && has_columnwise ? 4 : 1>;
 
   matrix_view<T const> x;
   block_scaled_view<F, LayoutR> q;
@@ -35,13 +36,18 @@ struct both_copies {
   u32 first_tile_row = 0;
   u32 rows_inside = 0, cols_inside = 0;  ///< tiles, that are whole
   bool wide_codes = false, wide_scales = false, wide_codes_t = false, wide_scales_t = false;
+  bool scales_of_first_rows = false;  ///< of squares, and no others: see spread_scales_kernel()
 
   FOURSCALE_D place_of_tile place() const { return {rows_inside, cols_inside, first_tile_row}; }
-  /// The tensor scale of the columns, by one thread for all.
+  /// The tensor scale of the columns, or without them of the rows, by one thread for all.
   FOURSCALE_D void find_tensor_scale(memory& tile) const {
-    if (threadIdx.x == 32)
+    if (threadIdx.x != 32) return;
+    if constexpr (has_columnwise)
       tile.tensor = own_tensor_scale<F>(amax_t, qt.tensor_scale,
                                         [&](float a) { return tensor_scale_for<F>(columnwise.scale, a); });
+    else
+      tile.tensor = own_tensor_scale<F>(amax, q.tensor_scale,
+                                        [&](float a) { return tensor_scale_for<F>(rowwise.scale, a); });
   }
   /// Loads a tile, and finds the tensor scale while it is on its way.
   FOURSCALE_D void load(place_of_tile const& at, memory& tile) const {
@@ -49,16 +55,23 @@ struct both_copies {
     find_tensor_scale(tile);
     finish_tile();
   }
-  FOURSCALE_D void store_columns(place_of_tile const& at, memory& tile) const {
+  FOURSCALE_D void store_codes_of_columns(place_of_tile const& at, memory& tile) const {
     store_tile_codes<threads, tile_cols, memory::column_bytes>(
         qt, codes_t, wide_codes_t && at.inside, at.tile_col, at.tile_row,
         [&](u32 r, u32 byte) -> void const* { return tile.codes_of(r) + byte; });
+  }
+  FOURSCALE_D void store_scales_of_columns(place_of_tile const& at, memory const& tile) const {
     store_tile_scales<threads>(qt, scales_t, wide_scales_t && at.inside, at.tile_col, at.tile_row,
                                tile.scales);
   }
+  FOURSCALE_D void store_scales_of_rows(place_of_tile const& at, memory const& tile) const {
+    store_tile_scales<threads>(q, scales, wide_scales && at.inside, at.tile_row, at.tile_col,
+                               tile.row_scales);
+  }
 };
 
-/// A thread takes two columns over 32 rows; codes and scales stay in shared memory.
+/// A thread takes two columns over 32 rows; codes and scales stay in shared memory. Where the quick way does
+/// not hold for one of its blocks, it does all of them again: to remember which costs the others more.
 template <class T, class F, int Cols, class Copies>
 FOURSCALE_D void quantize_columns(Copies const& p, typename Copies::place_of_tile const& place,
                                   tile_memory<F, Cols>& tile) {
@@ -68,7 +81,7 @@ FOURSCALE_D void quantize_columns(Copies const& p, typename Copies::place_of_til
   const i64 row = place.row(), col = place.col();
   const tensor_scale<F> tensor = tile.tensor;
   u8 codes[2][blocks * bytes];
-  u32 again = 0;
+  bool valid[2][blocks];
   FOURSCALE_UNROLL
   for (int b = 0; b < blocks; ++b) {
     const column_pair<T, n> columns(&tile.words[(first + b) * n][tile.word(static_cast<u32>(pair))],
@@ -81,15 +94,18 @@ FOURSCALE_D void quantize_columns(Copies const& p, typename Copies::place_of_til
       FOURSCALE_UNROLL
       for (int i = 0; i < bytes; ++i) codes[which][b * bytes + i] = result.block.codes[i];
       tile.scales[2 * pair + which][first + b] = result.block.scale.bits;
-      again |= static_cast<u32>(!result.valid) << (2 * b + which);
+      valid[which][b] = result.valid;
     }
   }
   FOURSCALE_UNROLL
   for (int which = 0; which < 2; ++which)
     store_codes<16>(codes[which], tile.codes_of(static_cast<u32>(2 * pair + which)) + first * bytes);
+  bool all_valid = true;
+  FOURSCALE_UNROLL
+  for (int b = 0; b < blocks; ++b) all_valid &= valid[0][b] & valid[1][b];
+  if (all_valid) return;
 #pragma unroll 1
-  for (int i = 0; again >> i != 0; ++i) {
-    if ((again >> i & 1u) == 0) continue;
+  for (int i = 0; i < 2 * blocks; ++i) {
     const int block = first + i / 2, c = 2 * pair + i % 2;
     const column_pair<T, n> columns(&tile.words[block * n][tile.word(static_cast<u32>(pair))], Cols / 2);
     const packed_block<F> packed = quantize_raw<F>(column_block<T, n>{columns, i % 2}.values(), p.columnwise,
@@ -104,7 +120,6 @@ FOURSCALE_D void quantize_columns(Copies const& p, typename Copies::place_of_til
 template <bool Inside, class T, class F, int Cols, class Copies>
 FOURSCALE_D void quantize_rows_into_tile(Copies const& p, typename Copies::place_of_tile const& place,
                                          tile_memory<F, Cols>& tile) {
-  using Layout = typename decltype(p.q)::layout;
   constexpr int n = F::block_size, along = tile.along_row, step = tile_threads<Cols> / along,
                 each = tile_rows / step;
   const int r = static_cast<int>(threadIdx.x) / along, b = static_cast<int>(threadIdx.x) % along;
@@ -129,15 +144,11 @@ FOURSCALE_D void quantize_rows_into_tile(Copies const& p, typename Copies::place
   const tensor_scale<F> tensor = own_tensor_scale<F>(
       p.amax, p.q.tensor_scale, [&](float a) { return tensor_scale_for<F>(p.rowwise.scale, a); });
   u8* const codes = first_of(p.codes, block_code_bytes<F>);
-  [[maybe_unused]] u8* const scales = first_of(p.scales, 1);
   const auto store = [&](int k, packed_block<F> const& packed) {
     store_codes<code_word<F>>(packed.codes, codes + static_cast<u64>(k) * p.codes.step(step));
-    if constexpr (Layout::has_padding)
-      p.q.store_scale(row + k * step, block, packed.scale);
-    else
-      scales[static_cast<u64>(k) * p.scales.step(step)] = packed.scale.bits;
+    tile.row_scales[r + k * step][b] = packed.scale.bits;
   };
-  u32 again = 0;
+  bool all_valid = true;
   FOURSCALE_UNROLL
   for (int k = 0; k < each; ++k) {
     const u32 at = tile.word(static_cast<u32>(b * n / 2));
@@ -149,16 +160,13 @@ FOURSCALE_D void quantize_rows_into_tile(Copies const& p, typename Copies::place
       const attempt<F> result =
           try_quantize_raw<F, T>(raw[k], p.rowwise, tensor, position{row + k * step, block * n});
       store(k, result.block);
-      again |= static_cast<u32>(!result.valid) << k;
-    } else if (row + k * step < Layout::padded_rows(p.q.rows) &&
-               block < Layout::padded_blocks(p.q.blocks())) {
-      p.q.store_scale(row + k * step, block, {});
+      all_valid &= result.valid;
     }
   }
+  if (all_valid) return;
 #pragma unroll 1
-  for (int k = 0; again >> k != 0; ++k)
-    if (again >> k & 1u)
-      store(k, quantize_raw<F>(load(k), p.rowwise, tensor, position{row + k * step, block * n}));
+  for (int k = 0; k < each; ++k)
+    if (inside(k)) store(k, quantize_raw<F>(load(k), p.rowwise, tensor, position{row + k * step, block * n}));
 }
 
 template <class Copies>
@@ -179,7 +187,9 @@ FOURSCALE_KERNEL void __launch_bounds__(Copies::threads, tile_ctas<Copies::tile_
   }
   quantize_columns<T, F>(p, place, tile);
   __syncthreads();
-  p.store_columns(place, tile);
+  p.store_codes_of_columns(place, tile);
+  p.store_scales_of_columns(place, tile);
+  if constexpr (Copies::has_rowwise) p.store_scales_of_rows(place, tile);
 }
 
 /// Launches a kernel that takes tiles: those of the matrix, and those that only the padding of a layout
@@ -189,10 +199,10 @@ void launch_both(void (*kernel)(both_copies<T, F, LayoutR, LayoutC, Rowwise, Col
                  both_copies<T, F, LayoutR, LayoutC, Rowwise, Columnwise> p, cudaStream_t stream) {
   using copies = both_copies<T, F, LayoutR, LayoutC, Rowwise, Columnwise>;
   constexpr int cols = copies::tile_cols;
-  const i64 n = F::block_size, rows_r = copies::has_rowwise ? LayoutR::padded_rows(p.q.rows) : 0,
+  // The view of a copy that is not wanted has no rows.
+  const i64 n = F::block_size, rows_r = LayoutR::padded_rows(p.q.rows),
             rows_c = LayoutC::padded_blocks(p.qt.blocks()) * n,
-            cols_r = copies::has_rowwise ? LayoutR::padded_blocks(p.q.blocks()) * n : 0,
-            cols_c = LayoutC::padded_rows(p.qt.rows);
+            cols_r = LayoutR::padded_blocks(p.q.blocks()) * n, cols_c = LayoutC::padded_rows(p.qt.rows);
   const i64 along = ceil_div<i64>(cols_r > cols_c ? cols_r : cols_c, cols),
             down = ceil_div<i64>(rows_r > rows_c ? rows_r : rows_c, tile_rows);
   p.values = {reinterpret_cast<u8 const*>(p.x.data), static_cast<u32>(p.x.ld * i64{sizeof(T)})};

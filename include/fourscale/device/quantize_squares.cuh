@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Both copies under one set of 2-D scales: every value is rounded once, as part of a column, and the codes of
-// a square are transposed between threads for the rowwise copy.
+// Copies under one set of 2-D scales, one or both: every value is rounded once, as part of a column, and the
+// codes of a square are transposed between threads for the rowwise copy.
 #pragma once
 
 #include "quantize_both.cuh"
+#include "quantize_tiles.cuh"
 
 namespace fourscale::device::detail {
 
@@ -96,42 +97,34 @@ FOURSCALE_D typename F::scale quantize_square(column_pair<T, F::block_size> cons
   return scaled.scale;
 }
 
-template <class F, int Cols>
-struct square_memory : tile_memory<F, Cols> {
-  alignas(8) u8 row_scales[tile_rows][Cols / F::block_size];
-
-  /// Where the rowwise codes are of 64 columns of a row: over its values, of which they take a quarter; each
-  /// of neighbouring rows in another, for the banks.
-  FOURSCALE_D u32* row_codes(u32 r, u32 columns) {
-    return &this->words[r][columns * 32 + (r / 2 + r % 2 * 2 + columns) % 4 * 8];
-  }
-};
-
 /// A thread takes two columns over 32 rows; then, of the same squares, two rows. All codes stay in shared
 /// memory.
-template <class T, class F, int Cols, class Copies>
-FOURSCALE_D void quantize_squares(Copies const& p, square_memory<F, Cols>& tile) {
-  constexpr u32 n = F::block_size, bytes = block_code_bytes<F>;
-  const u32 pair = threadIdx.x % (Cols / 2), square = pair / (n / 2);
+template <class Copies, class Recipe, class T = typename Copies::value, class F = typename Copies::format>
+FOURSCALE_D void quantize_squares(Recipe const& recipe, typename Copies::memory& tile) {
+  constexpr u32 n = F::block_size, bytes = block_code_bytes<F>, cols = Copies::tile_cols;
+  const u32 pair = threadIdx.x % (cols / 2), square = pair / (n / 2);
   const tensor_scale<F> tensor = tile.tensor;
 #pragma unroll 1
   for (u32 b = 0; b < group_rows / n; ++b) {
-    const u32 block = threadIdx.x / (Cols / 2) * (group_rows / n) + b;
-    const column_pair<T, n> columns(&tile.words[block * n][tile.word(pair)], Cols / 2);
+    const u32 block = threadIdx.x / (cols / 2) * (group_rows / n) + b;
+    const column_pair<T, n> columns(&tile.words[block * n][tile.word(pair)], cols / 2);
     __syncwarp();  // the values have been read, and codes may take their place
     u8 codes[2][bytes];
-    const u8 scale = quantize_square<F>(columns, p.rowwise, tensor, codes).bits;
+    const u8 scale = quantize_square<F>(columns, recipe, tensor, codes).bits;
     nibble_square<n> transposed;
     FOURSCALE_UNROLL
     for (u32 which = 0; which < 2; ++which) {
-      store_codes<8>(codes[which], tile.codes_of(2 * pair + which) + block * bytes);
-      tile.scales[2 * pair + which][block] = scale;
+      if constexpr (Copies::has_columnwise) {
+        store_codes<8>(codes[which], tile.codes_of(2 * pair + which) + block * bytes);
+        tile.scales[2 * pair + which][block] = scale;
+      }
       FOURSCALE_UNROLL
       for (u32 i = 0; i < bytes; ++i) {
         u32& word = transposed.w[which][i / 4];
         word = (i % 4 == 0 ? 0 : word) | u32{codes[which][i]} << (8 * (i % 4));
       }
     }
+    if constexpr (!Copies::has_rowwise) continue;
     transposed.transpose();
     FOURSCALE_UNROLL
     for (u32 which = 0; which < 2; ++which) {
@@ -150,20 +143,111 @@ FOURSCALE_D void quantize_squares(Copies const& p, square_memory<F, Cols>& tile)
 template <class Copies>
 FOURSCALE_KERNEL void __launch_bounds__(Copies::threads, tile_ctas<Copies::tile_cols>)
     quantize_squares_kernel(Copies p) {
-  using T = typename Copies::value;
   using F = typename Copies::format;
-  constexpr int cols = Copies::tile_cols;
-  __shared__ square_memory<F, cols> tile;
+  __shared__ typename Copies::memory tile;
   const auto place = p.place();
   p.load(place, tile);
-  quantize_squares<T, F>(p, tile);
+  if constexpr (Copies::has_columnwise)
+    quantize_squares<Copies>(p.columnwise, tile);
+  else
+    quantize_squares<Copies>(p.rowwise, tile);
   __syncthreads();
-  p.store_columns(place, tile);
-  store_tile_codes<Copies::threads, tile_rows, cols / 2>(
-      p.q, p.codes, p.wide_codes && place.inside, place.tile_row, place.tile_col,
-      [&](u32 r, u32 byte) -> void const* { return tile.row_codes(r, byte / 32) + byte % 32 / 4; });
-  store_tile_scales<Copies::threads>(p.q, p.scales, p.wide_scales && place.inside, place.tile_row,
-                                     place.tile_col, tile.row_scales);
+  if constexpr (Copies::has_columnwise) {
+    p.store_codes_of_columns(place, tile);
+    if (!p.scales_of_first_rows) p.store_scales_of_columns(place, tile);
+  }
+  if constexpr (Copies::has_rowwise) {
+    store_tile_codes<Copies::threads, tile_rows, Copies::tile_cols / 2>(
+        p.q, p.codes, p.wide_codes && place.inside, place.tile_row, place.tile_col,
+        [&](u32 r, u32 byte) -> void const* { return tile.row_codes(r, byte / 32) + byte % 32 / 4; });
+    if (!p.scales_of_first_rows) {
+      p.store_scales_of_rows(place, tile);
+    } else if (constexpr u32 n = F::block_size; threadIdx.x < tile_rows / n * tile.along_row) {
+      const u32 r = threadIdx.x / tile.along_row * n, b = threadIdx.x % tile.along_row;
+      *p.scales.at(place.tile_row * tile_rows + r, place.tile_col * tile.along_row + b) =
+          tile.row_scales[r][b];
+    }
+  }
+}
+
+inline constexpr u32 spread_squares = 32;  ///< that a CTA takes in each direction
+
+/// From the scales of those rows that begin an N x N square, all of both linear copies, where each is N
+/// times. A tile has less than a sector of every row of them: stored from there, they cost more than a kernel
+/// of their own.
+template <u32 N>
+FOURSCALE_KERNEL void __launch_bounds__(cta_threads)
+    spread_scales_kernel(byte_rows<u8> scales, byte_rows<u8> scales_t) {
+  constexpr u32 n = spread_squares, halves = n / 16, step = cta_threads / halves;
+  __shared__ alignas(16) u8 square[n][n], transposed[n][n + 16];
+  const u32 row = blockIdx.y * n, col = blockIdx.x * n;
+  for (u32 i = threadIdx.x; i < n * n / 4; i += cta_threads) {
+    const u32 r = i / (n / 4), c = i % (n / 4) * 4;
+    const u32 four = *reinterpret_cast<u32 const*>(scales.at((row + r) * N, col + c));
+    *reinterpret_cast<u32*>(&square[r][c]) = four;
+    FOURSCALE_UNROLL
+    for (u32 k = 0; k < 4; ++k) transposed[c + k][r] = static_cast<u8>(four >> (8 * k));
+  }
+  __syncthreads();  // also: those rows have been read, and may be written
+  const u32 byte = threadIdx.x % halves * 16;
+  FOURSCALE_UNROLL
+  for (u32 r = threadIdx.x / halves; r < n * N; r += step) {
+    *reinterpret_cast<vector16*>(scales.at(row * N + r, col + byte)) =
+        *reinterpret_cast<vector16 const*>(&square[r / N][byte]);
+    *reinterpret_cast<vector16*>(scales_t.at(col * N + r, row + byte)) =
+        *reinterpret_cast<vector16 const*>(&transposed[r / N][byte]);
+  }
+}
+
+/// Both copies under the scales of squares. Matrices of at least `spread_from` values have their linear
+/// scales written by a kernel of their own, if they are whole numbers of what its CTAs take.
+template <class F, class T, class Layout, class LayoutT, class Recipe>
+void launch_squares(matrix_view<T const> const& x, block_scaled_view<F, Layout> const& q,
+                    block_scaled_view<F, LayoutT> const& qt, float const* amax, Recipe const& recipe,
+                    cudaStream_t stream, i64 spread_from) {
+  using copies = both_copies<T, F, Layout, LayoutT, Recipe, Recipe>;
+  constexpr u32 n = F::block_size, unit = n * spread_squares;
+  copies p{x, q, qt, amax, amax, recipe, recipe};
+  if constexpr (__is_same(Layout, linear) && __is_same(LayoutT, linear))
+    p.scales_of_first_rows = x.rows * x.cols >= spread_from && x.rows % unit == 0 && x.cols % unit == 0 &&
+                             reinterpret_cast<u64>(q.scales) % 16 == 0 &&
+                             reinterpret_cast<u64>(qt.scales) % 16 == 0 && x.rows / unit <= 0xffff;
+  launch_both(&quantize_squares_kernel<copies>, p, stream);
+  if (!p.scales_of_first_rows) return;
+  const dim3 grid(static_cast<unsigned>(x.cols / unit), static_cast<unsigned>(x.rows / unit));
+  spread_scales_kernel<n><<<grid, cta_threads, 0, stream>>>({q.scales, static_cast<u32>(q.blocks())},
+                                                            {qt.scales, static_cast<u32>(qt.blocks())});
+}
+
+/// Are squares rounded alike in both copies? So it is to nearest, and under a rule that neither weighs nor
+/// asks where a block is.
+template <class F, class Quantizer>
+inline constexpr bool has_like_squares = __is_same(decltype(Quantizer::round), nearest_even) &&
+                                         requires(Quantizer const recipe, tensor_scale<F> tensor) {
+  recipe.scale(F{}, 0.0f, tensor);
+};
+
+/// 2-D blocks of any view: of a matrix in memory by tiles, all else by rows of squares.
+template <class F, class Layout, class M, class Quantizer>
+void launch_2d(M const& x, block_scaled_view<F, Layout> const& q, float const* amax, Quantizer const& recipe,
+               cudaStream_t stream) {
+  launch_tiles(x, q, amax, recipe, stream);
+}
+template <class F, class Layout, class T, class Quantizer>
+requires(has_tiles<T, F>&& has_like_squares<F, Quantizer>) void launch_2d(
+    matrix_view<T const> const& x, block_scaled_view<F, Layout> const& q, float const* amax,
+    Quantizer const& recipe, cudaStream_t stream) {
+  using copies = both_copies<T, F, Layout, linear, Quantizer, no_copy>;
+  if (!fits_tiles(x, q)) return launch_tiles(x, q, amax, recipe, stream);
+  launch_both(&quantize_squares_kernel<copies>, copies{x, q, {}, amax, nullptr, recipe, {}}, stream);
+}
+template <class F, class Layout, class T, class Quantizer>
+requires(has_tiles<T, F>&& has_like_squares<F, Quantizer>) void launch_2d(
+    transposed_view<T const> const& x, block_scaled_view<F, Layout> const& q, float const* amax,
+    Quantizer const& recipe, cudaStream_t stream) {
+  using copies = both_copies<T, F, linear, Layout, no_copy, Quantizer>;
+  if (!fits_tiles(x.base, q)) return launch_tiles(x, q, amax, recipe, stream);
+  launch_both(&quantize_squares_kernel<copies>, copies{x.base, {}, q, nullptr, amax, {}, recipe}, stream);
 }
 
 }  // namespace fourscale::device::detail

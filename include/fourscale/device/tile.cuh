@@ -32,14 +32,20 @@ template <class F, int Cols>
 struct tile_memory {
   static constexpr int along_row = Cols / F::block_size, along_column = tile_rows / F::block_size;
   static constexpr int column_bytes = tile_rows / 2;
-  alignas(16) u32 words[tile_rows][Cols / 2];     ///< in places that word() tells
-  alignas(16) u8 codes[Cols][column_bytes + 16];  ///< of each column; 16 more, for the banks
-  alignas(8) u8 scales[Cols][along_column];       ///< of each column
-  shared_tensor_value<F> tensor;                  ///< of the columns
+  alignas(16) u32 words[tile_rows][Cols / 2];      ///< in places that word() tells
+  alignas(16) u8 codes[Cols][column_bytes + 16];   ///< of each column; 16 more, for the banks
+  alignas(8) u8 scales[Cols][along_column];        ///< of each column
+  alignas(8) u8 row_scales[tile_rows][along_row];  ///< of each row, if its copy is wanted
+  shared_tensor_value<F> tensor;                   ///< of the columns
 
   /// The place of word w of a row: in the upper half of 64 words the halves of 32 bytes are swapped, so that
   /// eight threads that store 16 of their 32 bytes store to different banks.
   static FOURSCALE_D u32 word(u32 w) { return Cols == 128 ? w ^ (w / 32 % 2 * 4) : w; }
+  /// Where the rowwise codes are of 64 columns of a row, if they are gathered: over its values, of which they
+  /// take a quarter; each of neighbouring rows in another, for the banks.
+  FOURSCALE_D u32* row_codes(u32 r, u32 columns) {
+    return &words[r][columns * 32 + (r / 2 + r % 2 * 2 + columns) % 4 * 8];
+  }
   /// &codes[column][0], without the 64-bit arithmetic of signed indices.
   FOURSCALE_D u8* codes_of(u32 column) { return &codes[0][0] + column * u32{sizeof codes[0]}; }
 };
@@ -106,24 +112,39 @@ FOURSCALE_D inline void finish_tile() {
   __syncwarp();
 }
 
+/// Scales of N whole rows to memory, `Along` of each, see store_tile_scales().
+template <u32 N, u32 Along>
+FOURSCALE_D void store_whole_scales(linear, byte_rows<u8> const& bytes, u32 i, u32 j,
+                                    u8 const (&scales)[N][Along]) {
+  static_assert(Along == 8 || Along == 4);
+  if (threadIdx.x >= N) return;
+  u8* const to = bytes.at(i * N + threadIdx.x, j * Along);
+  u8 const* const from = scales[threadIdx.x];
+  if constexpr (Along == 8)
+    *reinterpret_cast<u64*>(to) = *reinterpret_cast<u64 const*>(from);
+  else
+    *reinterpret_cast<u32*>(to) = *reinterpret_cast<u32 const*>(from);
+}
+/// The same in the order that they have in memory: every word has four blocks of a row, and all rows of a
+/// tile's blocks are together.
+template <u32 N, u32 Along>
+FOURSCALE_D void store_whole_scales(swizzled_128x4, byte_rows<u8> const& bytes, u32 i, u32 j,
+                                    u8 const (&scales)[N][Along]) {
+  constexpr u32 bands = N / 32;  // of 32 rows
+  u8* const to = bytes.data + swizzled_128x4::offset(i64{i} * N, i64{j} * Along, bytes.row_bytes);
+  const u32 w = threadIdx.x % N, r = w % bands * 32 + w / bands, b = threadIdx.x / N * 4;
+  if (b < Along)
+    *reinterpret_cast<u32*>(to + swizzled_128x4::offset(r, b, Along)) =
+        *reinterpret_cast<u32 const*>(&scales[r][b]);
+}
+
 /// Scales of N rows to memory, `Along` of each: those of tile i down, j along; those of the padding as 0.
-/// `whole`: there is no padding, all are in the matrix, and they begin at a multiple of Along.
+/// `whole`: all are in the matrix, and whole words can be stored.
 template <u32 Threads, class F, class Layout, u32 N, u32 Along>
 FOURSCALE_D void store_tile_scales(block_scaled_view<F, Layout> const& q, byte_rows<u8> const& bytes,
                                    bool whole, u32 i, u32 j, u8 const (&scales)[N][Along]) {
-  static_assert(N <= Threads);
-  if (whole) {
-    if (threadIdx.x >= N) return;
-    u8* const to = bytes.at(i * N + threadIdx.x, j * Along);
-    u8 const* const from = scales[threadIdx.x];
-    if constexpr (Along == 8)
-      *reinterpret_cast<u64*>(to) = *reinterpret_cast<u64 const*>(from);
-    else if constexpr (Along == 4)
-      *reinterpret_cast<u32*>(to) = *reinterpret_cast<u32 const*>(from);
-    else
-      *reinterpret_cast<u16*>(to) = *reinterpret_cast<u16 const*>(from);
-    return;
-  }
+  static_assert(N * Along / 4 <= Threads);
+  if (whole) return store_whole_scales(Layout{}, bytes, i, j, scales);
   const i64 row = i64{i} * N, first_block = i64{j} * Along;
 #pragma unroll 1
   for (u32 k = threadIdx.x; k < N * Along; k += Threads) {
@@ -167,10 +188,14 @@ template <class F, class Layout>
 bool codes_are_vectors(block_scaled_view<F, Layout> const& q) {
   return reinterpret_cast<u64>(q.codes) % 16 == 0 && q.cols % 32 == 0;
 }
-/// True if every Along scales begin at a multiple of their number.
+/// True if every Along scales begin at a multiple of their number, or four of a tile at a multiple of four.
 template <int Along, class F, class Layout>
 bool scales_are_vectors(block_scaled_view<F, Layout> const& q) {
-  return !Layout::has_padding && reinterpret_cast<u64>(q.scales) % Along == 0 && q.blocks() % Along == 0;
+  const u64 address = reinterpret_cast<u64>(q.scales);
+  if constexpr (__is_same(Layout, linear))
+    return address % Along == 0 && q.blocks() % Along == 0;
+  else
+    return address % 4 == 0;
 }
 
 /// True if tiles will do: 16-bit values in rows that are vectors and shorter than 4 GiB, 4-bit codes at a
