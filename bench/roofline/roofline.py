@@ -41,7 +41,7 @@ MACHINES = [
 # A kernel is known by words in its symbol: all of `has`, none of `lacks`. Of several that fit, such as one for matrices
 # of whole tiles and one for others, the quicker is meant. A thread takes `elements`, reads `read` bytes of them and
 # four for each amax, and stores as `stores` says, {width: how many}; warps of several kinds have several, as often.
-# `shared` says how often it loads 4 and 16 bytes from shared memory, where other paths could make the same stores;
+# `shared` says, beside each of `stores`, what it loads from shared memory, where other paths could make those stores;
 # `twice` are bytes that are read but are a neighbour's too.
 Row = collections.namedtuple("Row", "name has lacks elements read stores amaxes shared twice")
 
@@ -51,11 +51,12 @@ def row(name, has, lacks=(), elements=64, read=128, stores=({1: 4, 8: 4},), amax
 
 
 # A tile: codes of columns in 16 bytes, and half of the threads the scales of one in eight; beside them rowwise codes in
-# eight, and scales in the same way; or of squares both alike. From shared memory: two columns by 32 rows, a word for both; 16 bytes of codes.
-# One thread finds the tensor scale of the columns, while the others wait: it is left out, and with it the amax.
-COLUMN, OF_COLUMN = ({16: 2, 8: 1}, {16: 2}), {4: 32, 16: 2}
-COLUMN_AND_ROW = ({16: 2, 8: 6}, {16: 2, 8: 4})
-SQUARE, OF_SQUARE = ({16: 4, 8: 2}, {16: 4}), {4: 32, 16: 4}
+# eight, and scales like those of columns; or of squares both alike. From shared memory: two columns by 32 rows, a word
+# for both; 16 bytes of codes; eight of scales, and of a tensor scale. One thread finds that of the columns, while the
+# others wait: it is left out, and with it the amax.
+COLUMN, OF_COLUMN = ({16: 2, 8: 1}, {16: 2}), ({4: 32, 16: 2, 8: 2}, {4: 32, 16: 2, 8: 1})
+COLUMN_AND_ROW, OF_BOTH = ({16: 2, 8: 6}, {16: 2, 8: 4}), ({4: 32, 16: 2, 8: 3}, {4: 32, 16: 2, 8: 1})
+SQUARE, OF_SQUARE = ({16: 4, 8: 2}, {16: 4}), ({4: 32, 16: 4, 8: 3}, {4: 32, 16: 4, 8: 1})
 ROWS_OF, BOTH, SQUARES = "quantize_rows_kernel", "quantize_both_kernel", "quantize_squares_kernel"
 RHT, SR, NVFP4, ALONE = "hadamardILi16", "10stochastic", "5nvfp4", "no_copy"
 ROWS = [
@@ -71,9 +72,9 @@ ROWS = [
     row("NVFP4 columnwise, nearest", [BOTH, ALONE], [RHT, SR], stores=COLUMN, amaxes=0, shared=OF_COLUMN),
     row("NVFP4 columnwise, RHT, nearest", [BOTH, ALONE, RHT], [SR], stores=COLUMN, amaxes=0, shared=OF_COLUMN),
     row("NVFP4 columnwise, RHT, stochastic", [BOTH, ALONE, RHT, SR], stores=COLUMN, amaxes=0, shared=OF_COLUMN),
-    row("NVFP4 both, nearest", [BOTH], [ALONE, RHT, SR], stores=COLUMN_AND_ROW, shared=OF_COLUMN),
-    row("NVFP4 both, stochastic", [BOTH, SR], [ALONE, RHT], stores=COLUMN_AND_ROW, shared=OF_COLUMN),
-    row("NVFP4 both, column RHT, nearest", [BOTH, RHT], [ALONE, SR], stores=COLUMN_AND_ROW, shared=OF_COLUMN),
+    row("NVFP4 both, nearest", [BOTH], [ALONE, RHT, SR], stores=COLUMN_AND_ROW, shared=OF_BOTH),
+    row("NVFP4 both, stochastic", [BOTH, SR], [ALONE, RHT], stores=COLUMN_AND_ROW, shared=OF_BOTH),
+    row("NVFP4 both, column RHT, nearest", [BOTH, RHT], [ALONE, SR], stores=COLUMN_AND_ROW, shared=OF_BOTH),
     row("NVFP4 16x16, both", [SQUARES], stores=SQUARE, amaxes=0, shared=OF_SQUARE),
     row("NVFP4 dequantize", ["dequantize_rows_kernel", NVFP4], elements=32, read=20, stores=({16: 4},), twice=2),
 ]
@@ -141,7 +142,8 @@ def main_paths(kernels, what):
            if all(h in name for h in what.has) and not any(x in name for x in what.lacks)]
     if not fit:
         return None, f"{what.name}: no kernel has all of {', '.join(what.has)} in its name; change ROWS or kernels.cu"
-    found = [[k.path(what.read + 4 * what.amaxes, stores, what.shared) for stores in what.stores] for k in fit]
+    shared = what.shared or [None] * len(what.stores)
+    found = [[k.path(what.read + 4 * what.amaxes, *kind) for kind in zip(what.stores, shared)] for k in fit]
     found = [paths for paths in found if None not in paths]
     if not found:
         return None, (f"{what.name}: no path reads {what.read} bytes and {what.amaxes} amaxes and stores "

@@ -49,13 +49,13 @@ def width(opcode):
 
 
 STORES = (1, 2, 4, 8, 16, 32)  # widths in bytes
-SHARED = (4, 16)  # widths of loads from shared memory that are counted
+SHARED = (4, 8, 16)  # widths of loads from shared memory that are counted
 NOTHING = (0,) * (1 + len(STORES) + len(SHARED))
 
 
 def traffic(instruction):
     """(bytes that an instruction reads from global memory, its stores there of 1, 2, 4, ... bytes, its loads from
-    shared memory of 4 and 16)."""
+    shared memory of 4, 8 and 16)."""
     name = instruction.opcode.split(".")[0]
     if instruction.guard == "@!PT":  # ptxas pads with loads that never run
         return NOTHING

@@ -126,8 +126,8 @@ class Counting(unittest.TestCase):
         for text, read, stored in (("LDG.E.U8", 1, 0), ("LDG.E", 4, 0), ("LDG.E.ENL2.256", 32, 0), ("STG.E.U16", 0, 2),
                                    ("LDGSTS.E.BYPASS.128", 16, 0), ("STS.128", 0, 0), ("ST.E.64", 0, 8)):
             found = sass.traffic(sass.Instruction(0, None, text, "", None))
-            self.assertEqual(found, (read, *(int(w == stored) for w in sass.STORES), 0, 0), text)
-        self.assertEqual(sass.traffic(sass.Instruction(0, None, "LDS.U.128", "", None))[-2:], (0, 1))
+            self.assertEqual(found, (read, *(int(w == stored) for w in sass.STORES), *(0 for _ in sass.SHARED)), text)
+        self.assertEqual(sass.traffic(sass.Instruction(0, None, "LDS.U.128", "", None))[-3:], (0, 0, 1))
         self.assertEqual(sass.traffic(sass.Instruction(0, "@!PT", "LDS", "RZ, [RZ]", None)), sass.NOTHING)
 
     def test_a_jump_that_nobody_can_follow_is_refused(self):
