@@ -73,12 +73,14 @@ struct band_shape {
 };
 
 /// Rows [row, last_row) of the blocks [first, first + count): each row by itself, or all under common scales.
-/// In x, which is not transposed, they begin at row x_row and block x_first.
+/// In x, which is not transposed, they begin at row x_row and block x_first; policies see row r as `above` +
+/// r.
 template <bool Is2d, class F, class Layout, matrix_like M, class Quantizer>
 void quantize_band(M const& x, i64 x_row, i64 x_first, block_scaled_view<F, Layout, u8> const& q,
-                   Quantizer const& recipe, i64 row, i64 last_row, i64 first, int count) {
+                   Quantizer const& recipe, i64 row, i64 last_row, i64 first, int count, i64 above) {
   run<F, decltype(values_for<F, M, Quantizer>())> r;
   const auto load = [&](i64 i) { r.load(x, x_row + (i - row), x_first, count, recipe.transform); };
+  const auto where = [&](i64 i) { return position{above + i, first * F::block_size}; };
   if constexpr (Is2d) {
     r.clear_amax(count);
     for (i64 i = row; i < last_row; ++i) {
@@ -86,7 +88,7 @@ void quantize_band(M const& x, i64 x_row, i64 x_first, block_scaled_view<F, Layo
       r.raise_amax();
     }
     if constexpr (amax_scaling_policy<decltype(recipe.scale), F>) {
-      r.choose_scales(recipe.scale, q.tensor_scale, position{row, first * F::block_size});
+      r.choose_scales(recipe.scale, q.tensor_scale, where(row));
     } else {
       r.clear_errors(recipe.scale, q.tensor_scale);
       for (i64 i = row; i < last_row; ++i) {
@@ -101,10 +103,38 @@ void quantize_band(M const& x, i64 x_row, i64 x_first, block_scaled_view<F, Layo
     if constexpr (!Is2d) {
       r.clear_amax(count);
       r.raise_amax();
-      r.choose_scales(recipe.scale, tensor_scale_of_row(q, recipe.scale, i),
-                      position{i, first * F::block_size});
+      r.choose_scales(recipe.scale, tensor_scale_of_row(q, recipe.scale, i), where(i));
     }
-    r.store(q, i, first, recipe.round);
+    r.store(q, i, first, recipe.round, where(i));
+  }
+}
+
+/// quantize() of what is valid; policies see row r as `above` + r.
+template <bool Is2d, matrix_like M, class F, class Layout, class Quantizer>
+void quantize_bands(M const& x, block_scaled_view<F, Layout, u8> const& q, Quantizer const& recipe,
+                    i64 above) {
+  clear_scale_padding(q);
+  using shape_of = band_shape<F, M, Is2d>;
+  const i64 bands_along = ceil_div(q.blocks(), shape_of::blocks),
+            bands = ceil_div(q.rows, shape_of::rows) * bands_along;
+#ifdef _OPENMP
+#pragma omp parallel for schedule(static) if (q.rows * q.cols > 65536)
+#endif
+  for (i64 band = 0; band < bands; ++band) {
+    constexpr i64 n = F::block_size;
+    const i64 row = band / bands_along * shape_of::rows, first = band % bands_along * shape_of::blocks;
+    const i64 last_row = row + shape_of::rows < q.rows ? row + shape_of::rows : q.rows;
+    const i64 left = q.blocks() - first, count = left < shape_of::blocks ? left : shape_of::blocks;
+    const auto quantize = [&](auto const& from, i64 x_row, i64 x_first) {
+      quantize_band<Is2d>(from, x_row, x_first, q, recipe, row, last_row, first, static_cast<int>(count),
+                          above);
+    };
+    if constexpr (M::is_transposed) {
+      gathered_rows<typename M::value_type, shape_of::rows, shape_of::blocks * n> rows;
+      quantize(rows.gather(x, row, last_row - row, first * n, count * n), 0, 0);
+    } else {
+      quantize(x, row, first);
+    }
   }
 }
 
@@ -121,28 +151,7 @@ errc quantize(M const& x, block_scaled_view<F, Layout, u8> const& q, Quantizer c
   static_assert(!Blocks::is_2d || __is_same(decltype(recipe.transform), identity),
                 "2-D blocks take no transform.");
   if (const errc e = validate(x, q, shape); e != errc::ok) return e;
-  detail::clear_scale_padding(q);
-  using shape_of = detail::band_shape<F, M, Blocks::is_2d>;
-  const i64 bands_along = ceil_div(q.blocks(), shape_of::blocks),
-            bands = ceil_div(q.rows, shape_of::rows) * bands_along;
-#ifdef _OPENMP
-#pragma omp parallel for schedule(static) if (q.rows * q.cols > 65536)
-#endif
-  for (i64 band = 0; band < bands; ++band) {
-    constexpr i64 n = F::block_size;
-    const i64 row = band / bands_along * shape_of::rows, first = band % bands_along * shape_of::blocks;
-    const i64 last_row = row + shape_of::rows < q.rows ? row + shape_of::rows : q.rows;
-    const i64 left = q.blocks() - first, count = left < shape_of::blocks ? left : shape_of::blocks;
-    if constexpr (M::is_transposed) {
-      detail::gathered_rows<typename M::value_type, shape_of::rows, shape_of::blocks * n> rows;
-      const auto band_of_x = rows.gather(x, row, last_row - row, first * n, count * n);
-      detail::quantize_band<Blocks::is_2d>(band_of_x, 0, 0, q, recipe, row, last_row, first,
-                                           static_cast<int>(count));
-    } else {
-      detail::quantize_band<Blocks::is_2d>(x, row, first, q, recipe, row, last_row, first,
-                                           static_cast<int>(count));
-    }
-  }
+  detail::quantize_bands<Blocks::is_2d>(x, q, recipe, 0);
   return errc::ok;
 }
 

@@ -3,9 +3,9 @@
 // give.
 #pragma once
 
-#include "../block/quantize.hpp"
 #include "../view/row_groups.hpp"
 #include "amax.hpp"
+#include "quantize.hpp"
 
 namespace fourscale::host {
 
@@ -37,25 +37,9 @@ errc quantize_grouped(matrix_view<T> const& x, block_scaled_view<F, Layout> cons
     block_scaled_view<F, Layout> group = fourscale::group_of(q, first, rows, scale_rows);
     if (F::has_tensor_scale && amax != nullptr)
       group.tensor_scale = tensor_scale_for<F>(recipe.scale, amax[g]);
-    const i64 padded = Layout::padded_rows(rows), blocks = Layout::padded_blocks(q.blocks());
-    scale_rows += padded;
-#ifdef _OPENMP
-#pragma omp parallel for schedule(static) if (rows * q.cols > 65536)
-#endif
-    for (i64 row = 0; row < padded; ++row)
-      for (i64 block = 0; block < blocks; ++block) {
-        if (row >= rows || block >= q.blocks()) {
-          group.store_scale(row, block, {});
-          continue;
-        }
-        const position where{first + row, block * F::block_size};
-        tensor_scale<F> tensor = group.tensor_scale;
-        if constexpr (F::has_tensor_scale)
-          if (group.row_amax != nullptr) tensor = tensor_scale_for<F>(recipe.scale, group.row_amax[row]);
-        float values[F::block_size];
-        for (int i = 0; i < F::block_size; ++i) values[i] = to_float(x.at(where.row, where.col + i));
-        group.store(row, block, quantize_block<F>(values, recipe, tensor, where));
-      }
+    scale_rows += Layout::padded_rows(rows);
+    detail::quantize_bands<false>(matrix_view<T>{x.data + first * x.ld, rows, x.cols, x.ld}, group, recipe,
+                                  first);
   }
   return errc::ok;
 }

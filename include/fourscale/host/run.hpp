@@ -197,9 +197,11 @@ struct run {
     }
   }
 
-  /// Codes of the loaded values under the chosen scales, written where block `first` of the row begins.
+  /// Codes of the loaded values under the chosen scales, written where block `first` of the row begins, which
+  /// rounding sees at `where`.
   template <class Layout, class Round>
-  void store(block_scaled_view<F, Layout, u8> const& q, i64 row, i64 first, Round const& round) {
+  void store(block_scaled_view<F, Layout, u8> const& q, i64 row, i64 first, Round const& round,
+             [[maybe_unused]] position where) {
     store_scales(q, row, first);
     u8* to = q.codes + q.code_offset(row, first);
     if constexpr (__is_same(Round, nearest_even)) {
@@ -218,7 +220,7 @@ struct run {
       for (int b = 0; b < blocks; ++b, to += block_code_bytes<F>)
         with_block(b, [&](float(&block)[block_size]) {
           u8 codes[block_code_bytes<F>];
-          round_block<F>(block, multipliers[b], round, position{row, (first + b) * block_size}, codes);
+          round_block<F>(block, multipliers[b], round, where.right(b * block_size), codes);
           __builtin_memcpy(to, codes, sizeof codes);
         });
     }
