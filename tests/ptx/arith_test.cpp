@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// One rounding an operation, also where the compiler could join two. CMake compiles this file with -O3 -mfma
-// where that exists, because only then g++ would.
+// One rounding an operation, also where the compiler could join two; bits and bytes. CMake compiles this file
+// with -O3 -mfma where that exists, because only then g++ would.
 #include <fourscale/ptx/arith.hpp>
 
 #include "support/data.hpp"
@@ -33,6 +33,32 @@ struct divides {
   }
 };
 
+/// Bit by bit.
+struct selects {
+  FOURSCALE_HD bool operator()(u64 i) const {
+    const u32 mask = static_cast<u32>(test::mix(3 * i)), a = static_cast<u32>(test::mix(3 * i + 1)),
+              b = static_cast<u32>(test::mix(3 * i + 2)), selected = ptx::lop3_select_b32(mask, a, b);
+    for (int bit = 0; bit < 32; ++bit)
+      if ((selected >> bit & 1u) != ((mask >> bit & 1u) != 0 ? a >> bit & 1u : b >> bit & 1u)) return false;
+    return true;
+  }
+};
+
+/// Byte by byte.
+struct permutes {
+  FOURSCALE_HD bool operator()(u64 i) const {
+    const u32 a = static_cast<u32>(test::mix(3 * i)), b = static_cast<u32>(test::mix(3 * i + 1)),
+              selector = static_cast<u32>(test::mix(3 * i + 2)) & 0xffffu,
+              permuted = ptx::prmt_b32(a, b, selector);
+    for (u32 k = 0; k < 4; ++k) {
+      const u32 from = selector >> (4 * k) & 7u, byte = (from < 4 ? a : b) >> (8 * (from % 4)) & 0xffu,
+                sign = byte >= 128 ? 255 : 0;
+      if ((permuted >> (8 * k) & 0xffu) != ((selector >> (4 * k) & 8u) != 0 ? sign : byte)) return false;
+    }
+    return true;
+  }
+};
+
 bool cpu_can_run_this() {
 #if defined(__FMA__) && defined(__GNUC__)
   return __builtin_cpu_supports("fma");
@@ -47,4 +73,10 @@ TEST_CASE("arith: a product and a sum are two roundings", "[ptx][arith]") {
   if (!cpu_can_run_this()) return;
   test::check_everywhere(100000, rounds_twice{});
   test::check_everywhere(100000, divides{});
+}
+
+TEST_CASE("arith: bits selected by a mask, bytes and their signs by a selector", "[ptx][arith]") {
+  if (!cpu_can_run_this()) return;
+  test::check_everywhere(100000, selects{});
+  test::check_everywhere(100000, permutes{});
 }
