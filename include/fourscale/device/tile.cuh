@@ -126,7 +126,7 @@ FOURSCALE_D void store_whole_scales(linear, byte_rows<u8> const& bytes, u32 i, u
     *reinterpret_cast<u32*>(to) = *reinterpret_cast<u32 const*>(from);
 }
 /// The same in the order that they have in memory: every word has four blocks of a row, and all rows of a
-/// tile's blocks are together.
+/// tile's blocks are together. `bytes` has a byte for each block of a row, as if it were linear.
 template <u32 N, u32 Along>
 FOURSCALE_D void store_whole_scales(swizzled_128x4, byte_rows<u8> const& bytes, u32 i, u32 j,
                                     u8 const (&scales)[N][Along]) {

@@ -72,40 +72,47 @@ struct band_shape {
   static constexpr i64 blocks = !M::is_transposed || fit > capacity ? capacity : fit > 1 ? fit : 1;
 };
 
-/// Rows [row, last_row) of the blocks [first, first + count): each row by itself, or all under common scales.
-/// In x, which is not transposed, they begin at row x_row and block x_first; policies see row r as `above` +
-/// r.
+/// Part of a quantized matrix: rows [row, last_row) of the blocks [first, first + count). Policies see row r
+/// as `above` + r.
+struct band {
+  i64 row, last_row, first;
+  int count;
+  i64 above;
+};
+
+/// Each row of a band by itself, or all under common scales. In x, which is not transposed, they begin at row
+/// x_row and block x_first.
 template <bool Is2d, class F, class Layout, matrix_like M, class Quantizer>
 void quantize_band(M const& x, i64 x_row, i64 x_first, block_scaled_view<F, Layout, u8> const& q,
-                   Quantizer const& recipe, i64 row, i64 last_row, i64 first, int count, i64 above) {
+                   Quantizer const& recipe, band const& b) {
   run<F, decltype(values_for<F, M, Quantizer>())> r;
-  const auto load = [&](i64 i) { r.load(x, x_row + (i - row), x_first, count, recipe.transform); };
-  const auto where = [&](i64 i) { return position{above + i, first * F::block_size}; };
+  const auto load = [&](i64 i) { r.load(x, x_row + (i - b.row), x_first, b.count, recipe.transform); };
+  const auto where = [&](i64 i) { return position{b.above + i, b.first * F::block_size}; };
   if constexpr (Is2d) {
-    r.clear_amax(count);
-    for (i64 i = row; i < last_row; ++i) {
+    r.clear_amax(b.count);
+    for (i64 i = b.row; i < b.last_row; ++i) {
       load(i);
       r.raise_amax();
     }
     if constexpr (amax_scaling_policy<decltype(recipe.scale), F>) {
-      r.choose_scales(recipe.scale, q.tensor_scale, where(row));
+      r.choose_scales(recipe.scale, q.tensor_scale, where(b.row));
     } else {
       r.clear_errors(recipe.scale, q.tensor_scale);
-      for (i64 i = row; i < last_row; ++i) {
+      for (i64 i = b.row; i < b.last_row; ++i) {
         load(i);
-        r.weigh_row(recipe.scale, static_cast<int>(i - row), q.tensor_scale);
+        r.weigh_row(recipe.scale, static_cast<int>(i - b.row), q.tensor_scale);
       }
       r.choose_lighter();
     }
   }
-  for (i64 i = row; i < last_row; ++i) {
+  for (i64 i = b.row; i < b.last_row; ++i) {
     load(i);
     if constexpr (!Is2d) {
-      r.clear_amax(count);
+      r.clear_amax(b.count);
       r.raise_amax();
       r.choose_scales(recipe.scale, tensor_scale_of_row(q, recipe.scale, i), where(i));
     }
-    r.store(q, i, first, recipe.round, where(i));
+    r.store(q, i, b.first, recipe.round, where(i));
   }
 }
 
@@ -120,20 +127,18 @@ void quantize_bands(M const& x, block_scaled_view<F, Layout, u8> const& q, Quant
 #ifdef _OPENMP
 #pragma omp parallel for schedule(static) if (q.rows * q.cols > 65536)
 #endif
-  for (i64 band = 0; band < bands; ++band) {
+  for (i64 i = 0; i < bands; ++i) {
     constexpr i64 n = F::block_size;
-    const i64 row = band / bands_along * shape_of::rows, first = band % bands_along * shape_of::blocks;
-    const i64 last_row = row + shape_of::rows < q.rows ? row + shape_of::rows : q.rows;
-    const i64 left = q.blocks() - first, count = left < shape_of::blocks ? left : shape_of::blocks;
-    const auto quantize = [&](auto const& from, i64 x_row, i64 x_first) {
-      quantize_band<Is2d>(from, x_row, x_first, q, recipe, row, last_row, first, static_cast<int>(count),
-                          above);
-    };
+    const i64 row = i / bands_along * shape_of::rows, first = i % bands_along * shape_of::blocks,
+              rows_left = q.rows - row, blocks_left = q.blocks() - first,
+              rows = rows_left < shape_of::rows ? rows_left : shape_of::rows,
+              count = blocks_left < shape_of::blocks ? blocks_left : shape_of::blocks;
+    const band b{row, row + rows, first, static_cast<int>(count), above};
     if constexpr (M::is_transposed) {
-      gathered_rows<typename M::value_type, shape_of::rows, shape_of::blocks * n> rows;
-      quantize(rows.gather(x, row, last_row - row, first * n, count * n), 0, 0);
+      gathered_rows<typename M::value_type, shape_of::rows, shape_of::blocks * n> gathered;
+      quantize_band<Is2d>(gathered.gather(x, row, rows, first * n, count * n), 0, 0, q, recipe, b);
     } else {
-      quantize(x, row, first);
+      quantize_band<Is2d>(x, row, first, q, recipe, b);
     }
   }
 }
