@@ -150,13 +150,13 @@ inline errc check_output(float const* amax) {
 /// memset and a kernel), graph-capturable; never synchronises, never allocates. Errors: see validate(); *amax
 /// is then untouched.
 template <class T>
-cudaError_t amax(matrix_view<T> const& x, float* amax, cudaStream_t stream = nullptr) {
+errc amax(matrix_view<T> const& x, float* amax, cudaStream_t stream = nullptr) {
   matrix_view<T const> m = x;
-  if (const errc e = validate(m); e != errc::ok) return to_cuda_error(e);
-  if (const errc e = detail::check_output(amax); e != errc::ok) return to_cuda_error(e);
+  if (const errc e = validate(m); e != errc::ok) return e;
+  if (const errc e = detail::check_output(amax); e != errc::ok) return e;
   constexpr int n = 32 / static_cast<int>(sizeof(T));
   if (m.ld == m.cols) m = {m.data, 1, m.rows * m.cols};  // one long row needs no division
-  if (const cudaError_t e = cudaMemsetAsync(amax, 0, sizeof(float), stream); e != cudaSuccess) return e;
+  if (cudaMemsetAsync(amax, 0, sizeof(float), stream) != cudaSuccess) return errc::cuda_failed;
   i32* const largest = reinterpret_cast<i32*>(amax);
   if (m.cols % n == 0 && detail::rows_are_vectors(m)) {
     const i64 threads = ceil_div<i64>(m.rows * (m.cols / n), detail::amax_vectors);
@@ -164,33 +164,33 @@ cudaError_t amax(matrix_view<T> const& x, float* amax, cudaStream_t stream = nul
   } else {
     detail::amax_kernel<<<detail::few_ctas(m.rows * m.cols), detail::cta_threads, 0, stream>>>(m, largest);
   }
-  return cudaPeekAtLastError();
+  return detail::launched();
 }
 
 /// As above after `transform` of N consecutive values of each row at a time. Also rejects x.cols that is no
 /// multiple of N.
 template <int N, matrix_like M, transform_policy<N> Transform>
-cudaError_t amax(M const& x, Transform const& transform, float* amax, cudaStream_t stream = nullptr) {
-  if (const errc e = validate(x); e != errc::ok) return to_cuda_error(e);
-  if (x.cols % N != 0) return to_cuda_error(errc::partial_block);
-  if (const errc e = detail::check_output(amax); e != errc::ok) return to_cuda_error(e);
-  if (const cudaError_t e = cudaMemsetAsync(amax, 0, sizeof(float), stream); e != cudaSuccess) return e;
+errc amax(M const& x, Transform const& transform, float* amax, cudaStream_t stream = nullptr) {
+  if (const errc e = validate(x); e != errc::ok) return e;
+  if (x.cols % N != 0) return errc::partial_block;
+  if (const errc e = detail::check_output(amax); e != errc::ok) return e;
+  if (cudaMemsetAsync(amax, 0, sizeof(float), stream) != cudaSuccess) return errc::cuda_failed;
   const auto input = detail::as_input(x);
   if constexpr (M::is_transposed && requires { input.base.ld; })
     if (detail::fits_column_amax<N>(input.base, transform)) {
       detail::launch_column_amax<N>(input.base, transform, nullptr, amax, stream);
-      return cudaPeekAtLastError();
+      return detail::launched();
     }
   detail::transformed_amax_kernel<N>
       <<<detail::few_ctas(x.rows * (x.cols / N)), detail::cta_threads, 0, stream>>>(
           input, detail::rows_are_vectors(input), transform, reinterpret_cast<i32*>(amax));
-  return cudaPeekAtLastError();
+  return detail::launched();
 }
 
 /// What quantize() of format F needs as amax when its recipe transforms: amax<nvfp4>(transposed(x),
 /// hadamard<16>{signs}, ...) is that of the columnwise copy.
 template <block_format F, matrix_like M, transform_policy<F::block_size> Transform>
-cudaError_t amax(M const& x, Transform const& transform, float* out, cudaStream_t stream = nullptr) {
+errc amax(M const& x, Transform const& transform, float* out, cudaStream_t stream = nullptr) {
   return amax<F::block_size>(x, transform, out, stream);
 }
 
@@ -200,36 +200,36 @@ cudaError_t amax(M const& x, Transform const& transform, float* out, cudaStream_
 /// bytes and a kernel or two; never synchronises, never allocates. Also rejects x.rows that is no multiple of
 /// the block size; both outputs are then untouched.
 template <block_format F, class T, transform_policy<F::block_size> Transform>
-cudaError_t amax_both(matrix_view<T> const& x, Transform const& transform, float* amax, float* amax_t,
+errc amax_both(matrix_view<T> const& x, Transform const& transform, float* amax, float* amax_t,
                       cudaStream_t stream = nullptr) {
   const matrix_view<typename matrix_view<T>::value_type const> m = x;
-  if (const errc e = validate(m); e != errc::ok) return to_cuda_error(e);
-  if (x.rows % F::block_size != 0) return to_cuda_error(errc::partial_block);
+  if (const errc e = validate(m); e != errc::ok) return e;
+  if (x.rows % F::block_size != 0) return errc::partial_block;
   float* const outputs[] = {amax, amax_t};
   for (float* out : outputs)
-    if (const errc e = detail::check_output(out); e != errc::ok) return to_cuda_error(e);
+    if (const errc e = detail::check_output(out); e != errc::ok) return e;
   if (detail::fits_column_amax<F::block_size>(m, transform)) {
     for (float* out : outputs)
-      if (const cudaError_t e = cudaMemsetAsync(out, 0, sizeof(float), stream); e != cudaSuccess) return e;
+      if (cudaMemsetAsync(out, 0, sizeof(float), stream) != cudaSuccess) return errc::cuda_failed;
     detail::launch_column_amax<F::block_size>(m, transform, amax, amax_t, stream);
-    return cudaPeekAtLastError();
+    return detail::launched();
   }
-  if (const cudaError_t e = device::amax(x, amax, stream); e != cudaSuccess) return e;
+  if (const errc e = device::amax(x, amax, stream); e != errc::ok) return e;
   return device::amax<F>(transposed(x), transform, amax_t, stream);
 }
 
 /// The largest magnitude of each row, to out[0 .. x.rows) (device memory): for row_amax of a quantized
 /// matrix. Of transposed(x) it gives those of the columns, for the columnwise copy. Errors as amax().
 template <matrix_like M>
-cudaError_t row_amax(M const& x, float* out, cudaStream_t stream = nullptr) {
-  if (const errc e = validate(x); e != errc::ok) return to_cuda_error(e);
-  if (const errc e = detail::check_output(out); e != errc::ok) return to_cuda_error(e);
+errc row_amax(M const& x, float* out, cudaStream_t stream = nullptr) {
+  if (const errc e = validate(x); e != errc::ok) return e;
+  if (const errc e = detail::check_output(out); e != errc::ok) return e;
   const cudaError_t cleared = cudaMemsetAsync(out, 0, static_cast<u64>(x.rows) * sizeof(float), stream);
-  if (cleared != cudaSuccess) return cleared;
+  if (cleared != cudaSuccess) return errc::cuda_failed;
   const i64 threads = x.rows * (M::is_transposed ? ceil_div(x.cols, detail::row_chunk) : i64{32});
   detail::row_amax_kernel<<<detail::grid_for(threads), detail::cta_threads, 0, stream>>>(
       detail::as_input(x), reinterpret_cast<i32*>(out));
-  return cudaPeekAtLastError();
+  return detail::launched();
 }
 
 }  // namespace fourscale::device

@@ -32,28 +32,25 @@ FOURSCALE_KERNEL void __launch_bounds__(cta_threads)
 /// The transpose of a matrix quantized with 2-D blocks, as host::transpose does. One kernel on the stream;
 /// never synchronises, never allocates. Errors: as host::transpose; qt is then untouched.
 template <class F, class Layout, class Byte, class LayoutT>
-cudaError_t transpose(block_scaled_view<F, Layout, Byte> const& q, block_scaled_view<F, LayoutT> const& qt,
+errc transpose(block_scaled_view<F, Layout, Byte> const& q, block_scaled_view<F, LayoutT> const& qt,
                       cudaStream_t stream = nullptr) {
-  if (const errc e = validate_transpose(q, qt); e != errc::ok) return to_cuda_error(e);
+  if (const errc e = validate_transpose(q, qt); e != errc::ok) return e;
   const block_scaled_view<F, Layout, u8 const> input = q;
   const i64 items = LayoutT::padded_rows(qt.rows) * LayoutT::padded_blocks(qt.blocks());
   detail::transpose_kernel<<<detail::grid_for(items), detail::cta_threads, 0, stream>>>(input, qt);
-  return cudaPeekAtLastError();
+  return detail::launched();
 }
 
-/// Both copies in one call, as host::quantize_both does. `amax` and `amax_t` are those of the two copies on
-/// the device (the second after the columnwise transform), or null for the tensor scales of the views. One
-/// or two kernels on the stream; never synchronises, never allocates. Errors: see validate(); both outputs
-/// are then untouched.
-template <class T, class F, class Layout, class LayoutT, class Blocks, quantizer_for<F> Rowwise = quantizer<>,
-          quantizer_for<F> Columnwise = quantizer<>>
+/// Both copies in one call, as host::quantize_both does. All pointers are device memory, those of the amaxes
+/// included (that of qt after the columnwise transform). One or two kernels on the stream; never
+/// synchronises, never allocates. Errors: see validate(); both outputs are then untouched.
+template <class T, class F, class Layout, class LayoutT, quantizer_for<F> Rowwise = quantizer<>,
+          quantizer_for<F> Columnwise = quantizer<>, class Blocks = blocks_1d>
 requires requires { Blocks::is_2d; }
-cudaError_t quantize_both(matrix_view<T> const& x, block_scaled_view<F, Layout> const& q,
-                          block_scaled_view<F, LayoutT> const& qt, Blocks shape, float const* amax,
-                          float const* amax_t, Rowwise const& rowwise = {}, Columnwise const& columnwise = {},
-                          cudaStream_t stream = nullptr) {
-  if (const errc e = validate_both(x, q, qt, shape); e != errc::ok) return to_cuda_error(e);
-  if (reinterpret_cast<u64>(amax_t) % alignof(float) != 0) return to_cuda_error(errc::misaligned);
+errc quantize_both(matrix_view<T> const& x, block_scaled_view<F, Layout> const& q,
+                   block_scaled_view<F, LayoutT> const& qt, Rowwise const& rowwise = {},
+                   Columnwise const& columnwise = {}, Blocks shape = {}, cudaStream_t stream = nullptr) {
+  if (const errc e = validate_both(x, q, qt, shape, rowwise, columnwise); e != errc::ok) return e;
   const auto input = detail::as_input(x);
   using value = typename matrix_view<T>::value_type;
   constexpr bool squares = __is_same(Rowwise, Columnwise) && detail::has_like_squares<F, Rowwise>;
@@ -61,21 +58,21 @@ cudaError_t quantize_both(matrix_view<T> const& x, block_scaled_view<F, Layout> 
     if (detail::fits_tiles(input, q) && detail::fits_tiles(input, qt)) {
       if constexpr (Blocks::is_2d) {
         // From where on a kernel for the scales alone is worth its launch: measured on an H200.
-        detail::launch_squares<F>(input, q, qt, amax, rowwise, stream, i64{1} << 26);
+        detail::launch_squares<F>(input, q, qt, rowwise, stream, i64{1} << 26);
       } else {
         using copies = detail::both_copies<value, F, Layout, LayoutT, decltype(detail::scheduled(rowwise)),
                                            decltype(detail::scheduled(columnwise))>;
-        const copies p{input, q, qt, amax, amax_t, detail::scheduled(rowwise), detail::scheduled(columnwise)};
+        const copies p{input, q, qt, detail::scheduled(rowwise), detail::scheduled(columnwise)};
         detail::launch_both(&detail::quantize_both_kernel<copies>, p, stream);
       }
-      return cudaPeekAtLastError();
+      return detail::launched();
     }
   }
-  if (const cudaError_t e = quantize(x, q, shape, amax, rowwise, stream); e != cudaSuccess) return e;
+  if (const errc e = quantize(x, q, rowwise, shape, stream); e != errc::ok) return e;
   if constexpr (Blocks::is_2d)
     return transpose(q, qt, stream);
   else
-    return quantize(transposed(x), qt, shape, amax_t, columnwise, stream);
+    return quantize(transposed(x), qt, columnwise, shape, stream);
 }
 
 }  // namespace fourscale::device

@@ -39,11 +39,11 @@ FOURSCALE_KERNEL void __launch_bounds__(1024) update_delayed_kernel(delayed_amax
 
 /// As host::update, with history and amax in device memory. One kernel on the stream; never synchronises.
 /// Errors: null pointers, length < 1.
-inline cudaError_t update(delayed_amax const& d, cudaStream_t stream = nullptr) {
-  if (d.history == nullptr || d.amax == nullptr) return to_cuda_error(errc::null_pointer);
-  if (d.length < 1) return to_cuda_error(errc::empty_matrix);
+inline errc update(delayed_amax const& d, cudaStream_t stream = nullptr) {
+  if (d.history == nullptr || d.amax == nullptr) return errc::null_pointer;
+  if (d.length < 1) return errc::empty_matrix;
   detail::update_delayed_kernel<<<1, 1024, 0, stream>>>(d);
-  return cudaPeekAtLastError();
+  return detail::launched();
 }
 
 }  // namespace fourscale::device

@@ -4,33 +4,25 @@
 
 #include "divisor.cuh"
 #include "raw.cuh"
+#include "store.cuh"
 
 namespace fourscale::device {
 
 namespace detail {
 
-/// The tensor scale of a row: by its own amax if it has one.
-template <class F, class Layout>
-FOURSCALE_D tensor_scale<F> tensor_scale_of([[maybe_unused]] block_scaled_view<F, Layout, u8 const> const& q,
-                                            [[maybe_unused]] i64 row, tensor_scale<F> const& of_tensor) {
-  if constexpr (F::has_tensor_scale)
-    if (q.row_amax != nullptr) return q.tensor_scale_of_row(row);
-  return of_tensor;
-}
-
 /// A thread takes a block.
 template <class F, class Layout, class M>
 FOURSCALE_KERNEL void __launch_bounds__(cta_threads)
-    dequantize_kernel(block_scaled_view<F, Layout, u8 const> q, M y, bool vectors, float const* amax) {
+    dequantize_kernel(block_scaled_view<F, Layout, u8 const> q, M y, bool vectors) {
   constexpr int n = F::block_size;
   const tensor_scale<F> of_tensor =
-      shared_tensor_scale<F>(amax, q.tensor_scale, [&](float a) { return q.tensor_scale.with_amax(a); });
+      shared_tensor_scale<F>(q.amax);
   const i64 count = q.rows * q.blocks();
   for (i64 i = blockIdx.x * i64{cta_threads} + threadIdx.x; i < count; i += i64{gridDim.x} * cta_threads) {
     const i64 row = M::is_transposed ? i % q.rows : i / q.blocks(),
               block = M::is_transposed ? i / q.rows : i % q.blocks();
     float values[n];
-    dequantize_block(q.load(row, block), values, tensor_scale_of(q, row, of_tensor));
+    dequantize_block(q.load(row, block), values, tensor_scale_of(q.amax, row, of_tensor));
     if constexpr (M::is_transposed) {
       FOURSCALE_UNROLL
       for (int j = 0; j < n; ++j) y.at(row, block * n + j) = from_float<typename M::value_type>(values[j]);
@@ -76,7 +68,7 @@ struct magnitude_table {
 inline constexpr int dequantize_groups = 4;
 template <class F, class Layout, class T>
 FOURSCALE_KERNEL void __launch_bounds__(cta_threads)
-    dequantize_rows_kernel(block_scaled_view<F, Layout, u8 const> q, matrix_view<T> y, float const* amax,
+    dequantize_rows_kernel(block_scaled_view<F, Layout, u8 const> q, matrix_view<T> y,
                            divisor groups, u32 chunk_rows) {
   constexpr int n = F::block_size, in_block = n / 8;
   const i64 first_row = i64{blockIdx.y} * chunk_rows, rows_left = q.rows - first_row;
@@ -93,7 +85,7 @@ FOURSCALE_KERNEL void __launch_bounds__(cta_threads)
       scale[k] = q.load_scale(first_row + row, group / in_block);
     }
   const tensor_scale<F> tensor =
-      own_tensor_scale<F>(amax, q.tensor_scale, [&](float a) { return q.tensor_scale.with_amax(a); });
+      q.amax.scale_of_row(0);
   FOURSCALE_UNROLL
   for (int k = 0; k < dequantize_groups; ++k) {
     const u32 i = first + static_cast<u32>(k) * cta_threads;
@@ -121,18 +113,18 @@ FOURSCALE_KERNEL void __launch_bounds__(cta_threads)
 
 /// Launches it, if it fits. False: it does not.
 template <class F, class Layout, class M>
-bool launch_dequantize_rows(block_scaled_view<F, Layout, u8 const> const& q, M const& y, float const* amax,
+bool launch_dequantize_rows(block_scaled_view<F, Layout, u8 const> const& q, M const& y,
                             cudaStream_t stream) {
   if constexpr (!M::is_transposed && __is_same(typename F::element, e2m1)) {
     using T = typename M::value_type;
     if constexpr (is_short<T>) {
       const i64 groups = q.cols / 8;
-      if (!rows_are_vectors(y) || reinterpret_cast<u64>(q.codes) % 4 != 0 || q.row_amax != nullptr ||
+      if (!rows_are_vectors(y) || reinterpret_cast<u64>(q.codes) % 4 != 0 || q.amax.kind == amax_kind::per_row ||
           !row_chunks::can_take(groups))
         return false;
       const row_chunks chunks(q.rows, groups, dequantize_groups);
       dequantize_rows_kernel<F, Layout, T><<<chunks.grid, cta_threads, 0, stream>>>(
-          q, y, amax, divisor(static_cast<u32>(groups)), static_cast<u32>(chunks.rows));
+          q, y, divisor(static_cast<u32>(groups)), static_cast<u32>(chunks.rows));
       return true;
     }
   }
@@ -141,27 +133,17 @@ bool launch_dequantize_rows(block_scaled_view<F, Layout, u8 const> const& q, M c
 
 }  // namespace detail
 
-/// Writes the values of q into y (or into transposed(y), for a columnwise copy), as host::dequantize does.
-/// `amax` points to the tensor's amax on the device (q.tensor_scale still says by which rule), or is null for
-/// q.tensor_scale; q.row_amax is device memory. One kernel on the stream; never synchronises, never
+/// Writes the values of q into y (or into transposed(y), for a columnwise copy), as host::dequantize does. All
+/// pointers are device memory, that of the amax included. One kernel on the stream; never synchronises, never
 /// allocates. Errors: see validate(); y is then untouched.
 template <class F, class Layout, class Byte, matrix_like M>
-cudaError_t dequantize(block_scaled_view<F, Layout, Byte> const& q, M const& y, float const* amax,
-                       cudaStream_t stream = nullptr) {
-  if (const errc e = validate(y, q); e != errc::ok) return to_cuda_error(e);
-  if (reinterpret_cast<u64>(amax) % alignof(float) != 0) return to_cuda_error(errc::misaligned);
+errc dequantize(block_scaled_view<F, Layout, Byte> const& q, M const& y, cudaStream_t stream = nullptr) {
+  if (const errc e = validate(y, q); e != errc::ok) return e;
   const block_scaled_view<F, Layout, u8 const> input = q;
-  if (detail::launch_dequantize_rows(input, y, amax, stream)) return cudaPeekAtLastError();
+  if (detail::launch_dequantize_rows(input, y, stream)) return detail::launched();
   detail::dequantize_kernel<<<detail::grid_for(q.rows * q.blocks()), detail::cta_threads, 0, stream>>>(
-      input, y, detail::rows_are_vectors(y), amax);
-  return cudaPeekAtLastError();
-}
-
-/// As above under q.tensor_scale.
-template <class F, class Layout, class Byte, matrix_like M>
-cudaError_t dequantize(block_scaled_view<F, Layout, Byte> const& q, M const& y,
-                       cudaStream_t stream = nullptr) {
-  return dequantize(q, y, nullptr, stream);
+      input, y, detail::rows_are_vectors(y));
+  return detail::launched();
 }
 
 }  // namespace fourscale::device

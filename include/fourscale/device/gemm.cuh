@@ -20,7 +20,6 @@ struct gemm_problem {
   block_scaled_view<G, LayoutB, u8 const> b;
   matrix_view<T> d;
   gemm_factors factors;
-  float const *amax_a, *amax_b;
   i64 tiles_along;
   bool wide_a, wide_b;
 };
@@ -29,7 +28,7 @@ struct gemm_problem {
 template <class F, class Layout>
 FOURSCALE_D float amax_of_row(block_scaled_view<F, Layout, u8 const> const& q, [[maybe_unused]] i64 row) {
   if constexpr (F::has_tensor_scale)
-    return q.row_amax != nullptr ? q.row_amax[row] : q.tensor_scale.amax;
+    return q.amax.scale_of_row(row).amax;
   else
     return 1.0f;
 }
@@ -38,7 +37,7 @@ FOURSCALE_D float amax_of_row(block_scaled_view<F, Layout, u8 const> const& q, [
 template <class F, class LayoutA, class G, class LayoutB, class T>
 FOURSCALE_D void store_strip(gemm_problem<F, LayoutA, G, LayoutB, T> const& p, i64 row, i64 col,
                              mma::sum_strip const& strip) {
-  const mma::output_factors<F, G> factor_for(p.factors.alpha, p.a.tensor_scale, p.b.tensor_scale);
+  const mma::output_factors<F, G> factor_for(p.factors.alpha, p.a.amax.range, p.b.amax.range);
 #pragma unroll 4
   for (int i = static_cast<int>(threadIdx.x) % 32; i < mma::instruction_rows * mma::warp_cols; i += 32) {
     const i64 r = row + i / mma::warp_cols, c = col + i % mma::warp_cols;
@@ -76,10 +75,6 @@ FOURSCALE_KERNEL void __launch_bounds__(mma::cta_threads)
     mma::warp_tile<F, G> tile;
     mma::multiply<Set>(mma::operand_rows<F, LayoutA>{p.a, row, p.wide_a},
                        mma::operand_rows<G, LayoutB>{p.b, col, p.wide_b}, memory, tile);
-    if constexpr (F::has_tensor_scale) {
-      if (p.amax_a != nullptr) p.a.tensor_scale = p.a.tensor_scale.with_amax(*p.amax_a);
-      if (p.amax_b != nullptr) p.b.tensor_scale = p.b.tensor_scale.with_amax(*p.amax_b);
-    }
     __syncthreads();
     store_tile(p, row + mma::warp_row(), col + mma::warp_col(), tile, memory.sums[threadIdx.x / 32]);
   }
@@ -92,17 +87,17 @@ bool rows_are_chunks(block_scaled_view<F, Layout, u8 const> const& q) {
          q.cols * F::element::width / 8 % mma::chunk_bytes == 0;
 }
 
-/// cudaErrorNoKernelImageForDevice where this device got the empty kernel, which has no shared memory, or
+/// no_instruction where this device got the empty kernel, which has no shared memory, or
 /// none; the runtime then forgets the error, which the next launch would else report as its own.
 template <class Kernel>
-cudaError_t check_available(Kernel* kernel, u64 memory) {
+errc check_available(Kernel* kernel, u64 memory) {
   cudaFuncAttributes attributes{};
   const cudaError_t e = cudaFuncGetAttributes(&attributes, reinterpret_cast<void const*>(kernel));
   if (e != cudaSuccess) {
     static_cast<void>(cudaGetLastError());
-    return e;
+    return errc::no_instruction;
   }
-  return attributes.sharedSizeBytes < memory ? cudaErrorNoKernelImageForDevice : cudaSuccess;
+  return attributes.sharedSizeBytes < memory ? errc::no_instruction : errc::ok;
 }
 
 }  // namespace detail
@@ -112,43 +107,30 @@ cudaError_t check_available(Kernel* kernel, u64 memory) {
 /// padded with zeros to the instruction's. Products are added as model::block_scaled_dot does, chained along
 /// K in order; then the epilogue of mma/epilogue.hpp. D is not read when beta = 0.
 ///
-/// `amax_a`, `amax_b` point to the tensors' amaxes on the device, or are null for the tensor scales of the
-/// views; row_amax of a view is device memory and goes before both. One kernel on the stream; never
+/// All pointers are device memory, those of the amaxes included. One kernel on the stream; never
 /// synchronises, never allocates. Fastest where rows of codes begin at multiples of 16 bytes; elsewhere they
 /// are read byte by byte.
 ///
-/// Errors: those of host::gemm; and cudaErrorNoKernelImageForDevice where the device has no such instruction,
-/// or this code was not compiled for sm_120f, sm_120a, sm_121a. D is then untouched.
+/// Errors: those of host::gemm; and no_instruction where the device has no such instruction, or this code was
+/// not compiled for sm_120f, sm_120a, sm_121a. D is then untouched.
 template <mma::instruction_set Set = mma::hardware, class F, class LA, class BA, class G, class LB, class BB,
           class T>
-cudaError_t gemm(block_scaled_view<F, LA, BA> const& a, block_scaled_view<G, LB, BB> const& b,
-                 matrix_view<T> const& d, gemm_factors factors, float const* amax_a, float const* amax_b,
-                 cudaStream_t stream = nullptr) {
+errc gemm(block_scaled_view<F, LA, BA> const& a, block_scaled_view<G, LB, BB> const& b,
+                 matrix_view<T> const& d, gemm_factors factors = {}, cudaStream_t stream = nullptr) {
   static_assert(F::block_size == G::block_size, "Both operands of a GEMM need blocks of the same size.");
   static_assert(mma::has_instruction<F, G>,
                 "mma.sync multiplies NVFP4 by NVFP4, MXFP4 by MXFP4, and MXFP8 by MXFP8 (E4M3 or E5M2).");
-  if (const errc e = validate_gemm(a, b, d); e != errc::ok) return to_cuda_error(e);
-  if ((reinterpret_cast<u64>(amax_a) | reinterpret_cast<u64>(amax_b)) % alignof(float) != 0)
-    return to_cuda_error(errc::misaligned);
+  if (const errc e = validate_gemm(a, b, d); e != errc::ok) return e;
   auto* const kernel = &detail::gemm_kernel<Set, F, LA, G, LB, T>;
-  if (const cudaError_t e = detail::check_available(kernel, sizeof(mma::cta_memory<Set, F, G>));
-      e != cudaSuccess)
+  if (const errc e = detail::check_available(kernel, sizeof(mma::cta_memory<Set, F, G>)); e != errc::ok)
     return e;
   const i64 along = ceil_div<i64>(d.cols, mma::tile_rows),
             tiles = along * ceil_div<i64>(d.rows, mma::tile_rows);
-  detail::gemm_problem<F, LA, G, LB, T> p{a, b, d, factors, amax_a, amax_b, along, false, false};
+  detail::gemm_problem<F, LA, G, LB, T> p{a, b, d, factors, along, false, false};
   p.wide_a = detail::rows_are_chunks(p.a);
   p.wide_b = detail::rows_are_chunks(p.b);
   kernel<<<static_cast<unsigned>(tiles), mma::cta_threads, 0, stream>>>(p);
-  return cudaPeekAtLastError();
-}
-
-/// As above under the tensor scales of the views.
-template <mma::instruction_set Set = mma::hardware, class F, class LA, class BA, class G, class LB, class BB,
-          class T>
-cudaError_t gemm(block_scaled_view<F, LA, BA> const& a, block_scaled_view<G, LB, BB> const& b,
-                 matrix_view<T> const& d, gemm_factors factors = {}, cudaStream_t stream = nullptr) {
-  return gemm<Set>(a, b, d, factors, nullptr, nullptr, stream);
+  return detail::launched();
 }
 
 }  // namespace fourscale::device

@@ -80,9 +80,9 @@ ptx::tma_matrix tma_matrix_of(Q const& q) {
   return {reinterpret_cast<u64>(q.codes), row_bytes, static_cast<u64>(q.rows), row_bytes};
 }
 template <class Q>
-cudaError_t encode_map(Q const& q, ptx::tma_box const& box, CUtensorMap& map) {
+errc encode_map(Q const& q, ptx::tma_box const& box, CUtensorMap& map) {
   const auto encode = tensor_map_encoder();
-  if (encode == nullptr) return cudaErrorSymbolNotFound;
+  if (encode == nullptr) return errc::cuda_failed;
   const ptx::tma_matrix m = tma_matrix_of(q);
   const cuuint64_t extents[2] = {m.k, m.rows}, strides[1] = {m.stride};
   const cuuint32_t counts[2] = {static_cast<cuuint32_t>(box.box_k), static_cast<cuuint32_t>(box.box_rows)},
@@ -91,19 +91,19 @@ cudaError_t encode_map(Q const& q, ptx::tma_box const& box, CUtensorMap& map) {
                             strides, counts, steps, CU_TENSOR_MAP_INTERLEAVE_NONE,
                             static_cast<CUtensorMapSwizzle>(ptx::tma_swizzle(box.pattern)),
                             CU_TENSOR_MAP_L2_PROMOTION_L2_256B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
-  return e == CUDA_SUCCESS ? cudaSuccess : cudaErrorInvalidValue;
+  return e == CUDA_SUCCESS ? errc::ok : errc::cuda_failed;
 }
 template <class Tile, class P>
-cudaError_t encode_maps(P& p) {
+errc encode_maps(P& p) {
   constexpr ptx::tma_box box_a{ptx::tma_type::bytes, Tile::stage_bytes, Tile::codes_a.rows},
       box_b{ptx::tma_type::bytes, Tile::stage_bytes, Tile::codes_b.rows};
-  const cudaError_t e = encode_map(p.a, ptx::checked_box<box_a>(), p.codes_a);
-  return e != cudaSuccess ? e : encode_map(p.b, ptx::checked_box<box_b>(), p.codes_b);
+  const errc e = encode_map(p.a, ptx::checked_box<box_a>(), p.codes_a);
+  return e != errc::ok ? e : encode_map(p.b, ptx::checked_box<box_b>(), p.codes_b);
 }
 
 /// One CTA for each SM, or fewer where there are fewer tiles; in clusters of two for a pair.
 template <class Tile, class Set, class P>
-cudaError_t launch_persistent(P const& p, typename Set::state const& state, int most_ctas,
+errc launch_persistent(P const& p, typename Set::state const& state, int most_ctas,
                               cudaStream_t stream) {
   auto* const kernel = &gemm_tcgen05_kernel<Tile, Set, P>;
   int device = 0, ctas = most_ctas;
@@ -112,7 +112,7 @@ cudaError_t launch_persistent(P const& p, typename Set::state const& state, int 
     e = cudaDeviceGetAttribute(&ctas, cudaDevAttrMultiProcessorCount, device);
   if (e == cudaSuccess)
     e = cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, Tile::shared_bytes);
-  if (e != cudaSuccess) return e;
+  if (e != cudaSuccess) return errc::cuda_failed;
   const i64 tiles = ceil_div<i64>(p.d.rows, Tile::rows) * ceil_div<i64>(p.d.cols, Tile::columns),
             most = ctas / Set::cta_group > 0 ? ctas / Set::cta_group : 1,
             groups = tiles < most ? tiles : most;
@@ -127,7 +127,7 @@ cudaError_t launch_persistent(P const& p, typename Set::state const& state, int 
   config.stream = stream;
   config.attrs = &cluster;
   config.numAttrs = 1;
-  return cudaLaunchKernelEx(&config, kernel, p, state);
+  return cudaLaunchKernelEx(&config, kernel, p, state) == cudaSuccess ? errc::ok : errc::cuda_failed;
 }
 
 }  // namespace detail
@@ -151,31 +151,28 @@ struct tcgen05_options {
 /// D = alpha * A * B^T + beta * D for A (M x K), B (N x K), D (M x N) in bf16, fp16 or float: NVFP4 by NVFP4,
 /// MXFP4 by MXFP4, MXFP8 by MXFP8 (E4M3 or E5M2, also one by the other), scales in tiles of 128 x 4. Any M
 /// and N; K a multiple of 32, padded with zeros to the instruction's, whatever the padding of the scales
-/// holds. Bits, factors and `amax_a`, `amax_b` as in device::gemm. The tile is 128 x Columns for hardware<1>
+/// holds. Bits and factors as in device::gemm. The tile is 128 x Columns for hardware<1>
 /// and 256 x Columns, two CTAs, for hardware<2>.
 ///
-/// Errors: those of host::gemm; cudaErrorMisalignedAddress where tcgen05_refusal() says why;
-/// cudaErrorNoKernelImageForDevice where the device has no such instructions, or this code was not compiled
-/// for sm_100f, 103f, 110f or their `a` targets. D is then untouched. One kernel on the stream; never
+/// Errors: those of host::gemm; misaligned where tcgen05_refusal() says why; no_instruction where the device
+/// has no such instructions, or this code was not compiled for sm_100f, 103f, 110f or their `a` targets. D is then untouched. One kernel on the stream; never
 /// synchronises, never allocates.
 template <class Set = mma::tcgen05::hardware<2>, int Columns = 256, class F, class BA, class G, class BB,
           class T>
-cudaError_t gemm_tcgen05(block_scaled_view<F, swizzled_128x4, BA> const& a,
+errc gemm_tcgen05(block_scaled_view<F, swizzled_128x4, BA> const& a,
                          block_scaled_view<G, swizzled_128x4, BB> const& b, matrix_view<T> const& d,
-                         gemm_factors factors = {}, float const* amax_a = nullptr,
-                         float const* amax_b = nullptr, tcgen05_options<Set> const& options = {},
+                         gemm_factors factors = {},
+                         tcgen05_options<Set> const& options = {},
                          cudaStream_t stream = nullptr) {
   using tile = mma::tcgen05::tile<F, G, Set::cta_group, Columns>;
   using problem = mma::tcgen05::problem<F, G, T>;
-  if (const errc e = validate_gemm(a, b, d); e != errc::ok) return to_cuda_error(e);
-  if (tcgen05_refusal(a) != nullptr || tcgen05_refusal(b) != nullptr ||
-      (reinterpret_cast<u64>(amax_a) | reinterpret_cast<u64>(amax_b)) % alignof(float) != 0)
-    return cudaErrorMisalignedAddress;
-  if (const cudaError_t e = detail::check_available(&detail::gemm_tcgen05_kernel<tile, Set, problem>, 1);
-      e != cudaSuccess)
+  if (const errc e = validate_gemm(a, b, d); e != errc::ok) return e;
+  if (tcgen05_refusal(a) != nullptr || tcgen05_refusal(b) != nullptr) return errc::misaligned;
+  if (const errc e = detail::check_available(&detail::gemm_tcgen05_kernel<tile, Set, problem>, 1);
+      e != errc::ok)
     return e;
-  problem p{{}, {}, a, b, d, factors, amax_a, amax_b, detail::rows_are_vectors(d)};
-  if (const cudaError_t e = detail::encode_maps<tile>(p); e != cudaSuccess) return e;
+  problem p{{}, {}, a, b, d, factors, detail::rows_are_vectors(d)};
+  if (const errc e = detail::encode_maps<tile>(p); e != errc::ok) return e;
   return detail::launch_persistent<tile, Set>(p, options.state, options.most_ctas, stream);
 }
 

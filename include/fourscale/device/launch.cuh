@@ -9,31 +9,15 @@
 
 namespace fourscale::device {
 
-/// The runtime's nearest word for a broken rule. validate() with the same arguments says exactly which rule
-/// it was.
-constexpr cudaError_t to_cuda_error(errc e) {
-  switch (e) {
-    case errc::ok:
-      return cudaSuccess;
-    case errc::null_pointer:
-      return cudaErrorInvalidDevicePointer;
-    case errc::misaligned:
-      return cudaErrorMisalignedAddress;
-    case errc::bad_leading_dimension:
-      return cudaErrorInvalidPitchValue;
-    case errc::buffer_too_small:
-      return cudaErrorMemoryValueTooLarge;
-    default:
-      return cudaErrorInvalidValue;
-  }
-}
-
 namespace detail {
 
 using cta::store_codes;
 using cta::vector16;
 
 inline constexpr int cta_threads = 256;
+
+/// What a launch came to. CUDA keeps its own word for cudaGetLastError().
+inline errc launched() { return cudaPeekAtLastError() == cudaSuccess ? errc::ok : errc::cuda_failed; }
 
 /// CTAs for `items` threads' worth of work. Kernels loop over what does not fit in a grid.
 constexpr unsigned grid_for(i64 items) {
@@ -128,26 +112,15 @@ FOURSCALE_D void store_values(float const (&x)[N], bool vectors, T* to) {
   for (int i = 0; i < N; ++i) to[i] = from_float<T>(x[i]);
 }
 
-/// As shared_tensor_scale(), each thread for itself: for kernels that have the time while their input is on
-/// its way.
-template <class F, class Make>
-FOURSCALE_D tensor_scale<F> own_tensor_scale(float const* amax, tensor_scale<F> const& given, Make make) {
-  if constexpr (F::has_tensor_scale)
-    if (amax != nullptr) return make(*amax);
-  return given;
-}
-
-/// The tensor scale that a kernel works under: `make(*amax)` where the caller keeps the amax on the device,
-/// else `given`. One thread divides and the CTA shares the result.
-template <class F, class Make>
-FOURSCALE_D tensor_scale<F> shared_tensor_scale(float const* amax, tensor_scale<F> const& given, Make make) {
+/// The tensor scale of a matrix: one thread divides and the CTA shares the result.
+template <class F>
+FOURSCALE_D tensor_scale<F> shared_tensor_scale(tensor_amax<F> const& amax) {
   if constexpr (!F::has_tensor_scale) {
-    return given;
+    return {};
   } else {
-    if (amax == nullptr) return given;
     __shared__ __align__(8) unsigned char shared[sizeof(tensor_scale<F>)];
     tensor_scale<F>& t = reinterpret_cast<tensor_scale<F>&>(shared);
-    if (threadIdx.x == 0) t = make(*amax);
+    if (threadIdx.x == 0) t = amax.scale_of_row(0);
     __syncthreads();
     return t;
   }

@@ -12,10 +12,10 @@ namespace detail {
 /// A thread takes a group of 128 values; one that lies in the padding zeroes its scales.
 template <class Layout, class M, class Recipe>
 FOURSCALE_KERNEL void __launch_bounds__(cta_threads)
-    ms_eden_kernel(M x, bool vectors, block_scaled_view<nvfp4, Layout> q, float const* amax, Recipe recipe) {
+    ms_eden_kernel(M x, bool vectors, block_scaled_view<nvfp4, Layout> q, Recipe recipe) {
   constexpr int n = Recipe::group_size;
   const tensor_scale<nvfp4> of_tensor =
-      shared_tensor_scale<nvfp4>(amax, q.tensor_scale, [&](float a) { return recipe.tensor(nvfp4{}, a); });
+      shared_tensor_scale<nvfp4>(q.amax);
   const i64 rows = Layout::padded_rows(q.rows), groups = q.cols / n;
   for (i64 i = blockIdx.x * i64{cta_threads} + threadIdx.x; i < rows * groups;
        i += i64{gridDim.x} * cta_threads) {
@@ -26,7 +26,7 @@ FOURSCALE_KERNEL void __launch_bounds__(cta_threads)
       float y[n];
       load_block(x, row, group, vectors, y);
       recipe.transform(y);
-      const tensor_scale<nvfp4> tensor = q.row_amax != nullptr ? q.tensor_scale_of_row(row) : of_tensor;
+      const tensor_scale<nvfp4> tensor = tensor_scale_of(q.amax, row, of_tensor);
       recipe(y, tensor, position{row, group * n}, blocks);
     }
     for (int b = 0; b < 8; ++b)
@@ -39,20 +39,18 @@ FOURSCALE_KERNEL void __launch_bounds__(cta_threads)
 
 }  // namespace detail
 
-/// As host::quantize by MS-EDEN; `amax` is that of the transformed matrix, amax<128>(x, recipe.transform,
-/// ...), on the device, or null for q.tensor_scale. One kernel on the stream; never synchronises, never
+/// As host::quantize by MS-EDEN. One kernel on the stream; never synchronises, never
 /// allocates. Errors: x.cols no multiple of 128, and those of validate(); q is then untouched.
 template <matrix_like M, class Layout, random_bits Bits>
-cudaError_t quantize(M const& x, block_scaled_view<nvfp4, Layout> const& q, float const* amax,
+errc quantize(M const& x, block_scaled_view<nvfp4, Layout> const& q,
                      ms_eden<Bits> const& recipe, cudaStream_t stream = nullptr) {
   constexpr int n = ms_eden<Bits>::group_size;
-  if (const errc e = validate_groups(x, q, n); e != errc::ok) return to_cuda_error(e);
-  if (reinterpret_cast<u64>(amax) % alignof(float) != 0) return to_cuda_error(errc::misaligned);
+  if (const errc e = validate_groups(x, q, n, recipe); e != errc::ok) return e;
   const auto input = detail::as_input(x);
   const i64 groups = Layout::padded_rows(q.rows) * (q.cols / n);
   detail::ms_eden_kernel<<<detail::grid_for(groups), detail::cta_threads, 0, stream>>>(
-      input, detail::rows_are_vectors(input), q, amax, recipe);
-  return cudaPeekAtLastError();
+      input, detail::rows_are_vectors(input), q, recipe);
+  return detail::launched();
 }
 
 }  // namespace fourscale::device

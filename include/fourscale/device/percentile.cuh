@@ -55,12 +55,12 @@ FOURSCALE_KERNEL void __launch_bounds__(1024) select_kernel(percentile_workspace
 /// stream; never synchronises, never allocates. Errors: see validate(), null pointers; *amax is then
 /// untouched.
 template <matrix_like M>
-cudaError_t percentile_amax(M const& x, double share, percentile_workspace* workspace, float* amax,
+errc percentile_amax(M const& x, double share, percentile_workspace* workspace, float* amax,
                             cudaStream_t stream = nullptr) {
-  if (const errc e = validate(x); e != errc::ok) return to_cuda_error(e);
-  if (workspace == nullptr || amax == nullptr) return to_cuda_error(errc::null_pointer);
+  if (const errc e = validate(x); e != errc::ok) return e;
+  if (workspace == nullptr || amax == nullptr) return errc::null_pointer;
   const cudaError_t cleared = cudaMemsetAsync(workspace, 0, sizeof *workspace, stream);
-  if (cleared != cudaSuccess) return cleared;
+  if (cleared != cudaSuccess) return errc::cuda_failed;
   const u64 rank = ::fourscale::detail::percentile_rank(share, x.rows * x.cols);
   const auto input = detail::as_input(x);
   const unsigned grid = detail::few_ctas(x.rows * x.cols);
@@ -68,7 +68,7 @@ cudaError_t percentile_amax(M const& x, double share, percentile_workspace* work
   detail::select_kernel<0><<<1, 1024, 0, stream>>>(workspace, rank, amax);
   detail::count_kernel<1><<<grid, detail::cta_threads, 0, stream>>>(input, workspace);
   detail::select_kernel<1><<<1, 1024, 0, stream>>>(workspace, rank, amax);
-  return cudaPeekAtLastError();
+  return detail::launched();
 }
 
 }  // namespace fourscale::device

@@ -27,7 +27,6 @@ struct both_copies {
   matrix_view<T const> x;
   block_scaled_view<F, LayoutR> q;
   block_scaled_view<F, LayoutC> qt;
-  float const *amax, *amax_t;
   Rowwise rowwise;
   Columnwise columnwise;
   // What follows from these, by launch_both():
@@ -43,11 +42,9 @@ struct both_copies {
   FOURSCALE_D void find_tensor_scale(memory& tile) const {
     if (threadIdx.x != 32) return;
     if constexpr (has_columnwise)
-      tile.tensor = own_tensor_scale<F>(amax_t, qt.tensor_scale,
-                                        [&](float a) { return tensor_scale_for<F>(columnwise.scale, a); });
+      tile.tensor = qt.amax.scale_of_row(0);
     else
-      tile.tensor = own_tensor_scale<F>(amax, q.tensor_scale,
-                                        [&](float a) { return tensor_scale_for<F>(rowwise.scale, a); });
+      tile.tensor = q.amax.scale_of_row(0);
   }
   /// Loads a tile, and finds the tensor scale while it is on its way.
   FOURSCALE_D void load(place_of_tile const& at, memory& tile) const {
@@ -141,8 +138,7 @@ FOURSCALE_D void quantize_rows_into_tile(Copies const& p, typename Copies::place
     if (inside(k)) raw[k] = load(k);
   }
   p.find_tensor_scale(tile);
-  const tensor_scale<F> tensor = own_tensor_scale<F>(
-      p.amax, p.q.tensor_scale, [&](float a) { return tensor_scale_for<F>(p.rowwise.scale, a); });
+  const tensor_scale<F> tensor = p.q.amax.scale_of_row(0);
   u8* const codes = first_of(p.codes, block_code_bytes<F>);
   const auto store = [&](int k, packed_block<F> const& packed) {
     store_codes<code_word<F>>(packed.codes, codes + static_cast<u64>(k) * p.codes.step(step));
@@ -227,21 +223,21 @@ void launch_both(void (*kernel)(both_copies<T, F, LayoutR, LayoutC, Rowwise, Col
 
 /// 1-D blocks of any view: columns of a matrix in memory by tiles, all else block by block.
 template <class F, class Layout, class M, class Quantizer>
-void launch_1d(M const& x, block_scaled_view<F, Layout> const& q, float const* amax, Quantizer const& recipe,
+void launch_1d(M const& x, block_scaled_view<F, Layout> const& q, Quantizer const& recipe,
                cudaStream_t stream) {
-  launch_rows(x, q, amax, recipe, stream);
+  launch_rows(x, q, recipe, stream);
 }
 template <class F, class Layout, class T, class Quantizer>
-void launch_1d(transposed_view<T const> const& x, block_scaled_view<F, Layout> const& q, float const* amax,
+void launch_1d(transposed_view<T const> const& x, block_scaled_view<F, Layout> const& q,
                Quantizer const& recipe, cudaStream_t stream) {
   if constexpr (has_tiles<T, F>) {
     if (fits_tiles(x.base, q)) {
       using copies = both_copies<T, F, linear, Layout, no_copy, decltype(scheduled(recipe))>;
-      const copies p{x.base, {}, q, nullptr, amax, {}, scheduled(recipe)};
+      const copies p{x.base, {}, q, {}, scheduled(recipe)};
       return launch_both(&quantize_both_kernel<copies>, p, stream);
     }
   }
-  launch_rows(x, q, amax, recipe, stream);
+  launch_rows(x, q, recipe, stream);
 }
 
 }  // namespace fourscale::device::detail

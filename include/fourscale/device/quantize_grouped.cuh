@@ -157,8 +157,7 @@ FOURSCALE_D cta::values<T, N> load_block_values(T const* from) {
 /// `Aligned`: rows are vectors, codes words, and no row has an amax of its own.
 template <bool Aligned, class F, class Layout, class T, class Quantizer>
 FOURSCALE_KERNEL void __launch_bounds__(cta_threads, Aligned ? 4 : 2)
-    quantize_grouped_kernel(matrix_view<T const> x, block_scaled_view<F, Layout> q, group_tiles tiles,
-                            float const* amax, Quantizer recipe, divisor tiles_along, int log_wide) {
+    quantize_grouped_kernel(matrix_view<T const> x, block_scaled_view<F, Layout> q, group_tiles tiles, Quantizer recipe, divisor tiles_along, int log_wide) {
   constexpr int n = F::block_size, batch = grouped_batch<n, T>;
   __shared__ grouped_scales<Layout> scales;
   const grouped_shape shape = grouped_shape_of<Layout, batch>(log_wide);
@@ -187,13 +186,12 @@ FOURSCALE_KERNEL void __launch_bounds__(cta_threads, Aligned ? 4 : 2)
     if (inside(i)) raw[i] = load(i);
   scales.count_before(tiles.groups, place.group);
   const tensor_scale<F> of_group =
-      own_tensor_scale<F>(amax == nullptr ? nullptr : amax + place.group, q.tensor_scale,
-                          [&](float a) { return tensor_scale_for<F>(recipe.scale, a); });
+      q.amax.scale_of_group(place.group, place.row);
   const auto tensor = [&](int step) {
     if constexpr (Aligned)
       return of_group;
     else
-      return tensor_scale_of(q, row(step), recipe.scale, of_group);
+      return tensor_scale_of(q.amax, row(step), of_group);
   };
   const int down = static_cast<int>(place.rows + shape.distance - 1) / shape.distance,
             steps = Layout::has_padding ? down << log_wide : batch;
@@ -263,13 +261,12 @@ inline errc grouped_grid(i64 rows_of_tiles, i64 along, unsigned& ctas) {
 /// gives it; 0 for an empty group. A memset and a kernel on the stream, graph-capturable; never synchronises,
 /// never allocates. Errors: see validate(); `amax` is then untouched. The offsets are trusted.
 template <class T>
-cudaError_t amax_grouped(matrix_view<T> const& x, row_groups const& groups, float* amax,
+errc amax_grouped(matrix_view<T> const& x, row_groups const& groups, float* amax,
                          cudaStream_t stream = nullptr) {
   const matrix_view<typename matrix_view<T>::value_type const> m = x;
-  if (const errc e = validate(m); e != errc::ok) return to_cuda_error(e);
-  if (const errc e = validate(groups); e != errc::ok) return to_cuda_error(e);
-  if (amax == nullptr) return to_cuda_error(errc::null_pointer);
-  if (reinterpret_cast<u64>(amax) % alignof(float) != 0) return to_cuda_error(errc::misaligned);
+  if (const errc e = validate(m); e != errc::ok) return e;
+  if (const errc e = validate(groups); e != errc::ok) return e;
+  if (amax == nullptr) return errc::null_pointer;
   constexpr int n = 32 / static_cast<int>(sizeof(T));
   const i64 vectors = ceil_div<i64>(m.cols, n);
   const detail::grouped_shape shape = detail::grouped_shape_for<linear, 4>(vectors);
@@ -277,34 +274,33 @@ cudaError_t amax_grouped(matrix_view<T> const& x, row_groups const& groups, floa
   const i64 along = shape.tiles_along(vectors);
   unsigned ctas = 0;
   const errc fits = detail::grouped_grid(tiles.bound(m.rows), along, ctas);
-  if (fits != errc::ok) return to_cuda_error(fits);
+  if (fits != errc::ok) return fits;
   const cudaError_t cleared =
       cudaMemsetAsync(amax, 0, static_cast<u64>(groups.count) * sizeof(float), stream);
-  if (cleared != cudaSuccess) return cleared;
+  if (cleared != cudaSuccess) return errc::cuda_failed;
   using value = typename matrix_view<T>::value_type;
   auto* const kernel = m.cols % n == 0 && detail::rows_are_vectors(m)
                            ? &detail::amax_grouped_kernel<true, n, value>
                            : &detail::amax_grouped_kernel<false, n, value>;
   kernel<<<ctas, detail::cta_threads, 0, stream>>>(m, tiles, reinterpret_cast<i32*>(amax),
                                                    detail::divisor(static_cast<u32>(along)), shape.log_wide);
-  return cudaPeekAtLastError();
+  return detail::launched();
 }
 
-/// Quantizes each group of packed rows under its own tensor scale, of amax[g] on the device, or all under
-/// q.tensor_scale if `amax` is null; every pointer is device memory, groups.offsets included. Equal to
+/// Quantizes each group of packed rows under its own amax if q has amax_of_groups(), else under the one of q;
+/// every pointer is device memory, groups.offsets included. Equal to
 /// host::quantize_grouped in every bit, and so to quantize() of each group by itself, but for random
 /// rounding, which takes the row of the packed matrix. One kernel on the stream, graph-capturable; never
 /// synchronises, never allocates. Errors: see validate_grouped(); q is then untouched. The offsets are
 /// trusted.
 template <class T, class F, class Layout, quantizer_for<F> Quantizer = quantizer<>>
-cudaError_t quantize_grouped(matrix_view<T> const& x, block_scaled_view<F, Layout> const& q,
-                             row_groups const& groups, float const* amax, Quantizer const& recipe = {},
+errc quantize_grouped(matrix_view<T> const& x, block_scaled_view<F, Layout> const& q,
+                             row_groups const& groups, Quantizer const& recipe = {},
                              cudaStream_t stream = nullptr) {
   static_assert(detail::is_raw<T>, "Grouped quantization reads values of two or four bytes.");
   static_assert(block_scale_bytes<F> == 1 || !Layout::has_padding,
                 "Only scales of one byte have a layout with padding.");
-  if (const errc e = validate_grouped(x, q, groups); e != errc::ok) return to_cuda_error(e);
-  if (reinterpret_cast<u64>(amax) % alignof(float) != 0) return to_cuda_error(errc::misaligned);
+  if (const errc e = validate_grouped(x, q, groups, recipe); e != errc::ok) return e;
   using value = typename matrix_view<T>::value_type;
   constexpr int batch = detail::grouped_batch<F::block_size, value>;
   const detail::grouped_shape shape = detail::grouped_shape_for<Layout, batch>(q.blocks());
@@ -312,16 +308,16 @@ cudaError_t quantize_grouped(matrix_view<T> const& x, block_scaled_view<F, Layou
   const i64 along = shape.tiles_along(q.blocks());
   unsigned ctas = 0;
   const errc fits = detail::grouped_grid(tiles.bound(q.rows), along, ctas);
-  if (fits != errc::ok) return to_cuda_error(fits);
+  if (fits != errc::ok) return fits;
   const auto input = detail::as_input(x);
   using scheduled = decltype(detail::scheduled(recipe));
-  const bool aligned = detail::rows_are_vectors(x) && q.row_amax == nullptr &&
+  const bool aligned = detail::rows_are_vectors(x) && q.amax.kind != amax_kind::per_row &&
                        reinterpret_cast<u64>(q.codes) % detail::code_word<F> == 0;
   auto* const kernel = aligned ? &detail::quantize_grouped_kernel<true, F, Layout, value, scheduled>
                                : &detail::quantize_grouped_kernel<false, F, Layout, value, scheduled>;
-  kernel<<<ctas, detail::cta_threads, 0, stream>>>(input, q, tiles, amax, detail::scheduled(recipe),
+  kernel<<<ctas, detail::cta_threads, 0, stream>>>(input, q, tiles, detail::scheduled(recipe),
                                                    detail::divisor(static_cast<u32>(along)), shape.log_wide);
-  return cudaPeekAtLastError();
+  return detail::launched();
 }
 
 }  // namespace fourscale::device

@@ -65,7 +65,7 @@ struct row_blocks {
 /// rows at a time, so that 32 bits count the blocks within.
 template <bool Gaps, class F, class Layout, class T, class Quantizer>
 FOURSCALE_KERNEL void __launch_bounds__(cta_threads, ctas_for<F, Quantizer>)
-    quantize_rows_kernel(matrix_view<T const> x, block_scaled_view<F, Layout> q, float const* amax,
+    quantize_rows_kernel(matrix_view<T const> x, block_scaled_view<F, Layout> q,
                          Quantizer recipe, divisor blocks, u32 chunk_rows) {
   constexpr int each = blocks_per_thread<F, T>;
   const i64 first_row = i64{blockIdx.y} * chunk_rows, rows_left = Layout::padded_rows(q.rows) - first_row;
@@ -76,8 +76,7 @@ FOURSCALE_KERNEL void __launch_bounds__(cta_threads, ctas_for<F, Quantizer>)
   FOURSCALE_UNROLL
   for (int k = 0; k < each; ++k)
     if (work.inside(k)) raw[k] = work.load(k);
-  const tensor_scale<F> tensor = own_tensor_scale<F>(
-      amax, q.tensor_scale, [&](float a) { return tensor_scale_for<F>(recipe.scale, a); });
+  const tensor_scale<F> tensor = q.amax.scale_of_row(0);
   u32 again = 0;
   FOURSCALE_UNROLL
   for (int k = 0; k < each; ++k) {
@@ -97,10 +96,9 @@ FOURSCALE_KERNEL void __launch_bounds__(cta_threads, ctas_for<F, Quantizer>)
 /// the row, or for a transposed matrix the next row. Blocks of the padding store a zero scale.
 template <class F, class Layout, class M, class Quantizer>
 FOURSCALE_KERNEL void __launch_bounds__(cta_threads)
-    quantize_blocks_kernel(M x, bool vectors, block_scaled_view<F, Layout> q, float const* amax,
+    quantize_blocks_kernel(M x, bool vectors, block_scaled_view<F, Layout> q,
                            Quantizer recipe) {
-  const tensor_scale<F> of_tensor = shared_tensor_scale<F>(
-      amax, q.tensor_scale, [&](float a) { return tensor_scale_for<F>(recipe.scale, a); });
+  const tensor_scale<F> of_tensor = shared_tensor_scale<F>(q.amax);
   const i64 rows = Layout::padded_rows(q.rows), blocks = Layout::padded_blocks(q.blocks());
   for (i64 i = blockIdx.x * i64{cta_threads} + threadIdx.x; i < rows * blocks;
        i += i64{gridDim.x} * cta_threads) {
@@ -109,7 +107,7 @@ FOURSCALE_KERNEL void __launch_bounds__(cta_threads)
     if (row < q.rows && block < q.blocks()) {
       float values[F::block_size];
       load_block(x, row, block, vectors, values);
-      const tensor_scale<F> tensor = tensor_scale_of(q, row, recipe.scale, of_tensor);
+      const tensor_scale<F> tensor = tensor_scale_of(q.amax, row, of_tensor);
       store_block(q, row, block,
                   quantize_block<F>(values, recipe, tensor, position{row, block * F::block_size}));
     } else {
@@ -120,14 +118,14 @@ FOURSCALE_KERNEL void __launch_bounds__(cta_threads)
 
 /// 1-D blocks of any view.
 template <class F, class Layout, class M, class Quantizer>
-void launch_rows(M const& x, block_scaled_view<F, Layout> const& q, float const* amax,
+void launch_rows(M const& x, block_scaled_view<F, Layout> const& q,
                  Quantizer const& recipe, cudaStream_t stream) {
   const i64 rows = Layout::padded_rows(q.rows), blocks = Layout::padded_blocks(q.blocks());
   if constexpr (is_rows_in_memory<M>) {
     using value = typename M::value_type;
     if constexpr (__is_same(Layout, swizzled_128x4) && block_scale_bytes<F> == 1)
-      if (launch_swizzled<F, value>(x, q, amax, recipe, stream)) return;
-    if (rows_are_vectors(x) && reinterpret_cast<u64>(q.codes) % code_word<F> == 0 && q.row_amax == nullptr &&
+      if (launch_swizzled<F, value>(x, q, recipe, stream)) return;
+    if (rows_are_vectors(x) && reinterpret_cast<u64>(q.codes) % code_word<F> == 0 && q.amax.kind != amax_kind::per_row &&
         row_chunks::can_take(blocks)) {
       const row_chunks chunks(rows, blocks, blocks_per_thread<F, value>);
       using Scheduled = decltype(scheduled(recipe));
@@ -135,11 +133,11 @@ void launch_rows(M const& x, block_scaled_view<F, Layout> const& q, float const*
                                ? &quantize_rows_kernel<true, F, Layout, value, Scheduled>
                                : &quantize_rows_kernel<false, F, Layout, value, Scheduled>;
       kernel<<<chunks.grid, cta_threads, 0, stream>>>(
-          x, q, amax, scheduled(recipe), divisor(static_cast<u32>(blocks)), static_cast<u32>(chunks.rows));
+          x, q, scheduled(recipe), divisor(static_cast<u32>(blocks)), static_cast<u32>(chunks.rows));
       return;
     }
   }
-  quantize_blocks_kernel<<<grid_for(rows * blocks), cta_threads, 0, stream>>>(x, false, q, amax, recipe);
+  quantize_blocks_kernel<<<grid_for(rows * blocks), cta_threads, 0, stream>>>(x, false, q, recipe);
 }
 
 }  // namespace fourscale::device::detail

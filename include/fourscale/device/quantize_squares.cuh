@@ -203,11 +203,11 @@ FOURSCALE_KERNEL void __launch_bounds__(cta_threads)
 /// scales written by a kernel of their own, if they are whole numbers of what its CTAs take.
 template <class F, class T, class Layout, class LayoutT, class Recipe>
 void launch_squares(matrix_view<T const> const& x, block_scaled_view<F, Layout> const& q,
-                    block_scaled_view<F, LayoutT> const& qt, float const* amax, Recipe const& recipe,
+                    block_scaled_view<F, LayoutT> const& qt, Recipe const& recipe,
                     cudaStream_t stream, i64 spread_from) {
   using copies = both_copies<T, F, Layout, LayoutT, Recipe, Recipe>;
   constexpr u32 n = F::block_size, unit = n * spread_squares;
-  copies p{x, q, qt, amax, amax, recipe, recipe};
+  copies p{x, q, qt, recipe, recipe};
   if constexpr (__is_same(Layout, linear) && __is_same(LayoutT, linear))
     p.scales_of_first_rows = x.rows * x.cols >= spread_from && x.rows % unit == 0 && x.cols % unit == 0 &&
                              reinterpret_cast<u64>(q.scales) % 16 == 0 &&
@@ -229,25 +229,25 @@ inline constexpr bool has_like_squares = __is_same(decltype(Quantizer::round), n
 
 /// 2-D blocks of any view: of a matrix in memory by tiles, all else by rows of squares.
 template <class F, class Layout, class M, class Quantizer>
-void launch_2d(M const& x, block_scaled_view<F, Layout> const& q, float const* amax, Quantizer const& recipe,
+void launch_2d(M const& x, block_scaled_view<F, Layout> const& q, Quantizer const& recipe,
                cudaStream_t stream) {
-  launch_tiles(x, q, amax, recipe, stream);
+  launch_tiles(x, q, recipe, stream);
 }
 template <class F, class Layout, class T, class Quantizer>
 requires(has_tiles<T, F>&& has_like_squares<F, Quantizer>) void launch_2d(
-    matrix_view<T const> const& x, block_scaled_view<F, Layout> const& q, float const* amax,
+    matrix_view<T const> const& x, block_scaled_view<F, Layout> const& q,
     Quantizer const& recipe, cudaStream_t stream) {
   using copies = both_copies<T, F, Layout, linear, Quantizer, no_copy>;
-  if (!fits_tiles(x, q)) return launch_tiles(x, q, amax, recipe, stream);
-  launch_both(&quantize_squares_kernel<copies>, copies{x, q, {}, amax, nullptr, recipe, {}}, stream);
+  if (!fits_tiles(x, q)) return launch_tiles(x, q, recipe, stream);
+  launch_both(&quantize_squares_kernel<copies>, copies{x, q, {}, recipe, {}}, stream);
 }
 template <class F, class Layout, class T, class Quantizer>
 requires(has_tiles<T, F>&& has_like_squares<F, Quantizer>) void launch_2d(
-    transposed_view<T const> const& x, block_scaled_view<F, Layout> const& q, float const* amax,
+    transposed_view<T const> const& x, block_scaled_view<F, Layout> const& q,
     Quantizer const& recipe, cudaStream_t stream) {
   using copies = both_copies<T, F, linear, Layout, no_copy, Quantizer>;
-  if (!fits_tiles(x.base, q)) return launch_tiles(x, q, amax, recipe, stream);
-  launch_both(&quantize_squares_kernel<copies>, copies{x.base, {}, q, nullptr, amax, {}, recipe}, stream);
+  if (!fits_tiles(x.base, q)) return launch_tiles(x, q, recipe, stream);
+  launch_both(&quantize_squares_kernel<copies>, copies{x.base, {}, q, {}, recipe}, stream);
 }
 
 }  // namespace fourscale::device::detail

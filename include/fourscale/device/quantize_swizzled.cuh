@@ -45,8 +45,7 @@ struct swizzled_tile {
 
 template <class F, class T, class Quantizer>
 FOURSCALE_KERNEL void __launch_bounds__(cta_threads, F::block_size > 16 ? 3 : ctas_for<F, Quantizer>)
-    quantize_swizzled_kernel(matrix_view<T const> x, block_scaled_view<F, swizzled_128x4> q,
-                             float const* amax, Quantizer recipe, divisor tiles_along) {
+    quantize_swizzled_kernel(matrix_view<T const> x, block_scaled_view<F, swizzled_128x4> q, Quantizer recipe, divisor tiles_along) {
   using tile_type = swizzled_tile<F, T>;
   constexpr int bytes = tile_type::n * sizeof(T), each = bytes > 64 ? 1 : bytes > 32 ? 2 : 4;
   __shared__ __align__(16) typename tile_type::scale_bytes scales;
@@ -56,8 +55,7 @@ FOURSCALE_KERNEL void __launch_bounds__(cta_threads, F::block_size > 16 ? 3 : ct
   FOURSCALE_UNROLL
   for (int k = 0; k < each; ++k)
     if (tile.inside(k)) raw[k] = tile.load(k);
-  const tensor_scale<F> tensor = own_tensor_scale<F>(
-      amax, q.tensor_scale, [&](float a) { return tensor_scale_for<F>(recipe.scale, a); });
+  const tensor_scale<F> tensor = q.amax.scale_of_row(0);
   u32 again = 0;
 #pragma unroll 1
   for (int first = 0; first < tile.quarters; first += each) {
@@ -85,15 +83,14 @@ FOURSCALE_KERNEL void __launch_bounds__(cta_threads, F::block_size > 16 ? 3 : ct
 
 /// Launches it, if x lies in memory as vectors and the output is aligned. False: it does not fit.
 template <class F, class T, class Quantizer>
-bool launch_swizzled(matrix_view<T const> const& x, block_scaled_view<F, swizzled_128x4> const& q,
-                     float const* amax, Quantizer const& recipe, cudaStream_t stream) {
-  if (!rows_are_vectors(x) || q.row_amax != nullptr ||
+bool launch_swizzled(matrix_view<T const> const& x, block_scaled_view<F, swizzled_128x4> const& q, Quantizer const& recipe, cudaStream_t stream) {
+  if (!rows_are_vectors(x) || q.amax.kind == amax_kind::per_row ||
       (reinterpret_cast<u64>(q.codes) | reinterpret_cast<u64>(q.scales)) % 16 != 0)
     return false;
   const i64 along = ceil_div<i64>(q.blocks(), 8), tiles = along * ceil_div<i64>(q.rows, 128);
   if (tiles > 0x7fff'ffff) return false;
   quantize_swizzled_kernel<<<static_cast<unsigned>(tiles), cta_threads, 0, stream>>>(
-      x, q, amax, scheduled(recipe), divisor(static_cast<u32>(along)));
+      x, q, scheduled(recipe), divisor(static_cast<u32>(along)));
   return true;
 }
 

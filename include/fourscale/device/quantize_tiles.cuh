@@ -64,11 +64,10 @@ FOURSCALE_D block_scale<F> choose_tile_scale(float const (&row)[F::block_size], 
 /// As many neighbouring threads as a tile has rows take it, a row each.
 template <class F, class Layout, class M, class Quantizer>
 FOURSCALE_KERNEL void __launch_bounds__(cta_threads)
-    quantize_2d_kernel(M x, bool vectors, block_scaled_view<F, Layout> q, float const* amax,
+    quantize_2d_kernel(M x, bool vectors, block_scaled_view<F, Layout> q,
                        Quantizer recipe) {
   constexpr int n = F::block_size;
-  const tensor_scale<F> tensor = shared_tensor_scale<F>(
-      amax, q.tensor_scale, [&](float a) { return tensor_scale_for<F>(recipe.scale, a); });
+  const tensor_scale<F> tensor = shared_tensor_scale<F>(q.amax);
   const i64 rows = round_up<i64>(Layout::padded_rows(q.rows), n), blocks = Layout::padded_blocks(q.blocks());
   // The loop runs over whole CTAs, so that no thread leaves before the others of its tile.
   for (i64 first = blockIdx.x * i64{cta_threads}; first < rows * blocks;
@@ -90,11 +89,11 @@ FOURSCALE_KERNEL void __launch_bounds__(cta_threads)
 }
 
 template <class F, class Layout, class M, class Quantizer>
-void launch_tiles(M const& x, block_scaled_view<F, Layout> const& q, float const* amax,
+void launch_tiles(M const& x, block_scaled_view<F, Layout> const& q,
                   Quantizer const& recipe, cudaStream_t stream) {
   const i64 rows = round_up<i64>(Layout::padded_rows(q.rows), F::block_size);
   quantize_2d_kernel<<<grid_for(rows * Layout::padded_blocks(q.blocks())), cta_threads, 0, stream>>>(
-      x, rows_are_vectors(x), q, amax, recipe);
+      x, rows_are_vectors(x), q, recipe);
 }
 
 }  // namespace fourscale::device::detail

@@ -44,11 +44,11 @@ inline constexpr int statistics_ctas = fourscale::detail::strip_walk::walks * 32
 /// A warp is a walk, a thread a lane of it.
 template <class F, class Layout, class M>
 FOURSCALE_KERNEL void __launch_bounds__(cta_threads)
-    statistics_kernel(M x, bool vectors, block_scaled_view<F, Layout, u8 const> q, float const* amax,
+    statistics_kernel(M x, bool vectors, block_scaled_view<F, Layout, u8 const> q,
                       statistics* of_cta) {
   constexpr int n = F::block_size;
   const tensor_scale<F> of_tensor =
-      shared_tensor_scale<F>(amax, q.tensor_scale, [&](float a) { return q.tensor_scale.with_amax(a); });
+      shared_tensor_scale<F>(q.amax);
   statistics s;
   fourscale::detail::strip_walk at(q.rows, (blockIdx.x * i64{cta_threads} + threadIdx.x) / 32);
   const i64 rows_on = at.rows_on(), blocks_on = at.blocks_on(), blocks = q.blocks();
@@ -57,7 +57,7 @@ FOURSCALE_KERNEL void __launch_bounds__(cta_threads)
     if (block >= blocks) continue;
     float values[n];
     load_block(x, at.row, block, vectors, values);
-    s += block_statistics<F>(values, q.load(at.row, block), tensor_scale_of(q, at.row, of_tensor),
+    s += block_statistics<F>(values, q.load(at.row, block), tensor_scale_of(q.amax, at.row, of_tensor),
                              position{at.row, block * n}, q.cols);
   }
   join_cta(s, of_cta + blockIdx.x);
@@ -88,26 +88,24 @@ inline errc check_statistics(void const* p) {
 inline constexpr i64 statistics_workspace_bytes = detail::statistics_ctas * i64{sizeof(statistics)};
 
 /// Writes to *out (device memory) how q compares with the matrix it was quantized from: the bits of
-/// host::statistics_of(). x may be transposed(x), for a columnwise copy. `amax` points to the tensor's amax
-/// on the device (q.tensor_scale still says by which rule), or is null for q.tensor_scale; q.row_amax is
-/// device memory. Two kernels on the stream, graph-capturable; never synchronises, never allocates. Errors:
+/// host::statistics_of(). x may be transposed(x), for a columnwise copy. All
+/// pointers are device memory. Two kernels on the stream, graph-capturable; never synchronises, never allocates. Errors:
 /// see validate(); *out is then untouched.
 template <matrix_like M, class F, class Layout, class Byte>
-cudaError_t statistics_of(M const& x, block_scaled_view<F, Layout, Byte> const& q, float const* amax,
+errc statistics_of(M const& x, block_scaled_view<F, Layout, Byte> const& q,
                           statistics* out, void* workspace, cudaStream_t stream = nullptr) {
-  if (const errc e = validate(x, q); e != errc::ok) return to_cuda_error(e);
-  if (reinterpret_cast<u64>(amax) % alignof(float) != 0) return to_cuda_error(errc::misaligned);
-  if (const errc e = detail::check_statistics(out); e != errc::ok) return to_cuda_error(e);
-  if (const errc e = detail::check_statistics(workspace); e != errc::ok) return to_cuda_error(e);
+  if (const errc e = validate(x, q); e != errc::ok) return e;
+  if (const errc e = detail::check_statistics(out); e != errc::ok) return e;
+  if (const errc e = detail::check_statistics(workspace); e != errc::ok) return e;
   const auto input = detail::as_input(x);
   const block_scaled_view<F, Layout, u8 const> quantized = q;
   auto* const of_cta = static_cast<statistics*>(workspace);
   const int ctas = detail::statistics_ctas_for(q.rows, q.blocks());
   detail::statistics_kernel<<<static_cast<unsigned>(ctas), detail::cta_threads, 0, stream>>>(
-      input, detail::rows_are_vectors(input), quantized, amax, of_cta);
-  if (const cudaError_t e = cudaPeekAtLastError(); e != cudaSuccess) return e;
+      input, detail::rows_are_vectors(input), quantized, of_cta);
+  if (const errc e = detail::launched(); e != errc::ok) return e;
   detail::join_statistics_kernel<<<1, detail::statistics_ctas, 0, stream>>>(of_cta, ctas, out);
-  return cudaPeekAtLastError();
+  return detail::launched();
 }
 
 }  // namespace fourscale::device

@@ -30,13 +30,12 @@ FOURSCALE_D void store_aligned_block(block_scaled_view<F, Layout> const& q, i64 
   store_codes<code_word<F>>(b.codes, q.codes + q.code_offset(row, block));
 }
 
-/// The tensor scale that a row is quantized under: by its own amax if it has one.
-template <class F, class Layout, class Scale>
-FOURSCALE_D tensor_scale<F> tensor_scale_of([[maybe_unused]] block_scaled_view<F, Layout> const& q,
-                                            [[maybe_unused]] i64 row, [[maybe_unused]] Scale const& scale,
-                                            tensor_scale<F> const& of_tensor) {
+/// The tensor scale of a row: that of the tensor, unless each row has an amax of its own.
+template <class F>
+FOURSCALE_D tensor_scale<F> tensor_scale_of([[maybe_unused]] tensor_amax<F> const& amax,
+                                            [[maybe_unused]] i64 row, tensor_scale<F> const& of_tensor) {
   if constexpr (F::has_tensor_scale)
-    if (q.row_amax != nullptr) return tensor_scale_for<F>(scale, q.row_amax[row]);
+    if (amax.kind == amax_kind::per_row) return amax.scale_of_row(row);
   return of_tensor;
 }
 

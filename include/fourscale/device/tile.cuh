@@ -204,7 +204,7 @@ template <class T, class F, class Layout>
 bool fits_tiles(matrix_view<T> const& x, block_scaled_view<F, Layout> const& q) {
   constexpr i64 most = 0xffff'ffff;
   return rows_are_vectors(x) && x.rows <= most && x.ld * static_cast<i64>(sizeof(T)) <= most &&
-         reinterpret_cast<u64>(q.codes) % code_word<F> == 0 && q.row_amax == nullptr;
+         reinterpret_cast<u64>(q.codes) % code_word<F> == 0 && q.amax.kind != amax_kind::per_row;
 }
 template <class T, class F>
 inline constexpr bool has_tiles = is_short<T>&& F::block_size <= 32 && F::element::width == 4;

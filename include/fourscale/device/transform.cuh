@@ -69,27 +69,27 @@ bool launch_hadamard_rows(matrix_view<T> const& x, matrix_view<U> const& y,
 /// the stream; never synchronises, never allocates. Errors: rows and columns differ, x.cols no multiple of N,
 /// overlap, and those of validate(); y is then untouched.
 template <int N, matrix_like M, class T, transform_policy<N> Transform>
-cudaError_t transform(M const& x, matrix_view<T> const& y, Transform const& t,
+errc transform(M const& x, matrix_view<T> const& y, Transform const& t,
                       cudaStream_t stream = nullptr) {
-  if (const errc e = validate_transform<N>(x, y); e != errc::ok) return to_cuda_error(e);
+  if (const errc e = validate_transform<N>(x, y); e != errc::ok) return e;
   const auto input = detail::as_input(x);
-  if (detail::launch_hadamard_rows<N>(input, y, t, stream)) return cudaPeekAtLastError();
+  if (detail::launch_hadamard_rows<N>(input, y, t, stream)) return detail::launched();
   detail::transform_kernel<N><<<detail::grid_for(x.rows * (x.cols / N)), detail::cta_threads, 0, stream>>>(
       input, detail::rows_are_vectors(input), y, t);
-  return cudaPeekAtLastError();
+  return detail::launched();
 }
 
 /// The transform of y in place, as host::transform_in_place. Errors: y.cols no multiple of N, and those of
 /// validate(); y is then untouched.
 template <int N, class T, transform_policy<N> Transform>
-cudaError_t transform_in_place(matrix_view<T> const& y, Transform const& t, cudaStream_t stream = nullptr) {
-  if (const errc e = validate(y); e != errc::ok) return to_cuda_error(e);
-  if (y.cols % N != 0) return to_cuda_error(errc::partial_block);
+errc transform_in_place(matrix_view<T> const& y, Transform const& t, cudaStream_t stream = nullptr) {
+  if (const errc e = validate(y); e != errc::ok) return e;
+  if (y.cols % N != 0) return errc::partial_block;
   const auto input = detail::as_input(y);
-  if (detail::launch_hadamard_rows<N>(input, y, t, stream)) return cudaPeekAtLastError();
+  if (detail::launch_hadamard_rows<N>(input, y, t, stream)) return detail::launched();
   detail::transform_kernel<N><<<detail::grid_for(y.rows * (y.cols / N)), detail::cta_threads, 0, stream>>>(
       input, detail::rows_are_vectors(input), y, t);
-  return cudaPeekAtLastError();
+  return detail::launched();
 }
 
 }  // namespace fourscale::device

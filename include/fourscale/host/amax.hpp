@@ -2,16 +2,21 @@
 // The largest magnitude of a matrix, on the CPU.
 #pragma once
 
-#include "../view/matrix_view.hpp"
+#include "../view/validate.hpp"
 
 namespace fourscale::host {
 
-/// The largest magnitude of m: NaN is dropped, infinity stays, an empty matrix gives 0. On all cores under
-/// OpenMP; the result does not depend on their number. A separate step from quantize(), so that ranks can
-/// reduce it in between.
+namespace detail {
+
+/// What an amax is written to.
+inline errc check_amax_output(float const* amax) {
+  if (amax == nullptr) return errc::null_pointer;
+  return reinterpret_cast<u64>(amax) % alignof(float) != 0 ? errc::misaligned : errc::ok;
+}
+
+/// The largest magnitude of m, of any number of rows: no rows give 0.
 template <class T>
-requires real<typename matrix_view<T>::value_type>
-float amax(matrix_view<T> m) {
+float amax_of(matrix_view<T> const& m) {
   i32 largest = 0;
 #ifdef _OPENMP
 #pragma omp parallel for reduction(max : largest) if (m.rows * m.cols > 65536)
@@ -28,10 +33,25 @@ float amax(matrix_view<T> m) {
   return bit_cast<float>(largest);
 }
 
-/// The largest magnitude of each row, to out[0 .. m.rows): for row_amax of a quantized matrix. Of
-/// transposed(x) it gives those of the columns, for the columnwise copy.
+}  // namespace detail
+
+/// Writes the largest magnitude of m to *amax: NaN is dropped, infinity stays. On all cores under OpenMP; the
+/// result does not depend on their number. A separate step from quantize(), so that ranks can reduce it in
+/// between. Errors: see validate(); *amax is then untouched.
+template <class T>
+requires real<typename matrix_view<T>::value_type> errc amax(matrix_view<T> const& m, float* amax) {
+  if (const errc e = validate(m); e != errc::ok) return e;
+  if (const errc e = detail::check_amax_output(amax); e != errc::ok) return e;
+  *amax = detail::amax_of(m);
+  return errc::ok;
+}
+
+/// The largest magnitude of each row, to out[0 .. m.rows): for amax_of_rows(). Of transposed(x) it gives those
+/// of the columns, for the columnwise copy. Errors as amax().
 template <matrix_like M>
-void row_amax(M const& m, float* out) {
+errc row_amax(M const& m, float* out) {
+  if (const errc e = validate(m); e != errc::ok) return e;
+  if (const errc e = detail::check_amax_output(out); e != errc::ok) return e;
 #ifdef _OPENMP
 #pragma omp parallel for if (m.rows * m.cols > 65536)
 #endif
@@ -43,6 +63,7 @@ void row_amax(M const& m, float* out) {
     }
     out[r] = bit_cast<float>(largest);
   }
+  return errc::ok;
 }
 
 }  // namespace fourscale::host

@@ -8,7 +8,7 @@
 namespace fourscale::host {
 
 /// The transpose of a matrix quantized with 2-D blocks, without requantizing: nibbles and scales move,
-/// nothing is rounded. qt.tensor_scale must be q's. Errors: q.rows no multiple of the block (partial_block),
+/// nothing is rounded. qt must have the amax of q (other_amax). Errors: q.rows no multiple of the block (partial_block),
 /// shape_mismatch, overlap, and those of validate(); qt is then untouched. With 1-D blocks the result would
 /// be meaningless, and nothing here can tell.
 template <class F, class Layout, class Byte, class LayoutT>
@@ -33,15 +33,15 @@ errc transpose(block_scaled_view<F, Layout, Byte> const& q, block_scaled_view<F,
 }
 
 /// Both copies in one call: q from x under `rowwise`, qt from the transpose of x under `columnwise`. Each has
-/// its own transform, rounding, random stream and amax (q.tensor_scale and qt.tensor_scale; the second after
-/// its transform). With 2-D blocks there is one set of scales and qt is the transpose of q, so `columnwise`
-/// and qt.tensor_scale must be as for q. Errors: see validate(); both outputs are then untouched.
+/// its own transform, rounding, random stream and amax (that of qt is taken after its transform). With 2-D
+/// blocks there is one set of scales and qt is the transpose of q, so `columnwise` and qt.amax must be as for
+/// q. Errors: see validate(); both outputs are then untouched.
 template <class T, class F, class Layout, class LayoutT, quantizer_for<F> Rowwise = quantizer<>,
           quantizer_for<F> Columnwise = quantizer<>, class Blocks = blocks_1d>
 errc quantize_both(matrix_view<T> const& x, block_scaled_view<F, Layout, u8> const& q,
                    block_scaled_view<F, LayoutT, u8> const& qt, Rowwise const& rowwise = {},
                    Columnwise const& columnwise = {}, Blocks shape = {}) {
-  if (const errc e = validate_both(x, q, qt, shape); e != errc::ok) return e;
+  if (const errc e = validate_both(x, q, qt, shape, rowwise, columnwise); e != errc::ok) return e;
   if (const errc e = quantize(x, q, rowwise, shape); e != errc::ok) return e;
   if constexpr (Blocks::is_2d)
     return transpose(q, qt);

@@ -8,8 +8,7 @@
 namespace fourscale::host {
 
 /// Writes the values of q into y (or into transposed(y), for a columnwise copy), each rounded once to float
-/// as dequantize_block() says and once more to y's type. For NVFP4, q.tensor_scale must be the one it was
-/// quantized with. Errors: see validate(); y is then untouched.
+/// as dequantize_block() says and once more to y's type. Errors: see validate(); y is then untouched.
 template <class F, class Layout, class Byte, matrix_like M>
 errc dequantize(block_scaled_view<F, Layout, Byte> const& q, M const& y) {
   if (const errc e = validate(y, q); e != errc::ok) return e;
@@ -17,7 +16,7 @@ errc dequantize(block_scaled_view<F, Layout, Byte> const& q, M const& y) {
 #pragma omp parallel for if (q.rows * q.cols > 65536)
 #endif
   for (i64 row = 0; row < q.rows; ++row) {
-    const tensor_scale<F> tensor = q.tensor_scale_of_row(row);
+    const tensor_scale<F> tensor = q.amax.scale_of_row(row);
     for (i64 block = 0; block < q.blocks(); ++block) {
       float values[F::block_size];
       dequantize_block(q.load(row, block), values, tensor);

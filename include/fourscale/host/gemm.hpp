@@ -75,9 +75,9 @@ errc gemm(block_scaled_view<F, LA, BA> const& a, block_scaled_view<G, LB, BB> co
 #endif
   for (i64 i = 0; i < d.rows; ++i) {
     const double row_factor =
-        static_cast<double>(factors.alpha) * detail::tensor_factor<F>(a.tensor_scale_of_row(i));
+        static_cast<double>(factors.alpha) * detail::tensor_factor<F>(a.amax.scale_of_row(i));
     for (i64 j = 0; j < d.cols; ++j) {
-      const double scale = row_factor * detail::tensor_factor<G>(b.tensor_scale_of_row(j));
+      const double scale = row_factor * detail::tensor_factor<G>(b.amax.scale_of_row(j));
       double value = scale * detail::dot(a, i, b, j);
       if (factors.beta != 0.0f)
         value += static_cast<double>(factors.beta) * static_cast<double>(to_float(d.at(i, j)));

@@ -8,13 +8,13 @@
 namespace fourscale::host {
 
 /// Quantizes x into q by MS-EDEN, 128 consecutive values of a row at a time: of transposed(x), or of
-/// transposed(dequantized(q8)), for the operands of a backward GEMM. Set q.tensor_scale =
-/// recipe.tensor(nvfp4{}, amax<128>(x, recipe.transform)) before. Errors: x.cols no multiple of 128
+/// transposed(dequantized(q8)), for the operands of a backward GEMM. q.amax is
+/// that of the transformed matrix, amax<128>(x, recipe.transform, &a): q.amax = {amax_value(a), recipe}. Errors: x.cols no multiple of 128
 /// (partial_block), and those of validate(); q is then untouched.
 template <matrix_like M, class Layout, random_bits Bits>
 errc quantize(M const& x, block_scaled_view<nvfp4, Layout, u8> const& q, ms_eden<Bits> const& recipe) {
   constexpr int n = ms_eden<Bits>::group_size;
-  if (const errc e = validate_groups(x, q, n); e != errc::ok) return e;
+  if (const errc e = validate_groups(x, q, n, recipe); e != errc::ok) return e;
   detail::clear_scale_padding(q);
 #ifdef _OPENMP
 #pragma omp parallel for if (q.rows * q.cols > 65536)
@@ -25,7 +25,7 @@ errc quantize(M const& x, block_scaled_view<nvfp4, Layout, u8> const& q, ms_eden
       for (int i = 0; i < n; ++i) y[i] = to_float(x.at(row, col + i));
       recipe.transform(y);
       packed_block<nvfp4> blocks[8];
-      recipe(y, q.tensor_scale_of_row(row), position{row, col}, blocks);
+      recipe(y, q.amax.scale_of_row(row), position{row, col}, blocks);
       for (int b = 0; b < 8; ++b) q.store(row, col / nvfp4::block_size + b, blocks[b]);
     }
   return errc::ok;

@@ -8,23 +8,26 @@
 namespace fourscale::host {
 
 /// The percentile amax of x, exactly: share = 1 is amax(), 0.999 lets one element in a thousand saturate. NaN
-/// counts as 0. `workspace` is scratch. Two passes over x. Errors: see validate(); `amax` is then untouched.
+/// counts as 0. `workspace` is scratch. Two passes over x. Errors: see validate(), null pointers; *amax is then
+/// untouched.
 template <matrix_like M>
-errc percentile_amax(M const& x, double share, percentile_workspace& workspace, float& amax) {
+errc percentile_amax(M const& x, double share, percentile_workspace* workspace,
+                     float* amax) {
   if (const errc e = validate(x); e != errc::ok) return e;
+  if (workspace == nullptr || amax == nullptr) return errc::null_pointer;
   using fourscale::detail::percentile_bin;
   u64 rank = fourscale::detail::percentile_rank(share, x.rows * x.cols), found[2] = {0, 0};
   for (int pass = 0; pass < 2; ++pass) {
-    __builtin_memset(workspace.counts, 0, sizeof workspace.counts);
+    __builtin_memset(workspace->counts, 0, sizeof workspace->counts);
     for (i64 r = 0; r < x.rows; ++r)
       for (i64 c = 0; c < x.cols; ++c)
         if (const i64 bin = percentile_bin(pass, amax_bits(to_float(x.at(r, c))), found[0]); bin >= 0)
-          ++workspace.counts[bin];
+          ++workspace->counts[bin];
     u64 bin = 0;
-    while (rank > workspace.counts[bin]) rank -= workspace.counts[bin++];
+    while (rank > workspace->counts[bin]) rank -= workspace->counts[bin++];
     found[pass] = bin;
   }
-  amax = bit_cast<float>(static_cast<u32>(found[0] << 15 | found[1]));
+  *amax = bit_cast<float>(static_cast<u32>(found[0] << 15 | found[1]));
   return errc::ok;
 }
 

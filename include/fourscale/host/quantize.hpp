@@ -17,14 +17,6 @@ void clear_scale_padding(block_scaled_view<F, Layout, u8> const& q) {
     __builtin_memset(q.scales, 0, static_cast<u64>(scale_bytes<F, Layout>(q.rows, q.cols)));
 }
 
-/// The tensor scale that a row is quantized under.
-template <class F, class Layout, class Scale>
-tensor_scale<F> tensor_scale_of_row(block_scaled_view<F, Layout, u8> const& q, Scale const& scale, i64 row) {
-  if constexpr (F::has_tensor_scale)
-    if (q.row_amax != nullptr) return tensor_scale_for<F>(scale, q.row_amax[row]);
-  return q.tensor_scale;
-}
-
 /// What holds the values of a run: bf16 of a row stay in place, unless a policy asks for whole blocks.
 template <class F, class M, class Quantizer>
 constexpr auto values_for() {
@@ -86,6 +78,7 @@ template <bool Is2d, class F, class Layout, matrix_like M, class Quantizer>
 void quantize_band(M const& x, i64 x_row, i64 x_first, block_scaled_view<F, Layout, u8> const& q,
                    Quantizer const& recipe, band const& b) {
   run<F, decltype(values_for<F, M, Quantizer>())> r;
+  const tensor_scale<F> of_first_row = q.amax.scale_of_row(b.row);
   const auto load = [&](i64 i) { r.load(x, x_row + (i - b.row), x_first, b.count, recipe.transform); };
   const auto where = [&](i64 i) { return position{b.above + i, b.first * F::block_size}; };
   if constexpr (Is2d) {
@@ -95,12 +88,12 @@ void quantize_band(M const& x, i64 x_row, i64 x_first, block_scaled_view<F, Layo
       r.raise_amax();
     }
     if constexpr (amax_scaling_policy<decltype(recipe.scale), F>) {
-      r.choose_scales(recipe.scale, q.tensor_scale, where(b.row));
+      r.choose_scales(recipe.scale, of_first_row, where(b.row));
     } else {
-      r.clear_errors(recipe.scale, q.tensor_scale);
+      r.clear_errors(recipe.scale, of_first_row);
       for (i64 i = b.row; i < b.last_row; ++i) {
         load(i);
-        r.weigh_row(recipe.scale, static_cast<int>(i - b.row), q.tensor_scale);
+        r.weigh_row(recipe.scale, static_cast<int>(i - b.row), of_first_row);
       }
       r.choose_lighter();
     }
@@ -110,7 +103,8 @@ void quantize_band(M const& x, i64 x_row, i64 x_first, block_scaled_view<F, Layo
     if constexpr (!Is2d) {
       r.clear_amax(b.count);
       r.raise_amax();
-      r.choose_scales(recipe.scale, tensor_scale_of_row(q, recipe.scale, i), where(i));
+      const bool of_row = q.amax.kind == amax_kind::per_row;
+      r.choose_scales(recipe.scale, of_row ? q.amax.scale_of_row(i) : of_first_row, where(i));
     }
     r.store(q, i, b.first, recipe.round, where(i));
   }
@@ -145,8 +139,8 @@ void quantize_bands(M const& x, block_scaled_view<F, Layout, u8> const& q, Quant
 
 }  // namespace detail
 
-/// Quantizes x into q, blocks along the rows of x; quantize(transposed(x), q) makes the columnwise copy. Set
-/// q.tensor_scale before, from amax(x), for formats that have one. Padding of the scale layout is zeroed.
+/// Quantizes x into q, blocks along the rows of x; quantize(transposed(x), q) makes the columnwise copy. Formats
+/// with a tensor scale take the amax of q, which must be brought to the range of the quantizer. Padding of the scale layout is zeroed.
 /// `blocks_2d<16, 16>{}` (32 for MX) gives square tiles; the last tiles may have fewer rows.
 /// Errors: see validate(); the output is then untouched.
 template <matrix_like M, class F, class Layout, quantizer_for<F> Quantizer = quantizer<>,
@@ -155,7 +149,7 @@ errc quantize(M const& x, block_scaled_view<F, Layout, u8> const& q, Quantizer c
               Blocks shape = {}) {
   static_assert(!Blocks::is_2d || __is_same(decltype(recipe.transform), identity),
                 "2-D blocks take no transform.");
-  if (const errc e = validate(x, q, shape); e != errc::ok) return e;
+  if (const errc e = validate(x, q, shape, recipe); e != errc::ok) return e;
   detail::quantize_bands<Blocks::is_2d>(x, q, recipe, 0);
   return errc::ok;
 }

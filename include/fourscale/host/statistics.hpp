@@ -26,7 +26,7 @@ statistics walk_statistics(M const& x, block_scaled_view<F, Layout, Byte> const&
   statistics lanes[strips::width];
   for (const i64 rows_on = at.rows_on(), blocks_on = at.blocks_on(); at.first_block < q.blocks();
        at.next(rows_on, blocks_on)) {
-    const tensor_scale<F> tensor = q.tensor_scale_of_row(at.row);
+    const tensor_scale<F> tensor = q.amax.scale_of_row(at.row);
     for (int lane = 0; lane < strips::width && at.first_block + lane < q.blocks(); ++lane) {
       const position where{at.row, (at.first_block + lane) * F::block_size};
       float values[F::block_size];

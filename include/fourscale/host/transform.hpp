@@ -3,7 +3,7 @@
 #pragma once
 
 #include "../block/quantize.hpp"
-#include "../view/validate.hpp"
+#include "amax.hpp"
 
 namespace fourscale::host {
 
@@ -25,18 +25,15 @@ void transform_rows(M const& x, matrix_view<T> const& y, Transform const& t) {
     }
 }
 
-}  // namespace detail
-
-/// The largest magnitude of x after `transform` of N consecutive values of each row at a time; x.cols must be
-/// a multiple of N.
-template <int N, matrix_like M, transform_policy<N> Transform>
-float amax(M const& x, Transform const& transform) {
+/// The largest magnitude of x after a transform of N consecutive values of each row at a time.
+template <int N, class M, class Transform>
+float transformed_amax(M const& x, Transform const& transform) {
   i32 largest = 0;
 #ifdef _OPENMP
 #pragma omp parallel for reduction(max : largest) if (x.rows * x.cols > 65536)
 #endif
   for (i64 row = 0; row < x.rows; ++row)
-    for (i64 col = 0; col + N <= x.cols; col += N) {
+    for (i64 col = 0; col < x.cols; col += N) {
       float values[N];
       for (int i = 0; i < N; ++i) values[i] = to_float(x.at(row, col + i));
       transform(values);
@@ -46,11 +43,34 @@ float amax(M const& x, Transform const& transform) {
   return bit_cast<float>(largest);
 }
 
+}  // namespace detail
+
+/// Writes the largest magnitude of x after `transform` of N consecutive values of each row at a time to
+/// *amax. Errors: x.cols no multiple of N (partial_block), null pointer, and those of validate(); *amax is
+/// then untouched.
+template <int N, matrix_like M, transform_policy<N> Transform>
+errc amax(M const& x, Transform const& transform, float* amax) {
+  if (const errc e = validate(x); e != errc::ok) return e;
+  if (x.cols % N != 0) return errc::partial_block;
+  if (const errc e = detail::check_amax_output(amax); e != errc::ok) return e;
+  *amax = detail::transformed_amax<N>(x, transform);
+  return errc::ok;
+}
+
 /// What quantize() of format F needs as amax when its recipe transforms: amax<nvfp4>(transposed(x),
-/// hadamard<16>{signs}) is that of the columnwise copy.
+/// hadamard<16>{signs}, &a) is that of the columnwise copy.
 template <block_format F, matrix_like M, transform_policy<F::block_size> Transform>
-float amax(M const& x, Transform const& transform) {
-  return amax<F::block_size>(x, transform);
+errc amax(M const& x, Transform const& transform, float* amax) {
+  return host::amax<F::block_size>(x, transform, amax);
+}
+
+/// Both amaxes of a tensor: of x, for the rowwise copy, and of transposed(x) after `transform`, for the
+/// columnwise one. Also rejects x.rows that is no multiple of the block size; both outputs are then untouched.
+template <block_format F, class T, transform_policy<F::block_size> Transform>
+errc amax_both(matrix_view<T> const& x, Transform const& transform, float* amax, float* amax_t) {
+  if (const errc e = detail::check_amax_output(amax); e != errc::ok) return e;
+  if (const errc e = host::amax<F>(transposed(x), transform, amax_t); e != errc::ok) return e;
+  return host::amax(x, amax);
 }
 
 /// The transform of y in place, N consecutive values of each row at a time. Errors: y.cols no multiple of N

@@ -16,8 +16,8 @@ struct output_factors {
   static constexpr bool has_amaxes = F::has_tensor_scale && G::has_tensor_scale;
   float alpha, inverse = 1.0f;
 
-  FOURSCALE_HD constexpr output_factors(float factor, [[maybe_unused]] tensor_scale<F> const& a,
-                                        [[maybe_unused]] tensor_scale<G> const& b)
+  FOURSCALE_HD constexpr output_factors(float factor, [[maybe_unused]] tensor_range<F> const& a,
+                                        [[maybe_unused]] tensor_range<G> const& b)
       : alpha(factor) {
     if constexpr (has_amaxes) inverse = ptx::rcp_rn_f32(ptx::mul_rn_f32(a.largest, b.largest));
   }
@@ -35,7 +35,7 @@ struct output_factors {
 template <class F, class G>
 FOURSCALE_HD constexpr float output_factor(float alpha, tensor_scale<F> const& a, tensor_scale<G> const& b) {
   if constexpr (output_factors<F, G>::has_amaxes)
-    return output_factors<F, G>(alpha, a, b)(a.amax, b.amax);
+    return output_factors<F, G>(alpha, a.range(), b.range())(a.amax, b.amax);
   else
     return alpha;
 }

@@ -25,8 +25,7 @@ struct problem {
   block_scaled_view<G, swizzled_128x4, u8 const> b;
   matrix_view<T> d;
   gemm_factors factors;
-  float const *amax_a, *amax_b;  ///< on the device, or null
-  bool wide_d;                   ///< rows of D begin at multiples of 16 bytes
+  bool wide_d;  ///< rows of D begin at multiples of 16 bytes
 };
 
 /// The tiles that this CTA or pair works on: every `step`-th, column after column of tiles, so that CTAs that
@@ -204,26 +203,27 @@ FOURSCALE_D void issue(Set const& set, P const& p, u8* stages, u32 tmem) {
 
 // ---------------------------------------------------------------- store
 
-/// What an accumulator is multiplied by: amaxes on the device replace those of the views, and amaxes of rows
-/// replace both.
+/// What an accumulator is multiplied by: one factor, unless rows have amaxes of their own.
 template <class P>
 struct output_factors {
-  decltype(P::a) a;
-  decltype(P::b) b;
+  decltype(P::a.amax) a;
+  decltype(P::b.amax) b;
   float alpha, of_all;
   bool by_row;
 
   FOURSCALE_D explicit output_factors(P const& p)
-      : a(p.a), b(p.b), alpha(p.factors.alpha), by_row(p.a.row_amax != nullptr || p.b.row_amax != nullptr) {
-    if constexpr (decltype(a)::block_format_type::has_tensor_scale) {
-      if (p.amax_a != nullptr) a.tensor_scale = a.tensor_scale.with_amax(*p.amax_a);
-      if (p.amax_b != nullptr) b.tensor_scale = b.tensor_scale.with_amax(*p.amax_b);
-    }
-    of_all = output_factor(alpha, a.tensor_scale, b.tensor_scale);
-  }
+      : a(p.a.amax),
+        b(p.b.amax),
+        alpha(p.factors.alpha),
+        of_all(at_row(0, 0)),
+        by_row(a.kind == amax_kind::per_row || b.kind == amax_kind::per_row) {}
   FOURSCALE_D float at(i64 row, i64 col) const {
-    if (!by_row) return of_all;
-    return output_factor(alpha, a.tensor_scale_of_row(row), b.tensor_scale_of_row(col));
+    return by_row ? at_row(row, col) : of_all;
+  }
+
+ private:
+  FOURSCALE_D float at_row(i64 row, i64 col) const {
+    return output_factor(alpha, a.scale_of_row(row), b.scale_of_row(col));
   }
 };
 

@@ -17,42 +17,39 @@ namespace detail {
 struct machine {
   cudaStream_t stream;
 
-  static cudaError_t error(errc e) { return to_cuda_error(e); }
-
   template <int N, class M, class Transform>
-  cudaError_t transform(M const& x, matrix_view<float> const& y, Transform const& t) const {
+  errc transform(M const& x, matrix_view<float> const& y, Transform const& t) const {
     return device::transform<N>(x, y, t, stream);
   }
   template <int N, class Transform>
-  cudaError_t rotate(matrix_view<float> const& y, Transform const& t) const {
+  errc rotate(matrix_view<float> const& y, Transform const& t) const {
     return device::transform_in_place<N>(y, t, stream);
   }
   template <int N>
-  cudaError_t amax(matrix_view<float const> const& x, hadamard<N> const& t, float* to) const {
+  errc amax(matrix_view<float const> const& x, hadamard<N> const& t, float* to) const {
     return device::amax<N>(x, t, to, stream);
   }
-  cudaError_t amax(matrix_view<float const> const& x, identity, float* to) const {
+  errc amax(matrix_view<float const> const& x, identity, float* to) const {
     return device::amax(x, to, stream);
   }
-  cudaError_t row_amax(matrix_view<float const> const& x, float* to) const {
+  errc row_amax(matrix_view<float const> const& x, float* to) const {
     return device::row_amax(x, to, stream);
   }
-  cudaError_t percentile_amax(matrix_view<float const> const& x, double share, percentile_workspace* w,
+  errc percentile_amax(matrix_view<float const> const& x, double share, percentile_workspace* w,
                               float* to) const {
     return device::percentile_amax(x, share, w, to, stream);
   }
   template <class F, class Blocks, class Recipe>
-  cudaError_t quantize(matrix_view<float const> const& x, block_scaled_view<F> const& q, Blocks shape,
-                       float const* amax, Recipe const& recipe) const {
+  errc quantize(matrix_view<float const> const& x, block_scaled_view<F> const& q, Blocks shape,
+                Recipe const& recipe) const {
     if constexpr (requires { recipe.round; })
-      return device::quantize(x, q, shape, amax, recipe, stream);
+      return device::quantize(x, q, recipe, shape, stream);
     else
-      return device::quantize(x, q, amax, recipe, stream);
+      return device::quantize(x, q, recipe, stream);
   }
   template <class F>
-  cudaError_t dequantize(block_scaled_view<F> const& q, matrix_view<float> const& y,
-                         float const* amax) const {
-    return device::dequantize(q, y, amax, stream);
+  errc dequantize(block_scaled_view<F> const& q, matrix_view<float> const& y) const {
+    return device::dequantize(q, y, stream);
   }
 };
 
@@ -61,7 +58,7 @@ struct machine {
 /// As host::emulate, with x, y and scratch in device memory, and the same bits. A few kernels on the stream;
 /// never synchronises, never allocates.
 template <matrix_like M>
-cudaError_t emulate(operand_recipe const& o, operand_recipe const& stored, operand_place const& at,
+errc emulate(operand_recipe const& o, operand_recipe const& stored, operand_place const& at,
                     M const& x, matrix_view<float> const& y, emulation_buffers const& b,
                     cudaStream_t stream = nullptr) {
   return ::fourscale::detail::emulate_operand(detail::machine{stream}, o, stored, at, x, y, b);

@@ -15,8 +15,6 @@ namespace fourscale::host {
 namespace detail {
 
 struct machine {
-  static errc error(errc e) { return e; }
-
   template <int N, class M, class Transform>
   static errc transform(M const& x, matrix_view<float> const& y, Transform const& t) {
     return host::transform<N>(x, y, t);
@@ -27,32 +25,28 @@ struct machine {
   }
   template <int N>
   static errc amax(matrix_view<float const> const& x, hadamard<N> const& t, float* to) {
-    *to = host::amax<N>(x, t);
-    return errc::ok;
+    return host::amax<N>(x, t, to);
   }
   static errc amax(matrix_view<float const> const& x, identity, float* to) {
-    *to = host::amax(x);
-    return errc::ok;
+    return host::amax(x, to);
   }
   static errc row_amax(matrix_view<float const> const& x, float* to) {
-    host::row_amax(x, to);
-    return errc::ok;
+    return host::row_amax(x, to);
   }
   static errc percentile_amax(matrix_view<float const> const& x, double share, percentile_workspace* w,
                               float* to) {
-    return host::percentile_amax(x, share, *w, *to);
+    return host::percentile_amax(x, share, w, to);
   }
   template <class F, class Blocks, class Recipe>
-  static errc quantize(matrix_view<float const> const& x, block_scaled_view<F>& q, Blocks shape,
-                       float const* amax, Recipe const& recipe) {
-    if constexpr (F::has_tensor_scale) q.tensor_scale = q.tensor_scale.with_amax(*amax);
+  static errc quantize(matrix_view<float const> const& x, block_scaled_view<F> const& q, Blocks shape,
+                       Recipe const& recipe) {
     if constexpr (requires { recipe.round; })
       return host::quantize(x, q, recipe, shape);
     else
       return host::quantize(x, q, recipe);
   }
   template <class F>
-  static errc dequantize(block_scaled_view<F> const& q, matrix_view<float> const& y, float const*) {
+  static errc dequantize(block_scaled_view<F> const& q, matrix_view<float> const& y) {
     return host::dequantize(q, y);
   }
 };

@@ -25,13 +25,13 @@ namespace detail {
 
 /// A copy is a transform that does nothing.
 template <class Machine, matrix_like M>
-auto copy_values(Machine machine, M const& x, matrix_view<float> const& y) {
+errc copy_values(Machine machine, M const& x, matrix_view<float> const& y) {
   return machine.template transform<1>(x, y, identity{});
 }
 
 /// y = hadamard<size> of y, in place: each thread reads its values before it writes them.
 template <class Machine>
-auto rotate(Machine machine, operand_recipe const& o, operand_place const& at, matrix_view<float> const& y) {
+errc rotate(Machine machine, operand_recipe const& o, operand_place const& at, matrix_view<float> const& y) {
   const sign_vector s = signs_of(o, at);
   switch (o.hadamard) {
     case 2:
@@ -53,20 +53,20 @@ auto rotate(Machine machine, operand_recipe const& o, operand_place const& at, m
 
 /// Finds the amax where the recipe says it comes from the values, and tells whether its memory is there.
 template <class Machine, class Transform>
-auto find_amax(Machine machine, operand_recipe const& o, matrix_view<float const> const& y,
+errc find_amax(Machine machine, operand_recipe const& o, matrix_view<float const> const& y,
                Transform transform, emulation_buffers const& b) {
-  if (b.amax == nullptr) return machine.error(errc::null_pointer);
+  if (b.amax == nullptr) return errc::null_pointer;
   switch (o.amax) {
     case amax_source::current:
       return machine.amax(y, transform, b.amax);
     case amax_source::per_row:
-      if (b.row_amax == nullptr) return machine.error(errc::null_pointer);
+      if (b.row_amax == nullptr) return errc::null_pointer;
       return machine.row_amax(y, b.row_amax);
     case amax_source::percentile:
-      if (b.percentile == nullptr) return machine.error(errc::null_pointer);
+      if (b.percentile == nullptr) return errc::null_pointer;
       return machine.percentile_amax(y, b.percentile_share, b.percentile, b.amax);
     default:
-      return machine.error(errc::ok);
+      return errc::ok;
   }
 }
 
@@ -77,7 +77,7 @@ struct round_trip {
   operand_recipe const& o;
   matrix_view<float> y;
   emulation_buffers const& b;
-  decltype(Machine::error(errc::ok))* result;
+  errc* result;
 
   template <class F, class Recipe, class Blocks>
   void operator()(F, Recipe const& recipe, Blocks shape) const {
@@ -85,60 +85,49 @@ struct round_trip {
     block_scaled_view<F> q{b.codes, b.scales, y.rows, y.cols};
     if constexpr (F::has_tensor_scale) {
       *result = find_amax(machine, o, x, recipe.transform, b);
-      if (*result != machine.error(errc::ok)) return;
-      q.tensor_scale = prototype(F{}, recipe);
-      if (o.amax == amax_source::per_row) q.row_amax = b.row_amax;
+      if (*result != errc::ok) return;
+      q.amax = {o.amax == amax_source::per_row ? amax_of_rows(b.row_amax) : amax_in(b.amax), recipe};
     }
-    *result = machine.quantize(x, q, shape, b.amax, recipe);
-    if (*result == machine.error(errc::ok)) *result = machine.dequantize(q, y, b.amax);
-  }
-
- private:
-  template <class F, class Recipe>
-  static tensor_scale<F> prototype(F, Recipe const& recipe) {
-    if constexpr (requires { recipe.scale; })
-      return tensor_scale_for<F>(recipe.scale, largest_block_value<F>);
-    else
-      return tensor_scale_for<F>(recipe, largest_block_value<F>);
+    *result = machine.quantize(x, q, shape, recipe);
+    if (*result == errc::ok) *result = machine.dequantize(q, y);
   }
 };
 
 /// y = what Q(T(y)) stands for, in the transform's coordinates; y is [rows, K] with K the summed dimension.
 template <class Machine>
-auto emulate_in_place(Machine machine, operand_recipe const& o, operand_place const& at,
+errc emulate_in_place(Machine machine, operand_recipe const& o, operand_place const& at,
                       matrix_view<float> const& y, emulation_buffers const& b) {
   if (o.format == format_name::bf16)
-    return machine.error(o == operand_recipe{.copy = o.copy} ? errc::ok : errc::bad_recipe);
-  if (b.codes == nullptr || b.scales == nullptr) return machine.error(errc::null_pointer);
-  auto result = machine.error(errc::ok);
-  if (!visit(o, at, [](auto, auto const&, auto) {})) return machine.error(errc::bad_recipe);
+    return o == operand_recipe{.copy = o.copy} ? errc::ok : errc::bad_recipe;
+  if (b.codes == nullptr || b.scales == nullptr) return errc::null_pointer;
+  errc result = errc::ok;
+  if (!visit(o, at, [](auto, auto const&, auto) {})) return errc::bad_recipe;
   if (o.hadamard != 0 && o.scale != scale_rule::ms_eden) result = rotate(machine, o, at, y);
-  if (result != machine.error(errc::ok)) return result;
+  if (result != errc::ok) return result;
   visit(o, at, round_trip<Machine>{machine, o, y, b, &result});
   return result;
 }
 
 /// The operand of a GEMM from its tensor x, as emulate() says.
 template <class Machine, matrix_like M>
-auto emulate_operand(Machine machine, operand_recipe const& o, operand_recipe const& stored,
+errc emulate_operand(Machine machine, operand_recipe const& o, operand_recipe const& stored,
                      operand_place const& at, M const& x, matrix_view<float> const& y,
                      emulation_buffers const& b) {
-  const auto ok = machine.error(errc::ok);
   const bool columnwise = o.copy == copy_kind::columnwise;
   if (y.rows != (columnwise ? x.cols : x.rows) || y.cols != (columnwise ? x.rows : x.cols))
-    return machine.error(errc::shape_mismatch);
+    return errc::shape_mismatch;
   if (o.source == value_source::original) {
-    const auto copied = columnwise ? copy_values(machine, transposed(x), y) : copy_values(machine, x, y);
-    return copied != ok ? copied : emulate_in_place(machine, o, at, y, b);
+    const errc copied = columnwise ? copy_values(machine, transposed(x), y) : copy_values(machine, x, y);
+    return copied != errc::ok ? copied : emulate_in_place(machine, o, at, y, b);
   }
-  if (b.original == nullptr) return machine.error(errc::null_pointer);
+  if (b.original == nullptr) return errc::null_pointer;
   const matrix_view<float> z{b.original, x.rows, x.cols};
-  if (const auto e = copy_values(machine, x, z); e != ok) return e;
-  if (const auto e = emulate_in_place(machine, stored, at, z, b); e != ok) return e;
+  if (const errc e = copy_values(machine, x, z); e != errc::ok) return e;
+  if (const errc e = emulate_in_place(machine, stored, at, z, b); e != errc::ok) return e;
   const matrix_view<float const> values = z;
-  const auto copied =
+  const errc copied =
       columnwise ? copy_values(machine, transposed(values), y) : copy_values(machine, values, y);
-  return copied != ok ? copied : emulate_in_place(machine, o, at, y, b);
+  return copied != errc::ok ? copied : emulate_in_place(machine, o, at, y, b);
 }
 
 }  // namespace detail

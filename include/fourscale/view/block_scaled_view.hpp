@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// A quantized matrix that somebody else owns: codes, scales, tensor scale; and how large its buffers must be.
+// A quantized matrix that somebody else owns: codes, scales, amax; and how large its buffers must be.
 #pragma once
 
 #include "../block/packed_block.hpp"
-#include "../scaling/tensor_scale.hpp"
 #include "matrix_view.hpp"
 #include "scale_layout.hpp"
+#include "tensor_amax.hpp"
 
 namespace fourscale {
 
@@ -21,7 +21,7 @@ FOURSCALE_HD constexpr i64 scale_bytes(i64 rows, i64 cols) {
   return Layout::padded_rows(rows) * Layout::padded_blocks(cols / F::block_size) * block_scale_bytes<F>;
 }
 
-/// A rows x cols matrix in format F, blocks along its rows. `Byte` is u8, or u8 const for an input. 2-D
+/// A rows x cols matrix in format F, blocks along its rows, and the amax that its tensor scale follows from. `Byte` is u8, or u8 const for an input. 2-D
 /// blocks are stored the same way, their scale repeated for each row. Capacities are bytes, or -1 when only
 /// the caller knows.
 template <block_format F, scale_layout Layout = linear, class Byte = u8>
@@ -32,18 +32,16 @@ struct block_scaled_view {
   Byte* codes = nullptr;
   Byte* scales = nullptr;
   i64 rows = 0, cols = 0;
-  ::fourscale::tensor_scale<F> tensor_scale{};
+  tensor_amax<F> amax{};
   i64 code_capacity = -1, scale_capacity = -1;
-  /// "Row-scaled", "per token": amax of each row in place of the tensor's, or null. Rows of the quantized
-  /// matrix, so columns of the source for a columnwise copy. tensor_scale still says by which rule.
-  float const* row_amax = nullptr;
 
   constexpr block_scaled_view() = default;
-  FOURSCALE_HD constexpr block_scaled_view(Byte* c, Byte* s, i64 r, i64 n)
-      : codes(c), scales(s), rows(r), cols(n) {}
+  FOURSCALE_HD constexpr block_scaled_view(Byte* c, Byte* s, i64 r, i64 n, tensor_amax<F> a = {})
+      : codes(c), scales(s), rows(r), cols(n), amax(a) {}
   /// From containers of bytes; their sizes are then checked by validate().
   template <detail::container_of<Byte> C, detail::container_of<Byte> S>
-  constexpr block_scaled_view(C& c, S& s, i64 r, i64 n) : block_scaled_view(c.data(), s.data(), r, n) {
+  constexpr block_scaled_view(C& c, S& s, i64 r, i64 n, tensor_amax<F> a = {})
+      : block_scaled_view(c.data(), s.data(), r, n, a) {
     code_capacity = static_cast<i64>(c.size());
     scale_capacity = static_cast<i64>(s.size());
   }
@@ -55,10 +53,9 @@ struct block_scaled_view {
         scales(q.scales),
         rows(q.rows),
         cols(q.cols),
-        tensor_scale(q.tensor_scale),
+        amax(q.amax),
         code_capacity(q.code_capacity),
-        scale_capacity(q.scale_capacity),
-        row_amax(q.row_amax) {}
+        scale_capacity(q.scale_capacity) {}
 
   FOURSCALE_HD constexpr i64 blocks() const { return cols / F::block_size; }
   FOURSCALE_HD constexpr i64 code_offset(i64 row, i64 block) const {
@@ -79,13 +76,6 @@ struct block_scaled_view {
     FOURSCALE_UNROLL
     for (int i = 0; i < block_scale_bytes<F>; ++i) bits |= u32{from[i]} << (8 * i);
     return {static_cast<decltype(F::scale::bits)>(bits)};
-  }
-
-  /// The tensor scale of a row: its own, of row_amax, or the one of the tensor.
-  FOURSCALE_HD constexpr ::fourscale::tensor_scale<F> tensor_scale_of_row([[maybe_unused]] i64 row) const {
-    if constexpr (F::has_tensor_scale)
-      if (row_amax != nullptr) return tensor_scale.with_amax(row_amax[row]);
-    return tensor_scale;
   }
 
   /// One element.

@@ -22,7 +22,7 @@ struct dequantized_view {
     const i64 row = Transposed ? c : r, col = Transposed ? r : c;
     const float scale = decode(base.load_scale(row, col / F::block_size));
     return ptx::mul_rn_f32(decode(base.load_code(row, col)),
-                           base.tensor_scale_of_row(row).dequantize_factor(scale));
+                           base.amax.scale_of_row(row).dequantize_factor(scale));
   }
 };
 

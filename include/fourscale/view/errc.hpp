@@ -6,7 +6,7 @@
 
 namespace fourscale {
 
-/// Result of a host function and of validate(). Whatever is not `ok` left the output untouched.
+/// Result of host and device functions and of validate(). Whatever is not `ok` left the output untouched.
 enum class [[nodiscard]] errc{
     ok,
     null_pointer,
@@ -14,13 +14,20 @@ enum class [[nodiscard]] errc{
     bad_leading_dimension,
     partial_block,
     wrong_block_shape,
+    no_amax,
+    other_range,
+    other_amax,
     row_amax_with_tiles,
+    amax_of_groups,
     shape_mismatch,
     misaligned,
     buffer_too_small,
     overlap,
     too_large,
     bad_recipe,
+    no_workspace,
+    no_instruction,
+    cuda_failed,
 };
 
 /// The rule that was broken, as a sentence.
@@ -38,6 +45,16 @@ constexpr char const* message(errc e) {
       return "the dimension that blocks run along is not a multiple of the block size";
     case errc::wrong_block_shape:
       return "2-D blocks must be square, as wide as the block of the format";
+    case errc::no_amax:
+      return "the format has a tensor scale and the view has no amax: set q.amax to amax_in(pointer), "
+             "amax_value(number), or unit_scale for tensor scale 1";
+    case errc::other_range:
+      return "the view's amax is brought to another range than this quantizer's: set q.amax = {amax, "
+             "quantizer}";
+    case errc::other_amax:
+      return "both copies share their scales, so both views must have the same amax";
+    case errc::amax_of_groups:
+      return "the view has an amax for each group of rows, which only the functions for groups can read";
     case errc::row_amax_with_tiles:
       return "rows of a 2-D block share one scale, so they cannot have amaxes of their own";
     case errc::shape_mismatch:
@@ -52,6 +69,12 @@ constexpr char const* message(errc e) {
       return "a dimension is 2^31 or more, or the matrix has 2^44 elements or more";
     case errc::bad_recipe:
       return "the format, blocks, rounding, scale rule and transform of this recipe do not go together";
+    case errc::no_workspace:
+      return "the workspace is smaller than this call needs";
+    case errc::no_instruction:
+      return "the device has no such instruction, or this code was not compiled for it";
+    case errc::cuda_failed:
+      return "CUDA itself failed: cudaGetLastError() says why";
   }
   return "not an errc";
 }

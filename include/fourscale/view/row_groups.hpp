@@ -24,17 +24,22 @@ FOURSCALE_HD constexpr i64 grouped_scale_bytes(i64 rows, i64 cols, i64 groups) {
   return scale_bytes<F, Layout>((rows + groups * (tile - 1)) / tile * tile, cols);
 }
 
-/// One group of a packed matrix by itself: `rows` rows from `first` on, whose scales begin `scale_rows` rows
-/// behind q.scales: the sum of padded_rows() of the groups before.
+/// Group `index` of a packed matrix by itself: `rows` rows from `first` on, whose scales begin `scale_rows`
+/// rows behind q.scales: the sum of padded_rows() of the groups before. Where each group has its own amax, the
+/// view has that of this one.
 template <class F, class Layout, class Byte>
 FOURSCALE_HD constexpr block_scaled_view<F, Layout, Byte> group_of(
-    block_scaled_view<F, Layout, Byte> const& q, i64 first, i64 rows, i64 scale_rows) {
+    block_scaled_view<F, Layout, Byte> const& q, i64 index, i64 first, i64 rows, i64 scale_rows) {
   block_scaled_view<F, Layout, Byte> group = q;
   group.codes += first * q.blocks() * block_code_bytes<F>;
   group.scales += scale_rows * Layout::padded_blocks(q.blocks()) * block_scale_bytes<F>;
   group.rows = rows;
   group.code_capacity = group.scale_capacity = -1;
-  if (q.row_amax != nullptr) group.row_amax += first;
+  if (q.amax.kind == amax_kind::per_row) group.amax.data += first;
+  if (q.amax.kind == amax_kind::per_group) {
+    group.amax.kind = amax_kind::one;
+    group.amax.data += index;
+  }
   return group;
 }
 
@@ -46,17 +51,23 @@ inline errc validate(row_groups const& groups) {
   return reinterpret_cast<u64>(groups.offsets) % alignof(i64) != 0 ? errc::misaligned : errc::ok;
 }
 
-/// Rules of packed groups and their quantized form, whose scales need grouped_scale_bytes().
-template <class T, class F, class Layout>
+/// Rules of packed groups and their quantized form, whose scales need grouped_scale_bytes(), under a
+/// quantizer.
+template <class T, class F, class Layout, class Quantizer>
 errc validate_grouped(matrix_view<T> const& x, block_scaled_view<F, Layout, u8> const& q,
-                      row_groups const& groups) {
-  if (const errc e = validate(x, q); e != errc::ok) return e;
+                      row_groups const& groups, Quantizer const& quantizer) {
+  block_scaled_view<F, Layout, u8> all = q;
+  if (q.amax.kind == amax_kind::per_group) all.amax.kind = amax_kind::one;  // at least one of them
+  if (const errc e = validate(x, all, blocks_1d{}, quantizer); e != errc::ok) return e;
   if (const errc e = validate(groups); e != errc::ok) return e;
   const i64 bytes = grouped_scale_bytes<F, Layout>(q.rows, q.cols, groups.count);
   if (q.scale_capacity >= 0 && q.scale_capacity < bytes) return errc::buffer_too_small;
   const detail::byte_range scales = detail::bytes_of(q.scales, bytes),
                            codes = detail::bytes_of(q.codes, code_bytes<F>(q.rows, q.cols));
-  return detail::overlaps(x, scales) || detail::overlap(codes, scales) ? errc::overlap : errc::ok;
+  if (detail::overlaps(x, scales) || detail::overlap(codes, scales)) return errc::overlap;
+  if (q.amax.kind != amax_kind::per_group) return errc::ok;
+  const detail::byte_range amaxes = detail::bytes_of(q.amax.data, groups.count);
+  return detail::overlap(amaxes, scales) || detail::overlap(amaxes, codes) ? errc::overlap : errc::ok;
 }
 
 }  // namespace fourscale

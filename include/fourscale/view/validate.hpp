@@ -46,11 +46,36 @@ errc validate(matrix_view<T> const& m) {
 }
 template <class T>
 errc validate(transposed_view<T> const& m) {
+  if (m.rows != m.base.cols || m.cols != m.base.rows) return errc::shape_mismatch;
   return validate(m.base);
 }
 
+namespace detail {
+
+/// The numbers that an amax has in memory, `rows` of them if each row has its own.
+template <class F>
+byte_range bytes_of_amax(tensor_amax<F> const& amax, i64 rows) {
+  if (!F::has_tensor_scale || !amax.in_memory()) return {};
+  return bytes_of(amax.data, amax.kind == amax_kind::per_row ? rows : 1);
+}
+
+/// Rules of an amax by itself: there, aligned, apart from what a call writes.
+template <class F>
+errc check_amax(tensor_amax<F> const& amax, i64 rows, byte_range codes, byte_range scales) {
+  if (!F::has_tensor_scale) return errc::ok;
+  if (amax.kind == amax_kind::missing) return errc::no_amax;
+  if (amax.kind == amax_kind::per_group) return errc::amax_of_groups;
+  if (!amax.in_memory()) return errc::ok;
+  if (amax.data == nullptr) return errc::null_pointer;
+  if (reinterpret_cast<u64>(amax.data) % alignof(float) != 0) return errc::misaligned;
+  const byte_range bytes = bytes_of_amax(amax, rows);
+  return overlap(bytes, codes) || overlap(bytes, scales) ? errc::overlap : errc::ok;
+}
+
+}  // namespace detail
+
 /// Rules of a quantized matrix by itself: whole blocks, buffers there and large enough, codes apart from
-/// scales.
+/// scales, an amax where the format has a tensor scale.
 template <class F, class Layout, class Byte>
 errc validate(block_scaled_view<F, Layout, Byte> const& q) {
   if (const errc e = detail::check_shape(q.rows, q.cols); e != errc::ok) return e;
@@ -60,9 +85,10 @@ errc validate(block_scaled_view<F, Layout, Byte> const& q) {
   const i64 codes = code_bytes<F>(q.rows, q.cols), scales = scale_bytes<F, Layout>(q.rows, q.cols);
   if (q.code_capacity >= 0 && q.code_capacity < codes) return errc::buffer_too_small;
   if (q.scale_capacity >= 0 && q.scale_capacity < scales) return errc::buffer_too_small;
-  if (detail::overlap(detail::bytes_of(q.codes, codes), detail::bytes_of(q.scales, scales)))
-    return errc::overlap;
-  return errc::ok;
+  const detail::byte_range in_codes = detail::bytes_of(q.codes, codes),
+                           in_scales = detail::bytes_of(q.scales, scales);
+  if (detail::overlap(in_codes, in_scales)) return errc::overlap;
+  return detail::check_amax(q.amax, q.rows, in_codes, in_scales);
 }
 
 namespace detail {
@@ -81,11 +107,12 @@ bool overlaps(block_scaled_view<F, Layout, Byte> const& q, byte_range range) {
   return overlap(bytes_of(q.codes, code_bytes<F>(q.rows, q.cols)), range) ||
          overlap(bytes_of(q.scales, scale_bytes<F, Layout>(q.rows, q.cols)), range);
 }
-/// True if x shares a byte with the codes or the scales of q.
+/// True if x shares a byte with the codes, the scales or the amax of q.
 template <class M, class F, class Layout, class Byte>
 bool overlaps(M const& x, block_scaled_view<F, Layout, Byte> const& q) {
   return overlaps(x, bytes_of(q.codes, code_bytes<F>(q.rows, q.cols))) ||
-         overlaps(x, bytes_of(q.scales, scale_bytes<F, Layout>(q.rows, q.cols)));
+         overlaps(x, bytes_of(q.scales, scale_bytes<F, Layout>(q.rows, q.cols))) ||
+         overlaps(x, bytes_of_amax(q.amax, q.rows));
 }
 
 }  // namespace detail
@@ -98,34 +125,46 @@ errc validate(M const& x, block_scaled_view<F, Layout, Byte> const& q, Blocks = 
   if (const errc e = validate(q); e != errc::ok) return e;
   if constexpr (Blocks::is_2d) {
     if (Blocks::rows != F::block_size || Blocks::cols != F::block_size) return errc::wrong_block_shape;
-    if (q.row_amax != nullptr) return errc::row_amax_with_tiles;
+    if (F::has_tensor_scale && q.amax.kind == amax_kind::per_row) return errc::row_amax_with_tiles;
   }
   return detail::overlaps(x, q) ? errc::overlap : errc::ok;
 }
 
+/// The same for a call that writes q by a quantizer: the amax of q must be brought to the quantizer's range.
+template <matrix_like M, class F, class Layout, class Blocks, class Quantizer>
+errc validate(M const& x, block_scaled_view<F, Layout, u8> const& q, Blocks shape,
+              Quantizer const& quantizer) {
+  if (const errc e = validate(x, q, shape); e != errc::ok) return e;
+  return q.amax.range == quantizer_range<F>(quantizer) ? errc::ok : errc::other_range;
+}
+
 /// The same for a quantizer that works on groups of `group` values of a row.
-template <matrix_like M, class F, class Layout, class Byte>
-errc validate_groups(M const& x, block_scaled_view<F, Layout, Byte> const& q, int group) {
-  if (const errc e = validate(x, q); e != errc::ok) return e;
+template <matrix_like M, class F, class Layout, class Quantizer>
+errc validate_groups(M const& x, block_scaled_view<F, Layout, u8> const& q, int group,
+                     Quantizer const& quantizer) {
+  if (const errc e = validate(x, q, blocks_1d{}, quantizer); e != errc::ok) return e;
   return x.cols % group != 0 ? errc::partial_block : errc::ok;
 }
 
-/// Rules of both copies of x: q of x, qt of its transpose.
-template <class T, class F, class Layout, class LayoutT, class Blocks>
+/// Rules of both copies of x: q of x, qt of its transpose. Under 2-D blocks they share their scales.
+template <class T, class F, class Layout, class LayoutT, class Blocks, class Rowwise, class Columnwise>
 errc validate_both(matrix_view<T> const& x, block_scaled_view<F, Layout, u8> const& q,
-                   block_scaled_view<F, LayoutT, u8> const& qt, Blocks shape) {
-  if (const errc e = validate(x, q, shape); e != errc::ok) return e;
-  if (const errc e = validate(transposed(x), qt, shape); e != errc::ok) return e;
-  return detail::overlaps(q, qt) ? errc::overlap : errc::ok;
+                   block_scaled_view<F, LayoutT, u8> const& qt, Blocks shape, Rowwise const& rowwise,
+                   Columnwise const& columnwise) {
+  if (const errc e = validate(x, q, shape, rowwise); e != errc::ok) return e;
+  if (const errc e = validate(transposed(x), qt, shape, columnwise); e != errc::ok) return e;
+  if (Blocks::is_2d && F::has_tensor_scale && !(q.amax == qt.amax)) return errc::other_amax;
+  return detail::overlaps(q, qt) || detail::overlaps(qt, q) ? errc::overlap : errc::ok;
 }
 
-/// Rules of the transpose qt of a quantized matrix q.
+/// Rules of the transpose qt of a quantized matrix q, whose amax it takes over.
 template <class F, class Layout, class Byte, class LayoutT>
 errc validate_transpose(block_scaled_view<F, Layout, Byte> const& q,
                         block_scaled_view<F, LayoutT, u8> const& qt) {
   if (const errc e = validate(q); e != errc::ok) return e;
   if (const errc e = validate(qt); e != errc::ok) return e;
   if (q.rows != qt.cols || q.cols != qt.rows) return errc::shape_mismatch;
+  if (F::has_tensor_scale && !(q.amax == qt.amax)) return errc::other_amax;
   return detail::overlaps(q, qt) ? errc::overlap : errc::ok;
 }
 

@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a quantized matrix knows of its tensor scale: which amax it follows from, where that is, and the range
+// that it is brought to. Part of the view, so that every call reads a matrix as the one before wrote it.
+#pragma once
+
+#include "../scaling/block_scale.hpp"
+
+namespace fourscale {
+
+/// Where the amax is. `missing` is an error for formats with a tensor scale; `unit` asks for tensor scale 1.
+enum class amax_kind : u8 { missing, unit, value, one, per_row, per_group };
+
+/// Which number of the tensor scale is given: the amax itself; the encode scale, 2688 / amax, which inference
+/// engines call global scale; or the decode scale, amax / 2688.
+enum class scale_number : u8 { amax, encode, decode };
+
+/// Names an amax before its format is known. `data` is host memory for host functions and device memory for
+/// device functions.
+struct amax_reference {
+  amax_kind kind = amax_kind::missing;
+  scale_number number = scale_number::amax;
+  float value = 0.0f;
+  float const* data = nullptr;
+
+  friend constexpr bool operator==(amax_reference const&, amax_reference const&) = default;
+};
+
+/// Tensor scale 1: the block scales alone carry the range.
+inline constexpr amax_reference unit_scale{amax_kind::unit};
+/// An amax that the caller knows now.
+FOURSCALE_HD constexpr amax_reference amax_value(float amax) {
+  return {amax_kind::value, scale_number::amax, amax};
+}
+/// An amax in memory: what amax() writes, reduced over ranks or delayed as the caller likes.
+FOURSCALE_HD constexpr amax_reference amax_in(float const* amax) {
+  return {amax_kind::one, scale_number::amax, 0.0f, amax};
+}
+/// An amax for each row of the quantized matrix ("per token"), so for each column of the source of a
+/// columnwise copy: what row_amax() writes.
+FOURSCALE_HD constexpr amax_reference amax_of_rows(float const* amaxes) {
+  return {amax_kind::per_row, scale_number::amax, 0.0f, amaxes};
+}
+/// An amax for each group of rows: what amax_grouped() writes.
+FOURSCALE_HD constexpr amax_reference amax_of_groups(float const* amaxes) {
+  return {amax_kind::per_group, scale_number::amax, 0.0f, amaxes};
+}
+/// The encode scale, 2688 / amax, in place of the amax; see tensor_scale::from_encode_scale().
+FOURSCALE_HD constexpr amax_reference encode_scale_value(float encode) {
+  return {amax_kind::value, scale_number::encode, encode};
+}
+FOURSCALE_HD constexpr amax_reference encode_scale_in(float const* encode) {
+  return {amax_kind::one, scale_number::encode, 0.0f, encode};
+}
+/// The decode scale, amax / 2688, in place of the amax; see tensor_scale::from_decode_scale().
+FOURSCALE_HD constexpr amax_reference decode_scale_value(float decode) {
+  return {amax_kind::value, scale_number::decode, decode};
+}
+FOURSCALE_HD constexpr amax_reference decode_scale_in(float const* decode) {
+  return {amax_kind::one, scale_number::decode, 0.0f, decode};
+}
+
+/// The range of a quantizer, a scaling policy, or whatever else has a rule for tensor scales.
+template <block_format F, class Quantizer>
+FOURSCALE_HD constexpr tensor_range<F> quantizer_range(Quantizer const& q) {
+  if constexpr (requires { q.scale; })
+    return range_of<F>(q.scale);
+  else
+    return range_of<F>(q);
+}
+
+/// The amax of a matrix in format F and the range that it is brought to, which is that of the format, 2688
+/// for NVFP4, unless a quantizer or a scaling policy is named: `q.amax = {amax_in(p), recipe}`. Formats
+/// without a tensor scale ignore it.
+template <block_format F>
+struct tensor_amax : amax_reference {
+  tensor_range<F> range;
+
+  constexpr tensor_amax() = default;
+  FOURSCALE_HD constexpr tensor_amax(amax_reference where, tensor_range<F> r = {})
+      : amax_reference(where), range(r) {}
+  template <class Quantizer>
+  FOURSCALE_HD constexpr tensor_amax(amax_reference where, Quantizer const& q)
+      : amax_reference(where), range(quantizer_range<F>(q)) {}
+
+  /// True if the numbers are in memory.
+  FOURSCALE_HD constexpr bool in_memory() const {
+    return kind == amax_kind::one || kind == amax_kind::per_row || kind == amax_kind::per_group;
+  }
+
+  /// The tensor scale of the whole matrix, or with amaxes of rows that of a row.
+  FOURSCALE_HD constexpr tensor_scale<F> scale_of_row([[maybe_unused]] i64 row) const {
+    if constexpr (F::has_tensor_scale)
+      return from(kind == amax_kind::per_row ? data[row] : kind == amax_kind::one ? *data : value);
+    else
+      return {};
+  }
+  /// The tensor scale of a group, where each has its own.
+  FOURSCALE_HD constexpr tensor_scale<F> scale_of_group([[maybe_unused]] i64 group, i64 row) const {
+    if constexpr (F::has_tensor_scale)
+      if (kind == amax_kind::per_group) return from(data[group]);
+    return scale_of_row(row);
+  }
+
+  friend constexpr bool operator==(tensor_amax const&, tensor_amax const&) = default;
+
+ private:
+  FOURSCALE_HD constexpr tensor_scale<F> from([[maybe_unused]] float given) const {
+    if constexpr (F::has_tensor_scale) {
+      if (kind == amax_kind::unit) return range.scale(range.largest);
+      if (number == scale_number::encode) return tensor_scale<F>::from_encode_scale(given, range.largest);
+      if (number == scale_number::decode) return tensor_scale<F>::from_decode_scale(given, range.largest);
+      return range.scale(given);
+    } else {
+      return {};
+    }
+  }
+};
+
+}  // namespace fourscale
