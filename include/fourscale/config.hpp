@@ -91,7 +91,7 @@
 // Always 0 or 1. Macros, because inline asm must vanish from the text of a pass that cannot assemble it.
 #define FOURSCALE_HAS_CVT_FP8 (FOURSCALE_DEVICE_PASS >= 890)
 #define FOURSCALE_HAS_CVT_NARROW (FOURSCALE_DETAIL_FAMILY >= 1000 && FOURSCALE_DETAIL_FAMILY < 1300)
-#define FOURSCALE_HAS_CVT_FMA (FOURSCALE_HAS_CVT_FP8 && !FOURSCALE_HAS_CVT_NARROW)
+#define FOURSCALE_HAS_CVT_FMA (FOURSCALE_DEVICE_PASS >= 800 && !FOURSCALE_HAS_CVT_NARROW)
 #define FOURSCALE_HAS_CVT_RS (FOURSCALE_DETAIL_SPECIFIC == 1000 || FOURSCALE_DETAIL_SPECIFIC == 1030)
 #define FOURSCALE_HAS_ELECT (FOURSCALE_DEVICE_PASS >= 900)
 #define FOURSCALE_HAS_TCGEN05 (FOURSCALE_DETAIL_FAMILY >= 1000 && FOURSCALE_DETAIL_FAMILY < 1200)
@@ -112,7 +112,7 @@ namespace fourscale::arch {
 inline constexpr bool has_cvt_fp8 = FOURSCALE_HAS_CVT_FP8;
 /// cvt to and from e2m1x2, e2m3x2, e3m2x2, ue8m0x2: sm_100f/a, 103, 110, 120, 121 (PTX ISA 9.7.9.21).
 inline constexpr bool has_cvt_narrow = FOURSCALE_HAS_CVT_NARROW;
-/// FP8 conversions but no FP4 ones, so that formats/convert_fma.hpp stands in for them: sm_89 to sm_100.
+/// No FP4 conversions, so that formats/convert_fma.hpp stands in for them: sm_80 to sm_100.
 inline constexpr bool has_cvt_fma = FOURSCALE_HAS_CVT_FMA;
 /// cvt.rs, stochastic rounding: sm_100a and sm_103a only.
 inline constexpr bool has_cvt_rs = FOURSCALE_HAS_CVT_RS;

@@ -2,8 +2,8 @@
 // All of fourscale, for CUDA compilers: fourscale.hpp and the functions that launch kernels.
 #pragma once
 
+#include "cta/quantize.cuh"
 #include "cta/reduce.cuh"
-#include "cta/values.cuh"
 #include "device/amax.cuh"
 #include "device/copies.cuh"
 #include "device/delayed.cuh"
@@ -12,7 +12,6 @@
 #include "device/ms_eden.cuh"
 #include "device/percentile.cuh"
 #include "device/quantize.cuh"
-#include "device/quantize_block.cuh"
 #include "device/quantize_grouped.cuh"
 #include "device/statistics.cuh"
 #include "device/transform.cuh"

@@ -11,7 +11,7 @@ namespace fourscale {
 /// give 0.
 template <int N>
 FOURSCALE_HD constexpr float block_amax(float const (&x)[N]) {
-#if FOURSCALE_HAS_CVT_FP8  // sm_89 and later: one instruction a value
+#if FOURSCALE_DEVICE_PASS  // one instruction a value
   if (!is_constant_evaluated()) {
     float most = x[0];
     FOURSCALE_UNROLL

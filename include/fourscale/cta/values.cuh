@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Values of a row as a kernel holds them between memory and a block: in the registers of one thread, moved 16
-// bytes at a time.
+// Values of a row as a kernel holds them between memory and a block: in the registers of one thread, as they
+// lie in memory. Amax, signs and limits are found before they become floats, two 16-bit values at a time.
 #pragma once
 
-#include "../view/block_scaled_view.hpp"
+#include "../formats/real.hpp"
+#include "../ptx/arith.hpp"
 
 namespace fourscale::cta {
 
@@ -12,8 +13,49 @@ struct alignas(16) vector16 {
   u32 words[4];
 };
 
-/// N consecutive values of a row, of a type with two or four bytes, as they lie in memory. Indices must be
-/// constants after unrolling, so that all stays in registers.
+/// Types of 16 bits that come two to a word.
+template <class T>
+inline constexpr bool is_packed = __is_same(T, bf16) || __is_same(T, fp16);
+
+namespace detail {
+
+/// The larger magnitudes of two pairs. NaN loses to a number, or with KeepNan wins. Signs are of no use.
+template <class T, bool KeepNan>
+FOURSCALE_D u32 larger_magnitudes(u32 a, u32 b) {
+  if constexpr (__is_same(T, bf16))
+    return ptx::max_xorsign_abs_bf16x2<KeepNan>(a, b);
+  else
+    return ptx::max_xorsign_abs_f16x2<KeepNan>(a, b);
+}
+
+/// The larger magnitude of a pair as a float: NaN if one is and KeepNan, else as amax_bits() takes it.
+template <class T, bool KeepNan>
+FOURSCALE_D float pair_amax(u32 pair) {
+  const u32 largest = larger_magnitudes<T, KeepNan>(pair, pair >> 16) & 0x7fffu;
+  const float amax = to_float(T{static_cast<u16>(largest)});
+  return KeepNan ? amax : bit_cast<float>(amax_bits(amax));
+}
+
+/// Half of a word as a float whose sign bit is changed by `sign`, 0 or 2^31: of bf16 in one instruction, if
+/// `upper`, 0xffff0000, is in a register.
+template <class T>
+FOURSCALE_D float half_as_float(u32 word, bool is_upper, u32 sign, u32 upper) {
+  if constexpr (__is_same(T, bf16))
+    return bit_cast<float>(is_upper ? (word & upper) ^ sign : (word << 16) + sign);
+  else
+    return bit_cast<float>(bit_cast<u32>(to_float(T{static_cast<u16>(is_upper ? word >> 16 : word)})) ^ sign);
+}
+
+/// Bytes of two words, all ones or zeros as the signs of even and of odd elements are, as nibbles side by
+/// side.
+FOURSCALE_D inline u32 joined_signs(u32 even, u32 odd) {
+  return ptx::lop3_select_b32(0x0f0f'0f0fu, even, odd);
+}
+
+}  // namespace detail
+
+/// N consecutive values of a row, of a type with two or four bytes. Indices must be constants after unrolling,
+/// so that all stays in registers.
 template <class T, int N>
 struct values {
   static_assert((sizeof(T) == 2 || sizeof(T) == 4) && N * sizeof(T) % 16 == 0,
@@ -37,6 +79,24 @@ struct values {
     for (int i = 0; i < count; i += 4)
       reinterpret_cast<vector16*>(to)[i / 4] = {{words[i], words[i + 1], words[i + 2], words[i + 3]}};
   }
+  /// From an address that is a multiple of sizeof(T): in words, joined from halves where they lie between two.
+  static FOURSCALE_D values load_anywhere(T const* from) {
+    values v;
+    if (sizeof(T) == 4 || reinterpret_cast<u64>(from) % 4 == 0) {
+      FOURSCALE_UNROLL
+      for (int i = 0; i < count; ++i) v.words[i] = reinterpret_cast<u32 const*>(from)[i];
+    } else {
+      u32 before = u32{reinterpret_cast<u16 const*>(from)[0]} << 16;
+      FOURSCALE_UNROLL
+      for (int i = 0; i < count; ++i) {
+        const u32 after = i + 1 < count ? reinterpret_cast<u32 const*>(reinterpret_cast<u16 const*>(from) + 1)[i]
+                                        : reinterpret_cast<u16 const*>(from)[N - 1];
+        v.words[i] = __funnelshift_r(before, after, 16);
+        before = after;
+      }
+    }
+    return v;
+  }
 
   FOURSCALE_D T get(int i) const {
     if constexpr (sizeof(T) == 4)
@@ -52,13 +112,18 @@ struct values {
     else
       words[i / 2] = (words[i / 2] & 0xffffu) | u32{bit_cast<u16>(value)} << 16;
   }
+  FOURSCALE_D float value(int i) const { return to_float(get(i)); }
+  FOURSCALE_D void to_floats(float (&x)[N]) const {
+    FOURSCALE_UNROLL
+    for (int i = 0; i < N; ++i) x[i] = value(i);
+  }
 
   /// Floats rounded to T, to nearest even.
   static FOURSCALE_D values rounded(float const (&x)[N]) {
     values v;
     FOURSCALE_UNROLL
     for (int i = 0; i < count; ++i) {
-#if FOURSCALE_DEVICE_PASS >= 800  // two at a time
+#if FOURSCALE_DEVICE_PASS  // two at a time
       if constexpr (__is_same(T, bf16)) {
         v.words[i] = ptx::cvt_rn_bf16x2_f32(x[2 * i + 1], x[2 * i]);
         continue;
@@ -72,44 +137,59 @@ struct values {
     }
     return v;
   }
-};
 
-/// Codes to memory in words of `Word` bytes, 1, 8 or 16, which both their number and the address are
-/// multiples of.
-template <int Word, int Bytes>
-FOURSCALE_D void store_codes(u8 const (&codes)[Bytes], u8* to) {
-  FOURSCALE_UNROLL
-  for (int i = 0; i < Bytes; i += Word) {
-    u32 words[4] = {};
-    FOURSCALE_UNROLL
-    for (int j = 0; j < Word; ++j) words[j / 4] |= u32{codes[i + j]} << (8 * (j % 4));
-    if constexpr (Word == 16)
-      *reinterpret_cast<vector16*>(to + i) = {{words[0], words[1], words[2], words[3]}};
-    else if constexpr (Word == 8)
-      *reinterpret_cast<u64*>(to + i) = u64{words[1]} << 32 | words[0];
-    else
-      to[i] = codes[i];
+  /// The largest magnitude: as fourscale::block_amax() gives it, or NaN if a value is NaN.
+  FOURSCALE_D float amax() const { return largest<false>(); }
+  FOURSCALE_D float amax_or_nan() const { return largest<true>(); }
+
+  /// The signs of values i to i + 7, in every bit of their nibbles; of wider types in the highest bit only.
+  FOURSCALE_D u32 signs(int i) const {
+    if constexpr (is_packed<T>) {
+      u32 const* const w = words + i / 2;
+      const u32 a = __byte_perm(w[0], w[1], 0x7351), b = __byte_perm(w[2], w[3], 0x7351);
+      return detail::joined_signs(ptx::prmt_b32(a, b, 0xdc98), ptx::prmt_b32(a, b, 0xfeba));
+    } else {
+      u32 nibbles = 0;
+      FOURSCALE_UNROLL
+      for (int j = 0; j < 8; ++j) nibbles |= bit_cast<u32>(value(i + j)) >> 31 << (4 * j + 3);
+      return nibbles;
+    }
   }
-}
-
-/// Where the blocks of a row go, whose addresses are computed once. Codes in words of 8 bytes, which q.codes
-/// must be a multiple of.
-template <class F, class Layout>
-struct output_row {
-  block_scaled_view<F, Layout> q;
-  i64 row;
-  u8 *codes, *scales;
-
-  FOURSCALE_D output_row(block_scaled_view<F, Layout> const& view, i64 r)
-      : q(view), row(r), codes(q.codes + q.code_offset(r, 0)), scales(q.scales + q.scale_offset(r, 0)) {}
-
-  /// `block` is signed, so that the offsets of several, a constant apart, may be part of the instructions.
-  FOURSCALE_D void store(int block, packed_block<F> const& b) const {
-    if constexpr (__is_same(Layout, linear) && block_scale_bytes<F> == 1)
-      scales[block] = b.scale.bits;
+  /// Value i with its sign bit changed by `sign`, 0 or 2^31; see half_as_float() about `upper`.
+  FOURSCALE_D float signed_value(int i, u32 sign, u32 upper) const {
+    if constexpr (is_packed<T>)
+      return detail::half_as_float<T>(words[i / 2], i % 2 == 1, sign, upper);
     else
-      q.store_scale(row, block, b.scale);
-    store_codes<8>(b.codes, codes + i64{block} * block_code_bytes<F>);
+      return bit_cast<float>(bit_cast<u32>(value(i)) ^ sign);
+  }
+  /// The values with magnitudes of at most `limit`, rounded down to T.
+  FOURSCALE_D void lower_to(float limit) {
+    static_assert(__is_same(T, bf16), "Other types are lowered as floats.");
+    const u32 pair = __byte_perm(bit_cast<u32>(limit), 0, 0x3232);
+    FOURSCALE_UNROLL
+    for (int i = 0; i < count; ++i) words[i] = ptx::min_xorsign_abs_bf16x2(words[i], pair);
+  }
+
+ private:
+  template <bool KeepNan>
+  FOURSCALE_D float largest() const {
+    if constexpr (is_packed<T>) {
+      u32 w[N / 4];
+      FOURSCALE_UNROLL
+      for (int i = 0; i < N / 4; ++i) w[i] = detail::larger_magnitudes<T, KeepNan>(words[i], words[i + N / 4]);
+      FOURSCALE_UNROLL
+      for (int i = 1; i < N / 4; ++i) w[0] = detail::larger_magnitudes<T, KeepNan>(w[0], w[i]);
+      return detail::pair_amax<T, KeepNan>(w[0]);
+    } else {
+      i32 most = 0;
+      FOURSCALE_UNROLL
+      for (int i = 0; i < N; ++i) {
+        const i32 magnitude =
+            KeepNan ? static_cast<i32>(bit_cast<u32>(value(i)) & 0x7fff'ffffu) : amax_bits(value(i));
+        most = magnitude > most ? magnitude : most;
+      }
+      return bit_cast<float>(most);
+    }
   }
 };
 

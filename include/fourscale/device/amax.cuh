@@ -2,8 +2,9 @@
 // The largest magnitude of a matrix, on a stream.
 #pragma once
 
-#include "columns.cuh"
-#include "scheduled.cuh"
+#include "../cta/quantize_block.cuh"
+#include "../transform/hadamard.hpp"
+#include "launch.cuh"
 
 namespace fourscale::device {
 
@@ -26,7 +27,7 @@ FOURSCALE_KERNEL void __launch_bounds__(cta_threads)
   i32 mine = 0;
   FOURSCALE_UNROLL
   for (int k = 0; k < amax_vectors; ++k) {
-    const i32 magnitude = bit_cast<i32>(raw_amax(raw[k]));
+    const i32 magnitude = bit_cast<i32>(raw[k].amax());
     mine = magnitude > mine ? magnitude : mine;
   }
   raise_by_cta(mine, largest);
@@ -69,7 +70,7 @@ FOURSCALE_KERNEL void __launch_bounds__(cta_threads)
 inline constexpr int column_blocks = 4, column_warps = cta_threads / 32;
 template <int N, class T, int M>
 FOURSCALE_KERNEL void __launch_bounds__(cta_threads)
-    column_amax_kernel(matrix_view<T const> x, scheduled_hadamard<M> transform, i64 ctas_along, i32* largest,
+    column_amax_kernel(matrix_view<T const> x, fourscale::prepared_hadamard<M> transform, i64 ctas_along, i32* largest,
                        i32* largest_transformed) {
   const i64 cta_row = blockIdx.x / ctas_along;
   const i64 col = (blockIdx.x - cta_row * ctas_along) * 64 + threadIdx.x % 32 * 2;
@@ -78,18 +79,18 @@ FOURSCALE_KERNEL void __launch_bounds__(cta_threads)
   float most = 0.0f;
 #pragma unroll 1
   for (int i = 0; i < column_blocks && row < x.rows && col < x.cols; ++i, row += N) {
-    const column_pair<T, N> columns(reinterpret_cast<u32 const*>(&x.at(row, col)), x.ld / 2);
-    plain = larger_magnitudes<T>(plain, column_magnitudes<T, false>(columns));
+    const cta::column_pair<T, N> columns(reinterpret_cast<u32 const*>(&x.at(row, col)), x.ld / 2);
+    plain = cta::detail::larger_magnitudes<T, false>(plain, columns.template magnitudes<false>());
     FOURSCALE_UNROLL
     for (int which = 0; which < 2; ++which) {
       float sums[N];
-      transform.sums(column_block<T, N>{columns, which}, sums);
+      transform.sums(cta::column_block<T, N>{columns, which}, sums);
       FOURSCALE_UNROLL
       for (int j = 0; j < N; ++j) most = fmaxf(most, fabsf(sums[j]));  // NaN is dropped
     }
   }
   if (largest != nullptr) {
-    raise_by_cta(bit_cast<i32>(pair_amax<T>(plain)), largest);
+    raise_by_cta(bit_cast<i32>(cta::detail::pair_amax<T, false>(plain)), largest);
     __syncthreads();
   }
   // Rounding keeps the order, so that the largest is rounded last.
@@ -100,18 +101,23 @@ template <int N, class T>
 i64 column_amax_ctas(matrix_view<T const> const& x) {
   return ceil_div<i64>(x.cols, 64) * ceil_div<i64>(x.rows, N * column_blocks * column_warps);
 }
+/// 16-bit values, and a transform with a fast form for them?
+template <int N, class T, class Transform>
+inline constexpr bool has_column_amax = cta::is_packed<T> && requires(Transform const t) {
+  t.prepared().factor;
+};
 /// Pairs of 16-bit values in memory?
 template <int N, class T, class Transform>
 bool fits_column_amax(matrix_view<T const> const& x, Transform const& transform) {
-  return is_short<T> && is_scheduled<decltype(scheduled(transform))> && x.ld % 2 == 0 && x.cols % 2 == 0 &&
+  return has_column_amax<N, T, Transform> && x.ld % 2 == 0 && x.cols % 2 == 0 &&
          reinterpret_cast<u64>(x.data) % 4 == 0 && column_amax_ctas<N>(x) <= 0x7fff'ffff;
 }
 template <int N, class T, class Transform>
 void launch_column_amax(matrix_view<T const> const& x, Transform const& transform, float* amax, float* amax_t,
                         cudaStream_t stream) {
-  if constexpr (is_short<T> && is_scheduled<decltype(scheduled(transform))>)
+  if constexpr (has_column_amax<N, T, Transform>)
     column_amax_kernel<N><<<static_cast<unsigned>(column_amax_ctas<N>(x)), cta_threads, 0, stream>>>(
-        x, scheduled(transform), ceil_div<i64>(x.cols, 64), reinterpret_cast<i32*>(amax),
+        x, transform.prepared(), ceil_div<i64>(x.cols, 64), reinterpret_cast<i32*>(amax),
         reinterpret_cast<i32*>(amax_t));
 }
 
@@ -138,11 +144,6 @@ FOURSCALE_KERNEL void __launch_bounds__(cta_threads) row_amax_kernel(M x, i32* o
   }
 }
 
-inline errc check_output(float const* amax) {
-  if (amax == nullptr) return errc::null_pointer;
-  return reinterpret_cast<u64>(amax) % alignof(float) != 0 ? errc::misaligned : errc::ok;
-}
-
 }  // namespace detail
 
 /// Writes the largest magnitude of x to *amax (device memory): NaN is dropped, infinity stays. A separate
@@ -151,9 +152,9 @@ inline errc check_output(float const* amax) {
 /// is then untouched.
 template <class T>
 errc amax(matrix_view<T> const& x, float* amax, cudaStream_t stream = nullptr) {
-  matrix_view<T const> m = x;
-  if (const errc e = validate(m); e != errc::ok) return e;
+  if (const errc e = validate(x); e != errc::ok) return e;
   if (const errc e = detail::check_output(amax); e != errc::ok) return e;
+  auto m = detail::as_input(x);
   constexpr int n = 32 / static_cast<int>(sizeof(T));
   if (m.ld == m.cols) m = {m.data, 1, m.rows * m.cols};  // one long row needs no division
   if (cudaMemsetAsync(amax, 0, sizeof(float), stream) != cudaSuccess) return errc::cuda_failed;
@@ -202,8 +203,8 @@ errc amax(M const& x, Transform const& transform, float* out, cudaStream_t strea
 template <block_format F, class T, transform_policy<F::block_size> Transform>
 errc amax_both(matrix_view<T> const& x, Transform const& transform, float* amax, float* amax_t,
                       cudaStream_t stream = nullptr) {
-  const matrix_view<typename matrix_view<T>::value_type const> m = x;
-  if (const errc e = validate(m); e != errc::ok) return e;
+  if (const errc e = validate(x); e != errc::ok) return e;
+  const auto m = detail::as_input(x);
   if (x.rows % F::block_size != 0) return errc::partial_block;
   float* const outputs[] = {amax, amax_t};
   for (float* out : outputs)
@@ -218,8 +219,7 @@ errc amax_both(matrix_view<T> const& x, Transform const& transform, float* amax,
   return device::amax<F>(transposed(x), transform, amax_t, stream);
 }
 
-/// The largest magnitude of each row, to out[0 .. x.rows) (device memory): for row_amax of a quantized
-/// matrix. Of transposed(x) it gives those of the columns, for the columnwise copy. Errors as amax().
+/// The largest magnitude of each row, to out[0 .. x.rows) (device memory), for amax_of_rows(). Of transposed(x) it gives those of the columns, for the columnwise copy. Errors as amax().
 template <matrix_like M>
 errc row_amax(M const& x, float* out, cudaStream_t stream = nullptr) {
   if (const errc e = validate(x); e != errc::ok) return e;

@@ -13,6 +13,7 @@ template <class F, class Layout, class LayoutT>
 FOURSCALE_KERNEL void __launch_bounds__(cta_threads)
     transpose_kernel(block_scaled_view<F, Layout, u8 const> q, block_scaled_view<F, LayoutT> qt) {
   constexpr int n = F::block_size;
+  cta::no_memory unused;
   const i64 rows = LayoutT::padded_rows(qt.rows), blocks = LayoutT::padded_blocks(qt.blocks());
   for (i64 i = blockIdx.x * i64{cta_threads} + threadIdx.x; i < rows * blocks;
        i += i64{gridDim.x} * cta_threads) {
@@ -23,7 +24,7 @@ FOURSCALE_KERNEL void __launch_bounds__(cta_threads)
     }
     packed_block<F> column{q.load_scale(block * n, row / n), {}};
     for (int k = 0; k < n; ++k) column.set(k, q.load_code(block * n + k, row));
-    store_block(qt, row, block, column);
+    cta::view_sink<F, LayoutT>{qt}.store(unused, {row, block}, column);
   }
 }
 
@@ -52,27 +53,23 @@ errc quantize_both(matrix_view<T> const& x, block_scaled_view<F, Layout> const& 
                    Columnwise const& columnwise = {}, Blocks shape = {}, cudaStream_t stream = nullptr) {
   if (const errc e = validate_both(x, q, qt, shape, rowwise, columnwise); e != errc::ok) return e;
   const auto input = detail::as_input(x);
-  using value = typename matrix_view<T>::value_type;
-  constexpr bool squares = __is_same(Rowwise, Columnwise) && detail::has_like_squares<F, Rowwise>;
+  using value = typename decltype(input)::value_type;
+  constexpr bool squares = __is_same(Rowwise, Columnwise) && cta::has_like_squares<F, Rowwise>;
   if constexpr (detail::has_tiles<value, F> && (!Blocks::is_2d || squares)) {
     if (detail::fits_tiles(input, q) && detail::fits_tiles(input, qt)) {
-      if constexpr (Blocks::is_2d) {
+      if constexpr (Blocks::is_2d)
         // From where on a kernel for the scales alone is worth its launch: measured on an H200.
         detail::launch_squares<F>(input, q, qt, rowwise, stream, i64{1} << 26);
-      } else {
-        using copies = detail::both_copies<value, F, Layout, LayoutT, decltype(detail::scheduled(rowwise)),
-                                           decltype(detail::scheduled(columnwise))>;
-        const copies p{input, q, qt, detail::scheduled(rowwise), detail::scheduled(columnwise)};
-        detail::launch_both(&detail::quantize_both_kernel<copies>, p, stream);
-      }
+      else
+        detail::launch_both(input, q, qt, rowwise, columnwise, stream);
       return detail::launched();
     }
   }
-  if (const errc e = quantize(x, q, rowwise, shape, stream); e != errc::ok) return e;
+  if (const errc e = device::quantize(x, q, rowwise, shape, stream); e != errc::ok) return e;
   if constexpr (Blocks::is_2d)
     return transpose(q, qt, stream);
   else
-    return quantize(transposed(x), qt, columnwise, shape, stream);
+    return device::quantize(transposed(x), qt, columnwise, shape, stream);
 }
 
 }  // namespace fourscale::device

@@ -2,9 +2,8 @@
 // Back to float, bf16 or fp16, on a stream.
 #pragma once
 
-#include "divisor.cuh"
-#include "raw.cuh"
-#include "store.cuh"
+#include "../block/quantize.hpp"
+#include "launch.cuh"
 
 namespace fourscale::device {
 
@@ -69,7 +68,7 @@ inline constexpr int dequantize_groups = 4;
 template <class F, class Layout, class T>
 FOURSCALE_KERNEL void __launch_bounds__(cta_threads)
     dequantize_rows_kernel(block_scaled_view<F, Layout, u8 const> q, matrix_view<T> y,
-                           divisor groups, u32 chunk_rows) {
+                           cta::divisor groups, u32 chunk_rows) {
   constexpr int n = F::block_size, in_block = n / 8;
   const i64 first_row = i64{blockIdx.y} * chunk_rows, rows_left = q.rows - first_row;
   const u32 count = static_cast<u32>(rows_left < chunk_rows ? rows_left : chunk_rows) * groups.d;
@@ -117,14 +116,14 @@ bool launch_dequantize_rows(block_scaled_view<F, Layout, u8 const> const& q, M c
                             cudaStream_t stream) {
   if constexpr (!M::is_transposed && __is_same(typename F::element, e2m1)) {
     using T = typename M::value_type;
-    if constexpr (is_short<T>) {
+    if constexpr (cta::is_packed<T>) {
       const i64 groups = q.cols / 8;
       if (!rows_are_vectors(y) || reinterpret_cast<u64>(q.codes) % 4 != 0 || q.amax.kind == amax_kind::per_row ||
           !row_chunks::can_take(groups))
         return false;
       const row_chunks chunks(q.rows, groups, dequantize_groups);
       dequantize_rows_kernel<F, Layout, T><<<chunks.grid, cta_threads, 0, stream>>>(
-          q, y, divisor(static_cast<u32>(groups)), static_cast<u32>(chunks.rows));
+          q, y, cta::divisor(static_cast<u32>(groups)), static_cast<u32>(chunks.rows));
       return true;
     }
   }
@@ -140,9 +139,10 @@ template <class F, class Layout, class Byte, matrix_like M>
 errc dequantize(block_scaled_view<F, Layout, Byte> const& q, M const& y, cudaStream_t stream = nullptr) {
   if (const errc e = validate(y, q); e != errc::ok) return e;
   const block_scaled_view<F, Layout, u8 const> input = q;
-  if (detail::launch_dequantize_rows(input, y, stream)) return detail::launched();
+  const auto output = detail::as_output(y);
+  if (detail::launch_dequantize_rows(input, output, stream)) return detail::launched();
   detail::dequantize_kernel<<<detail::grid_for(q.rows * q.blocks()), detail::cta_threads, 0, stream>>>(
-      input, y, detail::rows_are_vectors(y));
+      input, output, detail::rows_are_vectors(output));
   return detail::launched();
 }
 

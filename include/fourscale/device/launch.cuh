@@ -1,23 +1,27 @@
 // SPDX-License-Identifier: Apache-2.0
-// What every launch shares: errors, grid size, and the loads and stores of one block by one thread.
+// What every launch shares: errors, grid size, views as kernels take them, and the loads and stores of one
+// block by one thread.
 #pragma once
 
 #include <cuda_runtime_api.h>
 
-#include "../cta/values.cuh"
+#include "../cta/walk.cuh"
 #include "../view/dequantized_view.hpp"
 
 namespace fourscale::device {
 
 namespace detail {
 
-using cta::store_codes;
-using cta::vector16;
-
-inline constexpr int cta_threads = 256;
+inline constexpr int cta_threads = cta::threads;
 
 /// What a launch came to. CUDA keeps its own word for cudaGetLastError().
 inline errc launched() { return cudaPeekAtLastError() == cudaSuccess ? errc::ok : errc::cuda_failed; }
+
+/// What an amax is written to.
+inline errc check_output(float const* amax) {
+  if (amax == nullptr) return errc::null_pointer;
+  return reinterpret_cast<u64>(amax) % alignof(float) != 0 ? errc::misaligned : errc::ok;
+}
 
 /// CTAs for `items` threads' worth of work. Kernels loop over what does not fit in a grid.
 constexpr unsigned grid_for(i64 items) {
@@ -40,10 +44,6 @@ struct row_chunks {
   }
 };
 
-/// The CTA's place in a grid that begins at its end: amax() goes through a matrix from its start, so that
-/// what it read last, and L2 still holds, is what quantize() reads first.
-FOURSCALE_D inline u32 cta_from_end() { return gridDim.x - 1 - blockIdx.x; }
-
 /// A few waves on the largest GPU; each thread then takes many items.
 inline unsigned few_ctas(i64 items) {
   constexpr i64 most = 4096;
@@ -62,18 +62,38 @@ bool rows_are_vectors(M const&) {
   return false;
 }
 
-/// The view with a const element type, as kernels take it.
+/// The library's own type with the bits of T: bf16 for __nv_bfloat16 and whatever else says so in its
+/// real_traits.
+template <class T>
+struct own_type {
+  using type = T;
+};
+template <class T>
+requires requires { typename real_traits<T>::same_bits; }
+struct own_type<T> {
+  using type = typename real_traits<T>::same_bits;
+};
+
+/// The view as kernels take it: of constants, and of the library's own types.
 template <class M>
 M as_input(M const& x) {
   return x;
 }
-template <class T>
-matrix_view<typename matrix_view<T>::value_type const> as_input(matrix_view<T> const& x) {
-  return x;
+template <class T, class Own = typename own_type<typename matrix_view<T>::value_type>::type>
+matrix_view<Own const> as_input(matrix_view<T> const& x) {
+  return {reinterpret_cast<Own const*>(x.data), x.rows, x.cols, x.ld};
 }
 template <class T>
-transposed_view<typename matrix_view<T>::value_type const> as_input(transposed_view<T> const& x) {
-  return {as_input(x.base), x.rows, x.cols};
+auto as_input(transposed_view<T> const& x) {
+  return transposed(as_input(x.base));
+}
+template <class T, class Own = typename own_type<T>::type>
+matrix_view<Own> as_output(matrix_view<T> const& y) {
+  return {reinterpret_cast<Own*>(y.data), y.rows, y.cols, y.ld};
+}
+template <class T>
+auto as_output(transposed_view<T> const& y) {
+  return transposed(as_output(y.base));
 }
 
 /// N consecutive values as floats.
@@ -124,6 +144,15 @@ FOURSCALE_D tensor_scale<F> shared_tensor_scale(tensor_amax<F> const& amax) {
     __syncthreads();
     return t;
   }
+}
+
+/// The tensor scale of a row: that of the tensor, unless each row has an amax of its own.
+template <class F>
+FOURSCALE_D tensor_scale<F> tensor_scale_of([[maybe_unused]] tensor_amax<F> const& amax,
+                                            [[maybe_unused]] i64 row, tensor_scale<F> const& of_tensor) {
+  if constexpr (F::has_tensor_scale)
+    if (amax.kind == amax_kind::per_row) return amax.scale_of_row(row);
+  return of_tensor;
 }
 
 /// Raises *largest to the largest `mine` of the CTA: one integer atomicMax. The order of magnitudes is the

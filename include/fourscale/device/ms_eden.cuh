@@ -14,6 +14,7 @@ template <class Layout, class M, class Recipe>
 FOURSCALE_KERNEL void __launch_bounds__(cta_threads)
     ms_eden_kernel(M x, bool vectors, block_scaled_view<nvfp4, Layout> q, Recipe recipe) {
   constexpr int n = Recipe::group_size;
+  cta::no_memory unused;
   const tensor_scale<nvfp4> of_tensor =
       shared_tensor_scale<nvfp4>(q.amax);
   const i64 rows = Layout::padded_rows(q.rows), groups = q.cols / n;
@@ -31,7 +32,7 @@ FOURSCALE_KERNEL void __launch_bounds__(cta_threads)
     }
     for (int b = 0; b < 8; ++b)
       if (row < q.rows)
-        store_block(q, row, group * 8 + b, blocks[b]);
+        cta::view_sink<nvfp4, Layout>{q}.store(unused, {row, group * 8 + b}, blocks[b]);
       else
         q.store_scale(row, group * 8 + b, {});
   }

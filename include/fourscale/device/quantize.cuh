@@ -1,11 +1,53 @@
 // SPDX-License-Identifier: Apache-2.0
-// Whole matrices on a stream. The kernels are loops around quantize_block(), so their bits are those of the
-// host.
+// Whole matrices on a stream. Every kernel is a loop around one block by one thread, so their bits are those of
+// the host. Which of them a call takes: explain.cuh.
 #pragma once
 
-#include "quantize_squares.cuh"
+#include "quantize_2d.cuh"
+#include "quantize_rows.cuh"
+#include "quantize_tiles.cuh"
 
 namespace fourscale::device {
+
+namespace detail {
+
+/// 1-D blocks: a matrix in memory along its rows, its columns by tiles, any other view value by value.
+template <class F, class Layout, class M, class Quantizer>
+void launch_1d(M const& x, block_scaled_view<F, Layout> const& q, Quantizer const& quantizer,
+               cudaStream_t stream) {
+  launch_view(x, q, quantizer, stream);
+}
+template <class F, class Layout, class T, class Quantizer>
+void launch_1d(matrix_view<T const> const& x, block_scaled_view<F, Layout> const& q,
+               Quantizer const& quantizer, cudaStream_t stream) {
+  if constexpr (is_loadable<T>)
+    launch_matrix(x, q, quantizer, stream);
+  else
+    launch_view(x, q, quantizer, stream);
+}
+template <class F, class Layout, class T, class Quantizer>
+void launch_1d(transposed_view<T const> const& x, block_scaled_view<F, Layout> const& q,
+               Quantizer const& quantizer, cudaStream_t stream) {
+  if constexpr (has_tiles<T, F>)
+    if (fits_tiles(x.base, q)) return launch_columns(x.base, q, quantizer, stream);
+  launch_view(x, q, quantizer, stream);
+}
+
+/// 2-D blocks: of a matrix in memory by tiles where squares round alike, of any other view by rows of squares.
+template <class F, class Layout, class M, class Quantizer>
+void launch_2d(M const& x, block_scaled_view<F, Layout> const& q, Quantizer const& quantizer,
+               cudaStream_t stream) {
+  if constexpr (requires { x.data; }) {
+    if constexpr (has_tiles<typename M::value_type, F> && cta::has_like_squares<F, Quantizer>)
+      if (fits_tiles(x, q)) return launch_row_squares(x, q, quantizer, stream);
+  } else if constexpr (requires { x.base.data; }) {
+    if constexpr (has_tiles<typename M::value_type, F> && cta::has_like_squares<F, Quantizer>)
+      if (fits_tiles(x.base, q)) return launch_column_squares(x.base, q, quantizer, stream);
+  }
+  launch_2d_view(x, q, quantizer, stream);
+}
+
+}  // namespace detail
 
 /// Quantizes x into q, blocks along the rows of x; quantize(transposed(x), ...) makes the columnwise copy.
 /// All pointers are device memory, that of the amax included. `blocks_1d{}`, or `blocks_2d<16, 16>{}` (32 for
@@ -14,24 +56,35 @@ namespace fourscale::device {
 /// untouched.
 template <matrix_like M, class F, class Layout, quantizer_for<F> Quantizer, class Blocks>
 requires requires { Blocks::is_2d; }
-errc quantize(M const& x, block_scaled_view<F, Layout> const& q, Quantizer const& recipe, Blocks shape,
+errc quantize(M const& x, block_scaled_view<F, Layout> const& q, Quantizer const& quantizer, Blocks shape,
               cudaStream_t stream = nullptr) {
-  if (const errc e = validate(x, q, shape, recipe); e != errc::ok) return e;
+  if (const errc e = validate(x, q, shape, quantizer); e != errc::ok) return e;
   const auto input = detail::as_input(x);
   if constexpr (Blocks::is_2d) {
-    static_assert(__is_same(decltype(recipe.transform), identity), "2-D blocks take no transform.");
-    detail::launch_2d(input, q, recipe, stream);
+    static_assert(__is_same(decltype(quantizer.transform), identity), "2-D blocks take no transform.");
+    detail::launch_2d(input, q, quantizer, stream);
   } else {
-    detail::launch_1d(input, q, recipe, stream);
+    detail::launch_1d(input, q, quantizer, stream);
   }
   return detail::launched();
 }
 
 /// 1-D blocks.
 template <matrix_like M, class F, class Layout, quantizer_for<F> Quantizer = quantizer<>>
-errc quantize(M const& x, block_scaled_view<F, Layout> const& q, Quantizer const& recipe = {},
+errc quantize(M const& x, block_scaled_view<F, Layout> const& q, Quantizer const& quantizer = {},
               cudaStream_t stream = nullptr) {
-  return quantize(x, q, recipe, blocks_1d{}, stream);
+  return device::quantize(x, q, quantizer, blocks_1d{}, stream);
+}
+
+/// Quantizes what a producer makes, block by block, into q: a matrix that never lies in memory. See
+/// cta/producer.cuh; it is as fast as a matrix that does. Errors: see validate(); q is then untouched.
+template <cta::producer Producer, class F, class Layout, quantizer_for<F> Quantizer = quantizer<>>
+errc quantize(Producer const& source, block_scaled_view<F, Layout> const& q, Quantizer const& quantizer = {},
+              cudaStream_t stream = nullptr) {
+  if (const errc e = validate(q, quantizer); e != errc::ok) return e;
+  if (source.rows != q.rows || source.cols != q.cols) return errc::shape_mismatch;
+  detail::launch_rows(source, q, quantizer, stream);
+  return detail::launched();
 }
 
 }  // namespace fourscale::device

@@ -1,143 +1,89 @@
 // SPDX-License-Identifier: Apache-2.0
-// The kernels for 1-D blocks. A thread takes whole blocks, so nothing is exchanged between threads; it asks
-// for all of its input before it computes, because what bounds the kernel is how many bytes are on their way.
+// The kernel for blocks along rows, and which walk, producer and sink a call gets.
 #pragma once
 
-#include "divisor.cuh"
-#include "quantize_swizzled.cuh"
+#include "../cta/quantize.cuh"
+#include "launch.cuh"
 
 namespace fourscale::device::detail {
 
-/// A matrix_view of a type that comes as cta::values.
-template <class M>
-inline constexpr bool is_rows_in_memory = false;
+/// How many CTAs of 256 threads leave a quantizer the registers that it needs: weighing two scales and wide
+/// blocks take more.
+template <class F, class Walk, class Quantizer>
+inline constexpr int row_ctas = !amax_scaling_policy<decltype(Quantizer::scale), F> ||
+                                        (F::block_size > 16 && __is_same(Walk, cta::tile_walk<2>))
+                                    ? 3
+                                    : 4;
+
+template <class F, class Walk, class Producer, class Sink, class Quantizer>
+FOURSCALE_KERNEL void __launch_bounds__(cta_threads, row_ctas<F, Walk, Quantizer>)
+    quantize_kernel(Walk walk, Producer source, Sink sink, tensor_amax<F> amax, Quantizer q) {
+  __shared__ typename Sink::memory memory;
+  cta::quantize<F>(walk.begin(), source, sink, memory, amax, q);
+}
+
+template <class F, class Walk, class Producer, class Sink, class Quantizer>
+void launch_walk(Walk const& walk, Producer const& source, Sink const& sink, tensor_amax<F> const& amax,
+                 Quantizer const& q, cudaStream_t stream) {
+  quantize_kernel<F>
+      <<<walk.grid(), cta_threads, 0, stream>>>(walk, source, sink, amax, cta::prepared(q));
+}
+
+/// Are codes stored in whole words?
+template <class F, class Layout>
+bool codes_are_words(block_scaled_view<F, Layout> const& q) {
+  return reinterpret_cast<u64>(q.codes) % cta::code_word<F> == 0;
+}
+
+/// Types that come as cta::values.
 template <class T>
-inline constexpr bool is_rows_in_memory<matrix_view<T>> = is_raw<T>;
+inline constexpr bool is_loadable = sizeof(T) == 2 || sizeof(T) == 4;
 
-/// How many blocks a thread takes: 128 bytes of input, or one block.
-template <class F, class T>
-inline constexpr int blocks_per_thread = F::block_size* static_cast<int>(sizeof(T)) >= 128
-                                             ? 1
-                                             : 128 / (F::block_size * static_cast<int>(sizeof(T)));
-
-/// The blocks of a thread: the first, and others at distances of cta_threads. Blocks of the layout, its
-/// padding included, are counted along rows.
-template <bool Gaps, class F, class Layout, class T>
-struct row_blocks {
-  matrix_view<T const> x;
-  block_scaled_view<F, Layout> q;
-  divisor blocks;    ///< of a row
-  i64 first_row;     ///< of the chunk that `count` blocks are in
-  u32 count, first;  ///< within it
-  i64 first_of_all = first_row * blocks.d + first;
-
-  FOURSCALE_D u32 at(int k) const { return first + static_cast<u32>(k) * cta_threads; }
-  FOURSCALE_D i64 row(int k) const { return first_row + blocks.quotient(at(k)); }
-  FOURSCALE_D i64 block(int k) const { return at(k) - blocks.quotient(at(k)) * blocks.d; }
-  FOURSCALE_D position where(int k) const { return {row(k), block(k) * F::block_size}; }
-  FOURSCALE_D bool inside(int k) const {
-    return at(k) < count && (!Layout::has_padding || (row(k) < q.rows && block(k) < q.blocks()));
-  }
-  FOURSCALE_D bool is_padding(int k) const { return Layout::has_padding && at(k) < count && !inside(k); }
-
-  /// Without gaps between rows the compiler knows the distances.
-  FOURSCALE_D cta::values<T, F::block_size> load(int k) const {
-    constexpr int n = F::block_size;
-    if constexpr (Gaps)
-      return cta::values<T, n>::load(&x.at(row(k), block(k) * n));
+/// Values that a producer makes block by block, to q: by tiles of swizzled scales, or along rows.
+template <class F, class Layout, class Producer, class Quantizer>
+void launch_rows(Producer const& source, block_scaled_view<F, Layout> const& q, Quantizer const& quantizer,
+                 cudaStream_t stream) {
+  using value = decltype(typename Producer::block_type{}.get(0));
+  constexpr int batch = cta::blocks_on_the_way<F::block_size, value>;
+  constexpr bool gathers = __is_same(Layout, swizzled_128x4) && block_scale_bytes<F> == 1;
+  if constexpr (gathers) {
+    const auto walk = cta::tile_walk<batch>::over(q.rows, q.blocks());
+    if (codes_are_words(q))
+      launch_walk(walk, source, cta::swizzled_sink<F, true>{q}, q.amax, quantizer, stream);
     else
-      return cta::values<T, n>::load(x.data + first_of_all * n + i64{k} * (cta_threads * n));
-  }
-  FOURSCALE_D void store(int k, packed_block<F> const& b) const {
-    if constexpr (Layout::has_padding) {
-      store_aligned_block(q, row(k), block(k), b);
-    } else {
-      constexpr int codes = block_code_bytes<F>, scales = block_scale_bytes<F>;
-      store_codes<code_word<F>>(b.codes, q.codes + first_of_all * codes + i64{k} * (cta_threads * codes));
-      [[maybe_unused]] u8* const to = q.scales + first_of_all * scales + i64{k} * (cta_threads * scales);
-      FOURSCALE_UNROLL
-      for (int i = 0; i < scales; ++i) to[i] = static_cast<u8>(b.scale.bits >> (8 * i));
-    }
-  }
-};
-
-/// A matrix in memory whose rows are vectors, aligned codes, one tensor scale. blockIdx.y counts `chunk_rows`
-/// rows at a time, so that 32 bits count the blocks within.
-template <bool Gaps, class F, class Layout, class T, class Quantizer>
-FOURSCALE_KERNEL void __launch_bounds__(cta_threads, ctas_for<F, Quantizer>)
-    quantize_rows_kernel(matrix_view<T const> x, block_scaled_view<F, Layout> q,
-                         Quantizer recipe, divisor blocks, u32 chunk_rows) {
-  constexpr int each = blocks_per_thread<F, T>;
-  const i64 first_row = i64{blockIdx.y} * chunk_rows, rows_left = Layout::padded_rows(q.rows) - first_row;
-  const u32 rows = static_cast<u32>(rows_left < chunk_rows ? rows_left : chunk_rows);
-  const row_blocks<Gaps, F, Layout, T> work{
-      x, q, blocks, first_row, rows * blocks.d, cta_from_end() * (cta_threads * each) + threadIdx.x};
-  cta::values<T, F::block_size> raw[each];
-  FOURSCALE_UNROLL
-  for (int k = 0; k < each; ++k)
-    if (work.inside(k)) raw[k] = work.load(k);
-  const tensor_scale<F> tensor = q.amax.scale_of_row(0);
-  u32 again = 0;
-  FOURSCALE_UNROLL
-  for (int k = 0; k < each; ++k) {
-    if (work.inside(k)) {
-      const attempt<F> result = try_quantize_raw<F, T>(raw[k], recipe, tensor, work.where(k));
-      work.store(k, result.block);
-      again |= static_cast<u32>(!result.valid) << k;
-    }
-    if (work.is_padding(k)) q.store_scale(work.row(k), work.block(k), {});
-  }
-#pragma unroll 1
-  for (int k = 0; again >> k != 0; ++k)
-    if (again >> k & 1u) work.store(k, quantize_raw<F>(work.load(k), recipe, tensor, work.where(k)));
-}
-
-/// Any other view. A thread takes a block; neighbouring threads take neighbours in memory: the next block of
-/// the row, or for a transposed matrix the next row. Blocks of the padding store a zero scale.
-template <class F, class Layout, class M, class Quantizer>
-FOURSCALE_KERNEL void __launch_bounds__(cta_threads)
-    quantize_blocks_kernel(M x, bool vectors, block_scaled_view<F, Layout> q,
-                           Quantizer recipe) {
-  const tensor_scale<F> of_tensor = shared_tensor_scale<F>(q.amax);
-  const i64 rows = Layout::padded_rows(q.rows), blocks = Layout::padded_blocks(q.blocks());
-  for (i64 i = blockIdx.x * i64{cta_threads} + threadIdx.x; i < rows * blocks;
-       i += i64{gridDim.x} * cta_threads) {
-    const i64 row = M::is_transposed ? i % rows : i / blocks,
-              block = M::is_transposed ? i / rows : i % blocks;
-    if (row < q.rows && block < q.blocks()) {
-      float values[F::block_size];
-      load_block(x, row, block, vectors, values);
-      const tensor_scale<F> tensor = tensor_scale_of(q.amax, row, of_tensor);
-      store_block(q, row, block,
-                  quantize_block<F>(values, recipe, tensor, position{row, block * F::block_size}));
-    } else {
-      q.store_scale(row, block, {});
-    }
+      launch_walk(walk, source, cta::swizzled_sink<F, false>{q}, q.amax, quantizer, stream);
+  } else {
+    const auto walk = cta::row_walk<batch, Layout::has_padding>::over(Layout{}, q.rows, q.blocks());
+    if constexpr (__is_same(Layout, linear))
+      if (codes_are_words(q))
+        return launch_walk(walk, source, cta::linear_sink<F>{q.codes, q.scales}, q.amax, quantizer, stream);
+    launch_walk(walk, source, cta::view_sink<F, Layout>{q}, q.amax, quantizer, stream);
   }
 }
 
-/// 1-D blocks of any view.
+/// A matrix in memory, by how its rows lie.
+template <class F, class Layout, class T, class Quantizer>
+void launch_matrix(matrix_view<T const> const& x, block_scaled_view<F, Layout> const& q,
+                   Quantizer const& quantizer, cudaStream_t stream) {
+  constexpr int n = F::block_size;
+  using cta::access, cta::matrix_producer;
+  if (!rows_are_vectors(x))
+    return launch_rows(matrix_producer<T, n, access::anywhere>{x.data, x.rows, x.cols, x.ld}, q, quantizer,
+                       stream);
+  if constexpr (__is_same(Layout, linear))
+    if (x.ld == x.cols || x.rows == 1)
+      return launch_rows(matrix_producer<T, n, access::contiguous>{x.data, x.rows, x.cols, x.ld}, q, quantizer,
+                         stream);
+  launch_rows(matrix_producer<T, n, access::vectors>{x.data, x.rows, x.cols, x.ld}, q, quantizer, stream);
+}
+
+/// Any view, value by value.
 template <class F, class Layout, class M, class Quantizer>
-void launch_rows(M const& x, block_scaled_view<F, Layout> const& q,
-                 Quantizer const& recipe, cudaStream_t stream) {
-  const i64 rows = Layout::padded_rows(q.rows), blocks = Layout::padded_blocks(q.blocks());
-  if constexpr (is_rows_in_memory<M>) {
-    using value = typename M::value_type;
-    if constexpr (__is_same(Layout, swizzled_128x4) && block_scale_bytes<F> == 1)
-      if (launch_swizzled<F, value>(x, q, recipe, stream)) return;
-    if (rows_are_vectors(x) && reinterpret_cast<u64>(q.codes) % code_word<F> == 0 && q.amax.kind != amax_kind::per_row &&
-        row_chunks::can_take(blocks)) {
-      const row_chunks chunks(rows, blocks, blocks_per_thread<F, value>);
-      using Scheduled = decltype(scheduled(recipe));
-      auto* const kernel = Layout::has_padding || (x.ld != x.cols && x.rows > 1)
-                               ? &quantize_rows_kernel<true, F, Layout, value, Scheduled>
-                               : &quantize_rows_kernel<false, F, Layout, value, Scheduled>;
-      kernel<<<chunks.grid, cta_threads, 0, stream>>>(
-          x, q, scheduled(recipe), divisor(static_cast<u32>(blocks)), static_cast<u32>(chunks.rows));
-      return;
-    }
-  }
-  quantize_blocks_kernel<<<grid_for(rows * blocks), cta_threads, 0, stream>>>(x, false, q, recipe);
+void launch_view(M const& x, block_scaled_view<F, Layout> const& q, Quantizer const& quantizer,
+                 cudaStream_t stream) {
+  launch_walk(cta::any_walk<M::is_transposed>::over(Layout{}, q.rows, q.blocks()),
+              cta::view_producer<M, F::block_size>{x}, cta::view_sink<F, Layout>{q}, q.amax, quantizer,
+              stream);
 }
 
 }  // namespace fourscale::device::detail

@@ -1,99 +1,144 @@
 // SPDX-License-Identifier: Apache-2.0
-// The kernel for 2-D blocks.
+// The kernels that take a matrix by tiles: the columnwise copy, both copies from one read, and copies under one
+// set of 2-D scales.
 #pragma once
 
-#include "store.cuh"
+#include "../cta/quantize_squares.cuh"
+#include "launch.cuh"
 
 namespace fourscale::device::detail {
 
-/// The rows of a tile, one in each of N neighbouring threads, share what they found.
-template <int N>
-struct rows_of_tile {
-  static_assert(cta_threads % N == 0 && (N < 32 ? 32 % N == 0 : N % 32 == 0));
-
-  static FOURSCALE_D i32 max(i32 mine) {
-    if constexpr (N <= 32) {
-      return __reduce_max_sync(lanes(), mine);
-    } else {
-      __shared__ i32 of_warp[cta_threads / 32];
-      __syncthreads();  // the values of the tile before have been read
-      mine = __reduce_max_sync(0xffff'ffffu, mine);
-      if (threadIdx.x % 32 == 0) of_warp[threadIdx.x / 32] = mine;
-      __syncthreads();
-      const int first = static_cast<int>(threadIdx.x) / N * (N / 32);
-      FOURSCALE_UNROLL
-      for (int i = 0; i < N / 32; ++i) mine = of_warp[first + i] > mine ? of_warp[first + i] : mine;
-      return mine;
-    }
-  }
-
-  /// In pairs at distance N / 2, N / 4, ... 1.
-  static FOURSCALE_D float sum(float mine) {
-    static_assert(N <= 32, "A scaling policy that weighs its candidates needs tiles of at most 32 rows.");
-    FOURSCALE_UNROLL
-    for (int distance = N / 2; distance >= 1; distance /= 2)
-      mine = ptx::add_rn_f32(mine, __shfl_xor_sync(lanes(), mine, distance));
-    return mine;
-  }
-
- private:
-  static FOURSCALE_D unsigned lanes() {
-    return N == 32 ? 0xffff'ffffu : ((1u << (N % 32)) - 1) << (threadIdx.x % 32 / N * N);
-  }
-};
-
-/// The scale of a 2-D block from the thread's row of it, by either kind of policy.
-template <class F, class Scale>
-FOURSCALE_D block_scale<F> choose_tile_scale(float const (&row)[F::block_size], bool inside,
-                                             Scale const& scale, tensor_scale<F> const& tensor,
-                                             position tile) {
-  using rows = rows_of_tile<F::block_size>;
-  const float amax = bit_cast<float>(rows::max(bit_cast<i32>(block_amax(row))));
-  if constexpr (amax_scaling_policy<Scale, F>) {
-    return scale_for<F>(scale, amax, tensor, tile);
-  } else {
-    block_scale<F> c[2]{{{}, 0.0f}, {{}, 0.0f}};
-    scale.candidates(F{}, amax, tensor, c);
-    float errors[2];
-    FOURSCALE_UNROLL
-    for (int k = 0; k < 2; ++k) errors[k] = rows::sum(inside ? scale.error(F{}, row, c[k], tensor) : 0.0f);
-    return less_magnitude(errors[1], errors[0]) ? c[1] : c[0];
-  }
+template <class Copies>
+FOURSCALE_KERNEL void __launch_bounds__(Copies::threads, cta::tile_ctas<Copies::tile_cols>)
+    quantize_tile_kernel(Copies p) {
+  __shared__ typename Copies::memory tile;
+  cta::quantize_tile(p, tile);
 }
 
-/// As many neighbouring threads as a tile has rows take it, a row each.
-template <class F, class Layout, class M, class Quantizer>
+template <class Copies>
+FOURSCALE_KERNEL void __launch_bounds__(Copies::threads, cta::tile_ctas<Copies::tile_cols>)
+    quantize_squares_kernel(Copies p) {
+  __shared__ typename Copies::memory tile;
+  cta::quantize_tile_of_squares(p, tile);
+}
+
+template <u32 N>
 FOURSCALE_KERNEL void __launch_bounds__(cta_threads)
-    quantize_2d_kernel(M x, bool vectors, block_scaled_view<F, Layout> q,
-                       Quantizer recipe) {
-  constexpr int n = F::block_size;
-  const tensor_scale<F> tensor = shared_tensor_scale<F>(q.amax);
-  const i64 rows = round_up<i64>(Layout::padded_rows(q.rows), n), blocks = Layout::padded_blocks(q.blocks());
-  // The loop runs over whole CTAs, so that no thread leaves before the others of its tile.
-  for (i64 first = blockIdx.x * i64{cta_threads}; first < rows * blocks;
-       first += i64{gridDim.x} * cta_threads) {
-    const i64 i = first + threadIdx.x, row = i / (n * blocks) * n + i % n, block = i / n % blocks;
-    const bool inside = row < q.rows && block < q.blocks();
-    float values[n] = {};
-    if (inside) load_block(x, row, block, vectors, values);
-    const block_scale<F> scaled =
-        choose_tile_scale<F>(values, inside, recipe.scale, tensor, position{row / n * n, block * n});
-    if (inside) {
-      packed_block<F> packed{scaled.scale, {}};
-      round_block<F>(values, scaled.multiplier, recipe.round, position{row, block * n}, packed.codes);
-      store_block(q, row, block, packed);
-    } else if (row < Layout::padded_rows(q.rows)) {
-      q.store_scale(row, block, {});
-    }
+    spread_scales_kernel(cta::byte_rows<u8> scales, cta::byte_rows<u8> scales_t) {
+  cta::spread_scales<N>(scales, scales_t);
+}
+
+/// True if every 16 bytes of codes begin at a multiple of their number.
+template <class F, class Layout>
+bool codes_are_vectors(block_scaled_view<F, Layout> const& q) {
+  return reinterpret_cast<u64>(q.codes) % 16 == 0 && q.cols * F::element::width / 8 % 16 == 0;
+}
+/// True if every Along scales begin at a multiple of their number, or four of a tile at a multiple of four.
+template <int Along, class F, class Layout>
+bool scales_are_vectors(block_scaled_view<F, Layout> const& q) {
+  const u64 address = reinterpret_cast<u64>(q.scales);
+  if constexpr (__is_same(Layout, linear))
+    return address % Along == 0 && q.blocks() % Along == 0;
+  else
+    return address % 4 == 0;
+}
+
+/// True if tiles will do: rows shorter than 4 GiB, codes in whole words.
+template <class T, class F, class Layout>
+bool fits_tiles(matrix_view<T> const& x, block_scaled_view<F, Layout> const& q) {
+  constexpr i64 most = 0xffff'ffff;
+  return x.rows <= most && x.ld * static_cast<i64>(sizeof(T)) <= most &&
+         reinterpret_cast<u64>(q.codes) % cta::code_word<F> == 0;
+}
+/// 16-bit values to codes of four or eight bits.
+template <class T, class F>
+inline constexpr bool has_tiles = cta::is_packed<T> && F::block_size <= 32 && F::element::width != 6 &&
+                                  block_scale_bytes<F> <= 1;
+
+/// Launches a kernel that takes tiles: those of the matrix, and those that only the padding of a layout
+/// reaches.
+template <class T, class F, class LayoutR, class LayoutC, class Rowwise, class Columnwise>
+void launch_tiles(void (*kernel)(cta::tile_copies<T, F, LayoutR, LayoutC, Rowwise, Columnwise>),
+                 cta::tile_copies<T, F, LayoutR, LayoutC, Rowwise, Columnwise> p, cudaStream_t stream) {
+  using copies = cta::tile_copies<T, F, LayoutR, LayoutC, Rowwise, Columnwise>;
+  constexpr int cols = copies::tile_cols;
+  // The view of a copy that is not wanted has no rows.
+  using cta::tile_rows;
+  const i64 n = F::block_size, rows_r = LayoutR::padded_rows(p.q.rows),
+            rows_c = LayoutC::padded_blocks(p.qt.blocks()) * n,
+            cols_r = LayoutR::padded_blocks(p.q.blocks()) * n, cols_c = LayoutC::padded_rows(p.qt.rows);
+  const i64 along = ceil_div<i64>(cols_r > cols_c ? cols_r : cols_c, cols),
+            down = ceil_div<i64>(rows_r > rows_c ? rows_r : rows_c, tile_rows);
+  p.values = {reinterpret_cast<u8 const*>(p.x.data), static_cast<u32>(p.x.ld * i64{sizeof(T)})};
+  p.codes = {p.q.codes, static_cast<u32>(p.q.blocks() * block_code_bytes<F>)};
+  p.scales = {p.q.scales, static_cast<u32>(p.q.blocks())};
+  p.codes_t = {p.qt.codes, static_cast<u32>(p.qt.blocks() * block_code_bytes<F>)};
+  p.scales_t = {p.qt.scales, static_cast<u32>(p.qt.blocks())};
+  p.rows_inside = static_cast<u32>(p.x.rows / tile_rows);
+  p.cols_inside = static_cast<u32>(p.x.cols / cols);
+  p.wide_values = rows_are_vectors(p.x);
+  p.wide_codes = codes_are_vectors(p.q);
+  p.wide_codes_t = codes_are_vectors(p.qt);
+  p.wide_scales = scales_are_vectors<copies::memory::along_row>(p.q);
+  p.wide_scales_t = scales_are_vectors<copies::memory::along_column>(p.qt);
+  constexpr i64 step = copies::place_of_tile::down, most = 0xffff * step;  // a grid has 65535 rows
+  for (i64 first = 0; first < down; first += most) {
+    const i64 height = ceil_div<i64>(down - first < most ? down - first : most, step);
+    const dim3 grid(static_cast<unsigned>(along * step), static_cast<unsigned>(height));
+    p.first_tile_row = static_cast<u32>(first);
+    kernel<<<grid, copies::threads, 0, stream>>>(p);
   }
 }
 
-template <class F, class Layout, class M, class Quantizer>
-void launch_tiles(M const& x, block_scaled_view<F, Layout> const& q,
-                  Quantizer const& recipe, cudaStream_t stream) {
-  const i64 rows = round_up<i64>(Layout::padded_rows(q.rows), F::block_size);
-  quantize_2d_kernel<<<grid_for(rows * Layout::padded_blocks(q.blocks())), cta_threads, 0, stream>>>(
-      x, rows_are_vectors(x), q, recipe);
+/// Both copies under the scales of squares. Matrices of at least `spread_from` values have their linear
+/// scales written by a kernel of their own, if they are whole numbers of what its CTAs take.
+template <class F, class T, class Layout, class LayoutT, class Quantizer>
+void launch_squares(matrix_view<T const> const& x, block_scaled_view<F, Layout> const& q,
+                    block_scaled_view<F, LayoutT> const& qt, Quantizer const& quantizer,
+                    cudaStream_t stream, i64 spread_from) {
+  using copies = cta::tile_copies<T, F, Layout, LayoutT, Quantizer, Quantizer>;
+  constexpr u32 n = F::block_size, unit = n * cta::spread_squares;
+  copies p{x, q, qt, quantizer, quantizer};
+  if constexpr (__is_same(Layout, linear) && __is_same(LayoutT, linear))
+    p.scales_of_first_rows = x.rows * x.cols >= spread_from && x.rows % unit == 0 && x.cols % unit == 0 &&
+                             reinterpret_cast<u64>(q.scales) % 16 == 0 &&
+                             reinterpret_cast<u64>(qt.scales) % 16 == 0 && x.rows / unit <= 0xffff;
+  launch_tiles(&quantize_squares_kernel<copies>, p, stream);
+  if (!p.scales_of_first_rows) return;
+  const dim3 grid(static_cast<unsigned>(x.cols / unit), static_cast<unsigned>(x.rows / unit));
+  spread_scales_kernel<n><<<grid, cta_threads, 0, stream>>>({q.scales, static_cast<u32>(q.blocks())},
+                                                            {qt.scales, static_cast<u32>(qt.blocks())});
+}
+
+/// Columns of a matrix in memory.
+template <class F, class Layout, class T, class Quantizer>
+void launch_columns(matrix_view<T const> const& x, block_scaled_view<F, Layout> const& q,
+                    Quantizer const& quantizer, cudaStream_t stream) {
+  using copies = cta::tile_copies<T, F, linear, Layout, cta::no_copy, decltype(cta::prepared(quantizer))>;
+  launch_tiles(&quantize_tile_kernel<copies>, copies{x, {}, q, {}, cta::prepared(quantizer)}, stream);
+}
+/// Both copies, each with its quantizer.
+template <class F, class Layout, class LayoutT, class T, class Rowwise, class Columnwise>
+void launch_both(matrix_view<T const> const& x, block_scaled_view<F, Layout> const& q,
+                 block_scaled_view<F, LayoutT> const& qt, Rowwise const& rowwise,
+                 Columnwise const& columnwise, cudaStream_t stream) {
+  using copies = cta::tile_copies<T, F, Layout, LayoutT, decltype(cta::prepared(rowwise)),
+                                  decltype(cta::prepared(columnwise))>;
+  launch_tiles(&quantize_tile_kernel<copies>,
+               copies{x, q, qt, cta::prepared(rowwise), cta::prepared(columnwise)}, stream);
+}
+/// The rowwise or the columnwise copy alone, under 2-D scales.
+template <class F, class Layout, class T, class Quantizer>
+void launch_row_squares(matrix_view<T const> const& x, block_scaled_view<F, Layout> const& q,
+                        Quantizer const& quantizer, cudaStream_t stream) {
+  using copies = cta::tile_copies<T, F, Layout, linear, Quantizer, cta::no_copy>;
+  launch_tiles(&quantize_squares_kernel<copies>, copies{x, q, {}, quantizer, {}}, stream);
+}
+template <class F, class Layout, class T, class Quantizer>
+void launch_column_squares(matrix_view<T const> const& x, block_scaled_view<F, Layout> const& q,
+                           Quantizer const& quantizer, cudaStream_t stream) {
+  using copies = cta::tile_copies<T, F, linear, Layout, cta::no_copy, Quantizer>;
+  launch_tiles(&quantize_squares_kernel<copies>, copies{x, {}, q, {}, quantizer}, stream);
 }
 
 }  // namespace fourscale::device::detail

@@ -4,7 +4,6 @@
 
 #include "../block/quantize.hpp"
 #include "../warp/hadamard.cuh"
-#include "divisor.cuh"
 #include "launch.cuh"
 
 namespace fourscale::device {
@@ -33,7 +32,7 @@ FOURSCALE_KERNEL void __launch_bounds__(cta_threads)
 template <int N, class T, class U, real Rounded>
 FOURSCALE_KERNEL void __launch_bounds__(cta_threads)
     hadamard_rows_kernel(matrix_view<T const> x, matrix_view<U> y, hadamard<N, Rounded> transform,
-                         divisor pieces, u32 count) {
+                         cta::divisor pieces, u32 count) {
   constexpr int each = N < 16 ? N : 16;
   const u32 i = blockIdx.x * cta_threads + threadIdx.x, row = pieces.quotient(i);
   const i64 col = i64{i - row * pieces.d} * each;
@@ -58,7 +57,7 @@ bool launch_hadamard_rows(matrix_view<T> const& x, matrix_view<U> const& y,
     const i64 count = x.rows * (x.cols / each);
     if (!rows_are_vectors(x) || !rows_are_vectors(y) || count >= i64{1} << 31) return false;
     hadamard_rows_kernel<N><<<grid_for(count), cta_threads, 0, stream>>>(
-        x, y, transform, divisor(static_cast<u32>(x.cols / each)), static_cast<u32>(count));
+        x, y, transform, cta::divisor(static_cast<u32>(x.cols / each)), static_cast<u32>(count));
     return true;
   }
 }

@@ -200,6 +200,9 @@ FOURSCALE_HD constexpr packed<F, N> encode(float const (&x)[N]) {
       detail::to_units(x, y);
       return {detail::nearest_e2m1x8(y)};
     }
+  if constexpr (__is_same(F, e2m1) && N == 4)
+    if (!is_constant_evaluated())
+      return {static_cast<u16>(encode<F>({x[0], x[1], x[2], x[3], 0.0f, 0.0f, 0.0f, 0.0f}).bits)};
 #endif
   using word = typename packed<F, N>::word;
   word bits = 0;

@@ -127,14 +127,41 @@ FOURSCALE_HD constexpr u32 lop3_select_b32(u32 mask, u32 a, u32 b) {
   return (mask & a) | (~mask & b);
 }
 
-#if FOURSCALE_DEVICE_PASS
+#if FOURSCALE_CUDA
 
-/// min.xorsign.abs.f32 d, a, b;   PTX ISA 9.7.3.11 (7.2), sm_86 and later: the smaller magnitude under the
-/// product of the signs; a NaN loses to a number.
+namespace detail {
+
+/// For sm_80, which has no .xorsign.abs: the larger or smaller magnitude under the product of the signs.
+FOURSCALE_D inline float with_sign_of_product(float magnitude, float a, float b) {
+  return bit_cast<float>(bit_cast<u32>(magnitude) | ((bit_cast<u32>(a) ^ bit_cast<u32>(b)) & 0x8000'0000u));
+}
+FOURSCALE_D inline u32 with_signs_of_products(u32 magnitudes, u32 a, u32 b) {
+  return magnitudes | ((a ^ b) & 0x8000'8000u);
+}
+
+}  // namespace detail
+
+/// min.xorsign.abs.f32 d, a, b;   PTX ISA 9.7.3.11 (7.2), sm_86 and later, elsewhere the same from others: the
+/// smaller magnitude under the product of the signs; a NaN loses to a number.
 FOURSCALE_D inline float min_xorsign_abs_f32(float a, float b) {
+#if FOURSCALE_DEVICE_PASS >= 860
   float d;
   asm("min.xorsign.abs.f32 %0, %1, %2;" : "=f"(d) : "f"(a), "f"(b));
   return d;
+#else
+  return detail::with_sign_of_product(fminf(fabsf(a), fabsf(b)), a, b);
+#endif
+}
+
+/// max.xorsign.abs.f32 d, a, b;   PTX ISA 9.7.3.12 (7.2), as above.
+FOURSCALE_D inline float max_xorsign_abs_f32(float a, float b) {
+#if FOURSCALE_DEVICE_PASS >= 860
+  float d;
+  asm("max.xorsign.abs.f32 %0, %1, %2;" : "=f"(d) : "f"(a), "f"(b));
+  return d;
+#else
+  return detail::with_sign_of_product(fmaxf(fabsf(a), fabsf(b)), a, b);
+#endif
 }
 
 /// rcp.approx.ftz.f32 d, a;   PTX ISA 9.7.3.13, all targets: within 1 ulp of 1 / a.
@@ -144,34 +171,58 @@ FOURSCALE_D inline float rcp_approx_ftz_f32(float a) {
   return d;
 }
 
-/// max{.NaN}.xorsign.abs.bf16x2 d, a, b;   PTX ISA 9.7.4.8 (7.2), sm_86 and later: the larger magnitudes
-/// under the products of the signs. A NaN loses to a number, or with .NaN wins.
+/// max{.NaN}.xorsign.abs.bf16x2 d, a, b;   PTX ISA 9.7.4.8 (7.2), as above: the larger magnitudes under the
+/// products of the signs. A NaN loses to a number, or with .NaN wins.
 template <bool Nan>
 FOURSCALE_D u32 max_xorsign_abs_bf16x2(u32 a, u32 b) {
   u32 d;
+#if FOURSCALE_DEVICE_PASS >= 860
   if constexpr (Nan)
     asm("max.NaN.xorsign.abs.bf16x2 %0, %1, %2;" : "=r"(d) : "r"(a), "r"(b));
   else
     asm("max.xorsign.abs.bf16x2 %0, %1, %2;" : "=r"(d) : "r"(a), "r"(b));
   return d;
+#else
+  const u32 x = a & 0x7fff'7fffu, y = b & 0x7fff'7fffu;
+  if constexpr (Nan)
+    asm("max.NaN.bf16x2 %0, %1, %2;" : "=r"(d) : "r"(x), "r"(y));
+  else
+    asm("max.bf16x2 %0, %1, %2;" : "=r"(d) : "r"(x), "r"(y));
+  return detail::with_signs_of_products(d, a, b);
+#endif
 }
 
 /// max{.NaN}.xorsign.abs.f16x2 d, a, b;   As above.
 template <bool Nan>
 FOURSCALE_D u32 max_xorsign_abs_f16x2(u32 a, u32 b) {
   u32 d;
+#if FOURSCALE_DEVICE_PASS >= 860
   if constexpr (Nan)
     asm("max.NaN.xorsign.abs.f16x2 %0, %1, %2;" : "=r"(d) : "r"(a), "r"(b));
   else
     asm("max.xorsign.abs.f16x2 %0, %1, %2;" : "=r"(d) : "r"(a), "r"(b));
   return d;
+#else
+  const u32 x = a & 0x7fff'7fffu, y = b & 0x7fff'7fffu;
+  if constexpr (Nan)
+    asm("max.NaN.f16x2 %0, %1, %2;" : "=r"(d) : "r"(x), "r"(y));
+  else
+    asm("max.f16x2 %0, %1, %2;" : "=r"(d) : "r"(x), "r"(y));
+  return detail::with_signs_of_products(d, a, b);
+#endif
 }
 
-/// max.xorsign.abs.f32 d, a, b;   PTX ISA 9.7.3.12 (7.2), sm_86 and later.
-FOURSCALE_D inline float max_xorsign_abs_f32(float a, float b) {
-  float d;
-  asm("max.xorsign.abs.f32 %0, %1, %2;" : "=f"(d) : "f"(a), "f"(b));
+/// min.xorsign.abs.bf16x2 d, a, b;   PTX ISA 9.7.4.7 (7.2), as above: the smaller magnitudes.
+FOURSCALE_D inline u32 min_xorsign_abs_bf16x2(u32 a, u32 b) {
+  u32 d;
+#if FOURSCALE_DEVICE_PASS >= 860
+  asm("min.xorsign.abs.bf16x2 %0, %1, %2;" : "=r"(d) : "r"(a), "r"(b));
   return d;
+#else
+  const u32 x = a & 0x7fff'7fffu, y = b & 0x7fff'7fffu;
+  asm("min.bf16x2 %0, %1, %2;" : "=r"(d) : "r"(x), "r"(y));
+  return detail::with_signs_of_products(d, a, b);
+#endif
 }
 
 #endif

@@ -16,6 +16,30 @@ concept rounding_policy = requires(R const round, float const (&x)[4], position 
   packed<F, 4>{round(F{}, x, where)};
 };
 
+namespace detail {
+/// What a fast form is given, as concepts see it.
+struct any_sixteen_values {
+  float value(int) const;
+  float magnitude(int) const;
+  u32 signs(int) const;
+};
+}  // namespace detail
+
+/// A rounding policy may offer a fast form for E2M1 beside its definition, which kernels then call for sixteen
+/// values at a time: `round.fast(v, where, codes)`, with eight codes to a word, the first in its lowest nibble.
+/// `v.value(i)` is value i times the multiplier of its block, `v.magnitude(i)` its magnitude, both in units of
+/// `R::fast_unit()`, a power of two from 2^-16 to 1; `v.signs(i)` has the signs of values i to i + 7 in all bits
+/// of their nibbles. No value is NaN. If `R::fast_limited()`, larger magnitudes have been lowered to less than
+/// 7 and more than 6.5. The codes must be those of the definition.
+template <class R>
+concept fast_rounding_policy =
+    rounding_policy<R, e2m1> &&
+    requires(R const round, detail::any_sixteen_values v, position where, u32 (&codes)[2]) {
+  float{R::fast_unit()};
+  bool{R::fast_limited()};
+  round.fast(v, where, codes);
+};
+
 /// To the nearest code, ties to the even one, saturating: `cvt.rn.satfinite`.
 struct nearest_even {
   template <element_format F>
@@ -25,6 +49,25 @@ struct nearest_even {
   template <element_format F>
   FOURSCALE_HD constexpr packed<F, 8> operator()(F, float const (&x)[8], position) const {
     return encode<F>(x);
+  }
+
+  FOURSCALE_HD static constexpr float fast_unit() { return arch::has_cvt_narrow ? 1.0f : detail::e2m1_unit; }
+  FOURSCALE_HD static constexpr bool fast_limited() { return !arch::has_cvt_narrow; }
+  template <class Values>
+  FOURSCALE_D void fast([[maybe_unused]] Values const& v, position, [[maybe_unused]] u32 (&codes)[2]) const {
+#if FOURSCALE_DEVICE_PASS
+    FOURSCALE_UNROLL
+    for (int half = 0; half < 2; ++half) {
+      float y[8];
+      FOURSCALE_UNROLL
+      for (int i = 0; i < 8; ++i)
+        y[i] = arch::has_cvt_narrow ? v.value(8 * half + i) : v.magnitude(8 * half + i);
+      if constexpr (arch::has_cvt_narrow)
+        codes[half] = encode<e2m1>(y).bits;
+      else
+        codes[half] = detail::nearest_e2m1x8(y, v.signs(8 * half));
+    }
+#endif
   }
 };
 

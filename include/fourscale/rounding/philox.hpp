@@ -51,7 +51,7 @@ FOURSCALE_HD constexpr philox_words philox4x32(u32 c0, u32 c1, u32 c2, u32 c3, u
 }
 
 template <int Rounds>
-struct scheduled_philox;
+struct prepared_philox;
 
 /// Random words indexed by element: the contract that every kernel, grid and machine keeps.
 ///
@@ -69,17 +69,19 @@ struct philox {
 
   /// The word of the four elements at `where`.
   FOURSCALE_HD constexpr u32 operator()(position where) const {
-    return scheduled_philox<Rounds>(*this)(where);
+    return prepared_philox<Rounds>(*this)(where);
   }
+  /// As kernels take it.
+  constexpr prepared_philox<Rounds> prepared() const { return prepared_philox<Rounds>(*this); }
 };
 
 /// The same words from keys that are made once, on the host before a kernel's launch.
 template <int Rounds>
-struct scheduled_philox {
+struct prepared_philox {
   philox_schedule<Rounds> schedule;
   u64 stream;
 
-  FOURSCALE_HD constexpr explicit scheduled_philox(philox<Rounds> const& p)
+  FOURSCALE_HD constexpr explicit prepared_philox(philox<Rounds> const& p)
       : schedule(p.seed), stream(p.stream) {}
 
   /// The four words of the sixteen elements that `where` is one of.

@@ -26,6 +26,45 @@ struct stochastic {
   FOURSCALE_HD constexpr packed<F, 8> operator()(F, float const (&x)[8], position where) const {
     return encode_stochastic<F>(x, bits(where), bits(where.right(4)));
   }
+
+  /// As kernels take it: with what every thread would make of the random bits' parameters.
+  auto prepared() const {
+    if constexpr (requires { bits.prepared(); })
+      return stochastic<decltype(bits.prepared())>{bits.prepared()};
+    else
+      return *this;
+  }
+
+  FOURSCALE_HD static constexpr float fast_unit() {
+    return arch::has_cvt_rs ? 1.0f : detail::stochastic_unit;
+  }
+  FOURSCALE_HD static constexpr bool fast_limited() { return !arch::has_cvt_rs; }
+  template <class Values>
+  FOURSCALE_D void fast([[maybe_unused]] Values const& v, [[maybe_unused]] position where,
+                        [[maybe_unused]] u32 (&codes)[2]) const {
+#if FOURSCALE_DEVICE_PASS
+    u32 words[4];
+    if constexpr (requires { bits.of_sixteen(where); }) {
+      const philox_words four = bits.of_sixteen(where);
+      FOURSCALE_UNROLL
+      for (int i = 0; i < 4; ++i) words[i] = four.words[i];
+    } else {
+      FOURSCALE_UNROLL
+      for (int i = 0; i < 4; ++i) words[i] = bits(where.right(4 * i));
+    }
+    FOURSCALE_UNROLL
+    for (int half = 0; half < 2; ++half) {
+      float y[8];
+      FOURSCALE_UNROLL
+      for (int i = 0; i < 8; ++i) y[i] = arch::has_cvt_rs ? v.value(8 * half + i) : v.magnitude(8 * half + i);
+      if constexpr (arch::has_cvt_rs)
+        codes[half] = encode_stochastic<e2m1>(y, words[2 * half], words[2 * half + 1]).bits;
+      else
+        codes[half] =
+            detail::stochastic_e2m1x8(y, v.signs(8 * half), words[2 * half], words[2 * half + 1]);
+    }
+#endif
+  }
 };
 
 /// Transformer Engine's software rounding for GPUs without cvt.rs (2026-08, stochastic_round_fp4_e2m1): byte

@@ -23,6 +23,11 @@ struct amax_scale {
     else
       return power_of_two_up{}(F{}, amax, tensor);
   }
+  template <block_format F>
+  requires requires(two_level rule, float amax, tensor_scale<F> tensor) { rule.fast(F{}, amax, tensor); }
+  FOURSCALE_D fast_block_scale<F> fast(F, float amax, tensor_scale<F> const& tensor) const {
+    return two_level{}.fast(F{}, amax, tensor);
+  }
 };
 
 }  // namespace fourscale

@@ -14,6 +14,14 @@ struct block_scale {
   float multiplier;
 };
 
+/// A block scale found by the fast form of a policy, which holds only if `valid`.
+template <block_format F>
+struct fast_block_scale {
+  typename F::scale scale;
+  float multiplier;
+  bool valid;
+};
+
 /// A scaling policy for F: `scale(F{}, amax, tensor)` from the amax of a block (>= 0, never NaN) and the
 /// tensor scale; one that draws random bits also takes the position of the block's first element.
 template <class S, class F>
@@ -33,6 +41,29 @@ concept weighing_scaling_policy = requires(S const scale, float amax, tensor_sca
                                            block_scale<F> (&c)[2], float const (&x)[F::block_size]) {
   scale.candidates(F{}, amax, tensor, c);
   float{scale.error(F{}, x, c[0], tensor)};
+};
+
+namespace detail {
+/// The values of a block, as concepts see them.
+struct any_block_values {
+  float value(int) const;
+};
+}  // namespace detail
+
+/// A scaling policy may offer a fast form beside its definition, which kernels call for amaxes that are no NaN:
+/// `scale.fast(F{}, amax, tensor)`, or of a policy that weighs candidates `scale.fast(F{}, block, amax, tensor)`,
+/// where `block.value(i)` is a value as a float. Blocks where it says that its result is not valid are done
+/// again by the definition.
+template <class S, class F>
+concept fast_amax_scaling_policy =
+    amax_scaling_policy<S, F> && requires(S const scale, float amax, tensor_scale<F> tensor) {
+  fast_block_scale<F>{scale.fast(F{}, amax, tensor)};
+};
+template <class S, class F>
+concept fast_weighing_scaling_policy =
+    weighing_scaling_policy<S, F> &&
+    requires(S const scale, detail::any_block_values block, float amax, tensor_scale<F> tensor) {
+  fast_block_scale<F>{scale.fast(F{}, block, amax, tensor)};
 };
 
 /// What a quantizer may hold to choose scales.

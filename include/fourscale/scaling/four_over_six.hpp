@@ -18,6 +18,35 @@ FOURSCALE_HD float over_largest(float a) {
   return __builtin_fmaf(__builtin_fmaf(-q, largest, a), inverse, q);
 }
 
+#if FOURSCALE_DEVICE_PASS
+/// What the codes of a block become again under one candidate of four_over_six. Two numbers tell them all,
+/// those of the codes 1 and 1.5: V1 and V3; the others are powers of two times these. A code is its binade,
+/// or 1.5 of it, so its value is code * 2 (V3 - V1) + binade * (3 V1 - 2 V3), where both factors and the sum
+/// are exact.
+template <int ScaleMax>
+struct requantized {
+  float slope, offset, to_units;
+
+  template <class F>
+  FOURSCALE_D requantized(block_scale<F> const& candidate, tensor_scale<F> const& tensor) {
+    const float scale = decode(candidate.scale);
+    const float v1 = over_largest<ScaleMax>(ptx::mul_rn_f32(scale, tensor.amax)),
+                v3 = over_largest<ScaleMax>(ptx::mul_rn_f32(1.5f * scale, tensor.amax));
+    slope = 2.0f * (v3 - v1) / e2m1_unit;
+    offset = (3.0f * v1 - 2.0f * v3) / e2m1_unit;
+    to_units = ptx::mul_rn_f32(candidate.multiplier, e2m1_unit);
+  }
+  /// Of x, rounded to a code and back. Unless `Clamped`, x must not be 7 codes or more.
+  template <bool Clamped>
+  FOURSCALE_D float value(float x) const {
+    const float y = ptx::mul_rn_f32(x, to_units);
+    const float code = nearest_on_grid(Clamped ? clamped(y) : y);
+    const float binade = bit_cast<float>(bit_cast<u32>(code) & 0xff80'0000u);
+    return __fmaf_rn(code, slope, ptx::mul_rn_f32(binade, offset));
+  }
+};
+#endif
+
 }  // namespace detail
 
 /// How the error of a candidate is summed: of magnitudes (TE's default) or of squares.
@@ -65,6 +94,53 @@ struct four_over_six {
           sum, Norm == error_norm::mean_square ? ptx::mul_rn_f32(difference, difference) : magnitude);
     }
     return sum;
+  }
+
+  /// Both sums of errors in the order of error(). Values that one candidate cannot hold are clamped, where any
+  /// thread of the warp has one. Valid for amaxes of the block below 2^60 and of the tensor from 2^-60 to 2^60.
+  template <block_format F, class Block>
+  FOURSCALE_D fast_block_scale<F> fast(F, [[maybe_unused]] Block const& block, [[maybe_unused]] float amax,
+                                       [[maybe_unused]] tensor_scale<F> const& tensor) const {
+#if FOURSCALE_DEVICE_PASS
+    block_scale<F> c[2]{{{}, 0.0f}, {{}, 0.0f}};
+    candidates(F{}, amax, tensor, c);
+    const float larger = fmaxf(c[0].multiplier, c[1].multiplier),
+                smaller = fminf(c[0].multiplier, c[1].multiplier);
+    const bool on_grid = ptx::mul_rn_f32(amax, larger) < 7.0f;
+    float errors[2] = {};
+    if (__all_sync(__activemask(), on_grid))
+      add_errors<false>(block, c, tensor, errors);
+    else
+      add_errors<true>(block, c, tensor, errors);
+    const bool valid = smaller >= 0x1p-100f && amax < 0x1p60f && tensor.amax > 0x1p-60f &&
+                       tensor.amax < 0x1p60f && tensor.largest == 6.0f * static_cast<float>(ScaleMax);
+    const block_scale<F> chosen = less_magnitude(errors[1], errors[0]) ? c[1] : c[0];
+    return {chosen.scale, chosen.multiplier, valid};
+#else
+    return {};
+#endif
+  }
+
+ private:
+  template <bool Clamped, class F, class Block>
+  FOURSCALE_D void add_errors([[maybe_unused]] Block const& block,
+                              [[maybe_unused]] block_scale<F> const (&c)[2],
+                              [[maybe_unused]] tensor_scale<F> const& tensor,
+                              [[maybe_unused]] float (&errors)[2]) const {
+#if FOURSCALE_DEVICE_PASS
+    const detail::requantized<ScaleMax> of[2] = {{c[0], tensor}, {c[1], tensor}};
+    FOURSCALE_UNROLL
+    for (int i = 0; i < F::block_size; ++i) {
+      const float x = block.value(i);
+      FOURSCALE_UNROLL
+      for (int k = 0; k < 2; ++k) {
+        const float difference = ptx::add_rn_f32(of[k].template value<Clamped>(x), -x);
+        errors[k] = ptx::add_rn_f32(errors[k], Norm == error_norm::mean_square
+                                                   ? ptx::mul_rn_f32(difference, difference)
+                                                   : fabsf(difference));
+      }
+    }
+#endif
   }
 };
 

@@ -35,6 +35,26 @@ struct two_level {
     constexpr float sixth = 1.0f / largest_element<typename F::element>;
     return detail::store_scale<F>(ptx::mul_rn_f32(amax, ptx::mul_rn_f32(tensor.encode, sixth)), tensor);
   }
+
+  /// The reciprocal is a division's own steps, for a divisor from 2^-100 to 2^100. Valid for amaxes of the
+  /// tensor from 2^-79 to 2^100.
+  template <block_format F>
+  requires(F::has_tensor_scale&& __is_same(typename F::scale, e4m3)) FOURSCALE_D
+      fast_block_scale<F> fast(F, [[maybe_unused]] float amax,
+                               [[maybe_unused]] tensor_scale<F> const& tensor) const {
+#if FOURSCALE_DEVICE_PASS
+    constexpr float sixth = 1.0f / largest_element<typename F::element>;
+    const float s = ptx::mul_rn_f32(amax, ptx::mul_rn_f32(tensor.encode, sixth));
+    const detail::nearest_scale nearest = detail::nearest_e4m3(s);
+    const float divisor = fmaxf(ptx::mul_rn_f32(nearest.value, tensor.decode), 0x1p-100f);
+    const float guess = ptx::rcp_approx_ftz_f32(divisor);
+    const float inverse = __fmaf_rn(guess, __fmaf_rn(-divisor, guess, 1.0f), guess);
+    return {nearest.code, nearest.value == 0.0f ? float_max : inverse,
+            tensor.decode <= 0x1p90f && tensor.decode >= 0x1p-91f};
+#else
+    return {};
+#endif
+  }
 };
 
 /// Transformer Engine 2.8 to 2.13, and the formula of the paper (arXiv 2509.25149, appendix B): s = (amax /

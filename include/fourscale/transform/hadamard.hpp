@@ -53,6 +53,9 @@ FOURSCALE_HD constexpr float hadamard_result(float y) {
 
 }  // namespace detail
 
+template <int N>
+struct prepared_hadamard;
+
 /// N = 2, 4, ..., 128 consecutive values; longer arrays are transformed N by N. Each result is rounded to
 /// `Rounded`, bf16 as TE does or float for none, before the block's amax is taken.
 ///
@@ -80,6 +83,14 @@ struct hadamard {
     for (int first = 0; first < Length; first += N) tile(x, first);
   }
 
+  /// As kernels take it.
+  auto prepared() const {
+    if constexpr (__is_same(Rounded, bf16))
+      return prepared_hadamard<N>(*this);
+    else
+      return *this;
+  }
+
  private:
   template <int Length>
   FOURSCALE_HD constexpr void tile(float (&x)[Length], int first) const {
@@ -89,6 +100,59 @@ struct hadamard {
     detail::hadamard_additions<N, 1>(x, first);
     FOURSCALE_UNROLL
     for (int i = 0; i < N; ++i) x[first + i] = detail::hadamard_result<N, Rounded>(x[first + i]);
+  }
+};
+
+/// hadamard<N, bf16> with its signs as bits, and joined with its first factor. Its fast form gives the results
+/// before they are rounded to bf16, of a block of 16-bit values.
+template <int N>
+struct prepared_hadamard {
+  static constexpr float factor = detail::hadamard_first_factor<N>();
+
+  hadamard<N, bf16> transform;
+  float factors[N];
+  alignas(16) u32 signs[N];
+  u32 upper = 0xffff'0000u;  ///< read from here, not known to the compiler: see signed_value()
+
+  explicit prepared_hadamard(hadamard<N, bf16> const& h) : transform(h) {
+    for (int i = 0; i < N; ++i) {
+      factors[i] = h.signs.negative(i) ? -factor : factor;
+      signs[i] = h.signs.mask(i);
+    }
+  }
+  template <int Length>
+  FOURSCALE_HD constexpr void operator()(float (&x)[Length]) const {
+    transform(x);
+  }
+  /// Products with the first factor are exact, so that the first addition may be fused with one.
+  template <class Block, int Length>
+  FOURSCALE_D void sums([[maybe_unused]] Block const& block, [[maybe_unused]] float (&x)[Length]) const {
+#if FOURSCALE_DEVICE_PASS
+    FOURSCALE_UNROLL
+    for (int i = 0; i < Length; i += 2) {
+      const float a = block.value(i), b = ptx::mul_rn_f32(block.value(i + 1), factors[(i + 1) % N]);
+      x[i] = __fmaf_rn(a, factors[i % N], b);
+      x[i + 1] = __fmaf_rn(a, factors[i % N], -b);
+    }
+    add<2>(x);
+#endif
+  }
+  /// The same over the first factor, a power of two, in fewer instructions. Every rounding is the same but
+  /// where a sum is infinite only without the factor, or a result not normal with it.
+  template <class Block, int Length>
+  FOURSCALE_D void sums_over_factor(Block const& block, float (&x)[Length]) const {
+    FOURSCALE_UNROLL
+    for (int i = 0; i < Length; ++i) x[i] = block.signed_value(i, signs[i % N], upper);
+    add<1>(x);
+  }
+
+ private:
+  template <int From, int Length>
+  static FOURSCALE_D void add(float (&x)[Length]) {
+    FOURSCALE_UNROLL
+    for (int first = 0; first < Length; first += N) detail::hadamard_additions<N, From>(x, first);
+    FOURSCALE_UNROLL
+    for (int i = 0; i < Length; ++i) x[i] = detail::hadamard_result<N, float>(x[i]);
   }
 };
 

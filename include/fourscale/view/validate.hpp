@@ -130,7 +130,14 @@ errc validate(M const& x, block_scaled_view<F, Layout, Byte> const& q, Blocks = 
   return detail::overlaps(x, q) ? errc::overlap : errc::ok;
 }
 
-/// The same for a call that writes q by a quantizer: the amax of q must be brought to the quantizer's range.
+/// Rules of a quantized matrix that a quantizer writes: its amax must be brought to the quantizer's range.
+template <class F, class Layout, class Quantizer>
+errc validate(block_scaled_view<F, Layout, u8> const& q, Quantizer const& quantizer) {
+  if (const errc e = validate(q); e != errc::ok) return e;
+  return q.amax.range == quantizer_range<F>(quantizer) ? errc::ok : errc::other_range;
+}
+
+/// The same with the matrix that it is made from.
 template <matrix_like M, class F, class Layout, class Blocks, class Quantizer>
 errc validate(M const& x, block_scaled_view<F, Layout, u8> const& q, Blocks shape,
               Quantizer const& quantizer) {

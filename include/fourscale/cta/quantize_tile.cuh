@@ -1,25 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0
-// The columnwise copy, alone or with the rowwise one, from one read of the matrix.
+// The columnwise copy, alone or with the rowwise one, from one read of a tile.
 #pragma once
 
-#include "quantize_rows.cuh"
 #include "tile.cuh"
 
-namespace fourscale::device::detail {
+namespace fourscale::cta {
 
-/// In place of a recipe: this copy is not wanted.
+/// In place of a quantizer: this copy is not wanted.
 struct no_copy {};
 
-/// What the kernel below is told. Codes of qt, scales of either: see tile.cuh about whole tiles.
+/// What a kernel that takes tiles is told. Codes of qt, scales of either: see tile.cuh about whole tiles.
 template <class T, class F, class LayoutR, class LayoutC, class Rowwise, class Columnwise>
-struct both_copies {
+struct tile_copies {
   using value = T;
   using format = F;
   static constexpr bool has_rowwise = !__is_same(Rowwise, no_copy),
                         has_columnwise = !__is_same(Columnwise, no_copy);
   /// Measured on an H200: a narrow tile is best for columns alone, whole sectors of rows matter for both, as
-  /// do whole lines of columns.
-  static constexpr int tile_cols = has_rowwise ? 128 : 64;
+  /// do whole lines of columns. Codes of eight bits fill those in half the width.
+  static constexpr int tile_cols = has_rowwise && F::element::width == 4 ? 128 : 64;
   static constexpr u32 threads = tile_threads<tile_cols>;
   using memory = tile_memory<F, tile_cols>;
   using place_of_tile = tile_place<tile_cols, has_rowwise && has_columnwise ? 4 : 1>;
@@ -29,13 +28,14 @@ struct both_copies {
   block_scaled_view<F, LayoutC> qt;
   Rowwise rowwise;
   Columnwise columnwise;
-  // What follows from these, by launch_both():
+  // What follows from these, by launch_tiles():
   byte_rows<u8 const> values{};
   byte_rows<u8> codes{}, scales{}, codes_t{}, scales_t{};
   u32 first_tile_row = 0;
   u32 rows_inside = 0, cols_inside = 0;  ///< tiles, that are whole
+  bool wide_values = false;              ///< rows of x are vectors
   bool wide_codes = false, wide_scales = false, wide_codes_t = false, wide_scales_t = false;
-  bool scales_of_first_rows = false;  ///< of squares, and no others: see spread_scales_kernel()
+  bool scales_of_first_rows = false;  ///< of squares, and no others: by a kernel of their own
 
   FOURSCALE_D place_of_tile place() const { return {rows_inside, cols_inside, first_tile_row}; }
   /// The tensor scale of the columns, or without them of the rows, by one thread for all.
@@ -48,7 +48,10 @@ struct both_copies {
   }
   /// Loads a tile, and finds the tensor scale while it is on its way.
   FOURSCALE_D void load(place_of_tile const& at, memory& tile) const {
-    start_tile(x, values, at, tile);
+    if (wide_values)
+      start_tile(x, values, at, tile);
+    else
+      copy_tile(x, at, tile);
     find_tensor_scale(tile);
     finish_tile();
   }
@@ -58,16 +61,18 @@ struct both_copies {
         [&](u32 r, u32 byte) -> void const* { return tile.codes_of(r) + byte; });
   }
   FOURSCALE_D void store_scales_of_columns(place_of_tile const& at, memory const& tile) const {
-    store_tile_scales<threads>(qt, scales_t, wide_scales_t && at.inside, at.tile_col, at.tile_row,
+    if constexpr (block_scale_bytes<F> == 1)
+      store_tile_scales<threads>(qt, scales_t, wide_scales_t && at.inside, at.tile_col, at.tile_row,
                                tile.scales);
   }
   FOURSCALE_D void store_scales_of_rows(place_of_tile const& at, memory const& tile) const {
-    store_tile_scales<threads>(q, scales, wide_scales && at.inside, at.tile_row, at.tile_col,
+    if constexpr (block_scale_bytes<F> == 1)
+      store_tile_scales<threads>(q, scales, wide_scales && at.inside, at.tile_row, at.tile_col,
                                tile.row_scales);
   }
 };
 
-/// A thread takes two columns over 32 rows; codes and scales stay in shared memory. Where the quick way does
+/// A thread takes two columns over 32 rows; codes and scales stay in shared memory. Where the fast form does
 /// not hold for one of its blocks, it does all of them again: to remember which costs the others more.
 template <class T, class F, int Cols, class Copies>
 FOURSCALE_D void quantize_columns(Copies const& p, typename Copies::place_of_tile const& place,
@@ -76,44 +81,46 @@ FOURSCALE_D void quantize_columns(Copies const& p, typename Copies::place_of_til
   const int pair = static_cast<int>(threadIdx.x) % (Cols / 2),
             first = static_cast<int>(threadIdx.x) / (Cols / 2) * blocks;
   const i64 row = place.row(), col = place.col();
-  const tensor_scale<F> tensor = tile.tensor;
+  tensor_scale<F> tensor[2] = {tile.tensor, tile.tensor};
+  if constexpr (F::has_tensor_scale)
+    if (p.qt.amax.kind == amax_kind::per_row)  // rows of the quantized matrix
+      for (int which = 0; which < 2; ++which)
+        if (const i64 c = col + 2 * pair + which; c < p.qt.rows) tensor[which] = p.qt.amax.scale_of_row(c);
   u8 codes[2][blocks * bytes];
-  bool valid[2][blocks];
+  bool all_valid = true;
   FOURSCALE_UNROLL
   for (int b = 0; b < blocks; ++b) {
     const column_pair<T, n> columns(&tile.words[(first + b) * n][tile.word(static_cast<u32>(pair))],
                                     Cols / 2);
+    const position where[2] = {{col + 2 * pair, row + (first + b) * n}, {col + 2 * pair + 1, row + (first + b) * n}};
+    attempt<F> results[2];
+    try_quantize_pair<F>(columns, p.columnwise, tensor, where, results);
     FOURSCALE_UNROLL
     for (int which = 0; which < 2; ++which) {
-      const position where{col + 2 * pair + which, row + (first + b) * n};
-      const attempt<F> result =
-          try_quantize_raw<F, T>(column_block<T, n>{columns, which}, p.columnwise, tensor, where);
       FOURSCALE_UNROLL
-      for (int i = 0; i < bytes; ++i) codes[which][b * bytes + i] = result.block.codes[i];
-      tile.scales[2 * pair + which][first + b] = result.block.scale.bits;
-      valid[which][b] = result.valid;
+      for (int i = 0; i < bytes; ++i) codes[which][b * bytes + i] = results[which].block.codes[i];
+      tile.scales[2 * pair + which][first + b] = static_cast<u8>(results[which].block.scale.bits);
+      all_valid &= results[which].valid;
     }
   }
   FOURSCALE_UNROLL
   for (int which = 0; which < 2; ++which)
     store_codes<16>(codes[which], tile.codes_of(static_cast<u32>(2 * pair + which)) + first * bytes);
-  bool all_valid = true;
-  FOURSCALE_UNROLL
-  for (int b = 0; b < blocks; ++b) all_valid &= valid[0][b] & valid[1][b];
   if (all_valid) return;
 #pragma unroll 1
   for (int i = 0; i < 2 * blocks; ++i) {
     const int block = first + i / 2, c = 2 * pair + i % 2;
     const column_pair<T, n> columns(&tile.words[block * n][tile.word(static_cast<u32>(pair))], Cols / 2);
-    const packed_block<F> packed = quantize_raw<F>(column_block<T, n>{columns, i % 2}.values(), p.columnwise,
-                                                   tensor, position{col + c, row + block * n});
+    const packed_block<F> packed =
+        quantize_by_definition<F>(column_block<T, n>{columns, i % 2}, p.columnwise, tensor[i % 2],
+                                  position{col + c, row + block * n});
     store_codes<8>(packed.codes, tile.codes_of(static_cast<u32>(c)) + block * bytes);
-    tile.scales[c][block] = packed.scale.bits;
+    tile.scales[c][block] = static_cast<u8>(packed.scale.bits);
   }
 }
 
 /// The rowwise copy: a thread takes blocks of rows on their way from memory to the tile. `Inside`: all of the
-/// tile is in the matrix.
+/// tile is in the matrix, and its rows are vectors.
 template <bool Inside, class T, class F, int Cols, class Copies>
 FOURSCALE_D void quantize_rows_into_tile(Copies const& p, typename Copies::place_of_tile const& place,
                                          tile_memory<F, Cols>& tile) {
@@ -128,21 +135,26 @@ FOURSCALE_D void quantize_rows_into_tile(Copies const& p, typename Copies::place
   };
   u8 const* const from = first_of(p.values, n * sizeof(T));
   const auto load = [&](int k) {
-    return cta::values<T, n>::load(
-        reinterpret_cast<T const*>(from + static_cast<u64>(k) * p.values.step(step)));
+    T const* const first = reinterpret_cast<T const*>(from + static_cast<u64>(k) * p.values.step(step));
+    return Inside || p.wide_values ? values<T, n>::load(first) : values<T, n>::load_anywhere(first);
   };
-  cta::values<T, n> raw[each];
+  values<T, n> raw[each];
   FOURSCALE_UNROLL
   for (int k = 0; k < each; ++k) {
     raw[k] = {};
     if (inside(k)) raw[k] = load(k);
   }
   p.find_tensor_scale(tile);
-  const tensor_scale<F> tensor = p.q.amax.scale_of_row(0);
+  const tensor_scale<F> of_all = p.q.amax.scale_of_row(0);
+  const auto tensor = [&](int k) {
+    if constexpr (F::has_tensor_scale)
+      if (p.q.amax.kind == amax_kind::per_row) return p.q.amax.scale_of_row(row + k * step);
+    return of_all;
+  };
   u8* const codes = first_of(p.codes, block_code_bytes<F>);
   const auto store = [&](int k, packed_block<F> const& packed) {
     store_codes<code_word<F>>(packed.codes, codes + static_cast<u64>(k) * p.codes.step(step));
-    tile.row_scales[r + k * step][b] = packed.scale.bits;
+    tile.row_scales[r + k * step][b] = static_cast<u8>(packed.scale.bits);
   };
   bool all_valid = true;
   FOURSCALE_UNROLL
@@ -154,7 +166,7 @@ FOURSCALE_D void quantize_rows_into_tile(Copies const& p, typename Copies::place
           {raw[k].words[j], raw[k].words[j + 1], raw[k].words[j + 2], raw[k].words[j + 3]}};
     if (inside(k)) {
       const attempt<F> result =
-          try_quantize_raw<F, T>(raw[k], p.rowwise, tensor, position{row + k * step, block * n});
+          try_quantize_block<F>(raw[k], p.rowwise, tensor(k), position{row + k * step, block * n});
       store(k, result.block);
       all_valid &= result.valid;
     }
@@ -162,18 +174,18 @@ FOURSCALE_D void quantize_rows_into_tile(Copies const& p, typename Copies::place
   if (all_valid) return;
 #pragma unroll 1
   for (int k = 0; k < each; ++k)
-    if (inside(k)) store(k, quantize_raw<F>(load(k), p.rowwise, tensor, position{row + k * step, block * n}));
+    if (inside(k))
+      store(k, quantize_by_definition<F>(load(k), p.rowwise, tensor(k), position{row + k * step, block * n}));
 }
 
+/// By all threads of a CTA.
 template <class Copies>
-FOURSCALE_KERNEL void __launch_bounds__(Copies::threads, tile_ctas<Copies::tile_cols>)
-    quantize_both_kernel(Copies p) {
+FOURSCALE_D void quantize_tile(Copies const& p, typename Copies::memory& tile) {
   using T = typename Copies::value;
   using F = typename Copies::format;
-  __shared__ typename Copies::memory tile;
   const auto place = p.place();
   if constexpr (Copies::has_rowwise) {
-    if (place.inside)
+    if (place.inside && p.wide_values)
       quantize_rows_into_tile<true, T, F>(p, place, tile);
     else
       quantize_rows_into_tile<false, T, F>(p, place, tile);
@@ -188,56 +200,4 @@ FOURSCALE_KERNEL void __launch_bounds__(Copies::threads, tile_ctas<Copies::tile_
   if constexpr (Copies::has_rowwise) p.store_scales_of_rows(place, tile);
 }
 
-/// Launches a kernel that takes tiles: those of the matrix, and those that only the padding of a layout
-/// reaches.
-template <class T, class F, class LayoutR, class LayoutC, class Rowwise, class Columnwise>
-void launch_both(void (*kernel)(both_copies<T, F, LayoutR, LayoutC, Rowwise, Columnwise>),
-                 both_copies<T, F, LayoutR, LayoutC, Rowwise, Columnwise> p, cudaStream_t stream) {
-  using copies = both_copies<T, F, LayoutR, LayoutC, Rowwise, Columnwise>;
-  constexpr int cols = copies::tile_cols;
-  // The view of a copy that is not wanted has no rows.
-  const i64 n = F::block_size, rows_r = LayoutR::padded_rows(p.q.rows),
-            rows_c = LayoutC::padded_blocks(p.qt.blocks()) * n,
-            cols_r = LayoutR::padded_blocks(p.q.blocks()) * n, cols_c = LayoutC::padded_rows(p.qt.rows);
-  const i64 along = ceil_div<i64>(cols_r > cols_c ? cols_r : cols_c, cols),
-            down = ceil_div<i64>(rows_r > rows_c ? rows_r : rows_c, tile_rows);
-  p.values = {reinterpret_cast<u8 const*>(p.x.data), static_cast<u32>(p.x.ld * i64{sizeof(T)})};
-  p.codes = {p.q.codes, static_cast<u32>(p.q.blocks() * block_code_bytes<F>)};
-  p.scales = {p.q.scales, static_cast<u32>(p.q.blocks())};
-  p.codes_t = {p.qt.codes, static_cast<u32>(p.qt.blocks() * block_code_bytes<F>)};
-  p.scales_t = {p.qt.scales, static_cast<u32>(p.qt.blocks())};
-  p.rows_inside = static_cast<u32>(p.x.rows / tile_rows);
-  p.cols_inside = static_cast<u32>(p.x.cols / cols);
-  p.wide_codes = codes_are_vectors(p.q);
-  p.wide_codes_t = codes_are_vectors(p.qt);
-  p.wide_scales = scales_are_vectors<copies::memory::along_row>(p.q);
-  p.wide_scales_t = scales_are_vectors<copies::memory::along_column>(p.qt);
-  constexpr i64 step = copies::place_of_tile::down, most = 0xffff * step;  // a grid has 65535 rows
-  for (i64 first = 0; first < down; first += most) {
-    const i64 height = ceil_div<i64>(down - first < most ? down - first : most, step);
-    const dim3 grid(static_cast<unsigned>(along * step), static_cast<unsigned>(height));
-    p.first_tile_row = static_cast<u32>(first);
-    kernel<<<grid, copies::threads, 0, stream>>>(p);
-  }
-}
-
-/// 1-D blocks of any view: columns of a matrix in memory by tiles, all else block by block.
-template <class F, class Layout, class M, class Quantizer>
-void launch_1d(M const& x, block_scaled_view<F, Layout> const& q, Quantizer const& recipe,
-               cudaStream_t stream) {
-  launch_rows(x, q, recipe, stream);
-}
-template <class F, class Layout, class T, class Quantizer>
-void launch_1d(transposed_view<T const> const& x, block_scaled_view<F, Layout> const& q,
-               Quantizer const& recipe, cudaStream_t stream) {
-  if constexpr (has_tiles<T, F>) {
-    if (fits_tiles(x.base, q)) {
-      using copies = both_copies<T, F, linear, Layout, no_copy, decltype(scheduled(recipe))>;
-      const copies p{x.base, {}, q, {}, scheduled(recipe)};
-      return launch_both(&quantize_both_kernel<copies>, p, stream);
-    }
-  }
-  launch_rows(x, q, recipe, stream);
-}
-
-}  // namespace fourscale::device::detail
+}  // namespace fourscale::cta

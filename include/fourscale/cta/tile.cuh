@@ -1,15 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // A tile of a matrix in shared memory, for kernels that walk it by columns, and what becomes of its columns,
-// gathered there so that whole sectors are written. Values are 16 bits wide, two columns to a word; codes are
-// four bits wide. Tiles are small, so that an SM has several: some load while others compute.
+// gathered there so that whole sectors are written. Values are 16 bits wide, two columns to a word; codes have
+// four or eight bits. Tiles are small, so that an SM has several: some load while others compute.
 #pragma once
 
 #include "../ptx/cp_async.cuh"
-#include "columns.cuh"
-#include "quantize_raw.cuh"
-#include "store.cuh"
+#include "quantize_block.cuh"
+#include "sink.cuh"
 
-namespace fourscale::device::detail {
+namespace fourscale::cta {
 
 inline constexpr int tile_rows = 128;
 inline constexpr int group_rows = 32;  // that a thread takes of two columns
@@ -31,7 +30,7 @@ struct shared_tensor_value {
 template <class F, int Cols>
 struct tile_memory {
   static constexpr int along_row = Cols / F::block_size, along_column = tile_rows / F::block_size;
-  static constexpr int column_bytes = tile_rows / 2;
+  static constexpr int column_bytes = tile_rows * F::element::width / 8;
   alignas(16) u32 words[tile_rows][Cols / 2];      ///< in places that word() tells
   alignas(16) u8 codes[Cols][column_bytes + 16];   ///< of each column; 16 more, for the banks
   alignas(8) u8 scales[Cols][along_column];        ///< of each column
@@ -78,8 +77,32 @@ struct tile_place {
   FOURSCALE_D i64 col() const { return i64{tile_col} * Cols; }
 };
 
+/// Copies what a warp takes of a tile, 64 columns of 32 rows, value by value, from rows that begin anywhere.
+template <class T, class F, int Cols, u32 Down>
+FOURSCALE_D void copy_tile(matrix_view<T const> const& x, tile_place<Cols, Down> const& place,
+                           tile_memory<F, Cols>& tile) {
+  constexpr u32 at_once = 8;
+  const u32 warp = threadIdx.x / 32, c = warp % (Cols / warp_cols) * warp_cols + threadIdx.x % 32 * 2,
+            first = warp / (Cols / warp_cols) * group_rows;
+  const i64 col = place.col() + c, row = place.row() + first;
+  T const* from = x.data + row * x.ld + col;
+#pragma unroll 1
+  for (u32 r = 0; r < group_rows; r += at_once, from += at_once * x.ld) {
+    u32 pair[at_once];
+    FOURSCALE_UNROLL
+    for (u32 k = 0; k < at_once; ++k) {
+      const bool in_rows = row + r + k < x.rows;
+      u16 const* const two = reinterpret_cast<u16 const*>(from + k * x.ld);
+      pair[k] = in_rows && col < x.cols ? two[0] : 0;
+      pair[k] |= in_rows && col + 1 < x.cols ? u32{two[1]} << 16 : 0;
+    }
+    FOURSCALE_UNROLL
+    for (u32 k = 0; k < at_once; ++k) tile.words[first + r + k][tile.word(c / 2)] = pair[k];
+  }
+}
+
 /// Starts copying what a warp takes of a tile, 64 columns of 32 rows, so that it need not wait for others;
-/// what lies outside the matrix becomes 0. Ends with finish_tile().
+/// what lies outside the matrix becomes 0. Rows are vectors. Ends with finish_tile().
 template <class T, class F, int Cols, u32 Down>
 FOURSCALE_D void start_tile(matrix_view<T const> const& x, byte_rows<u8 const> const& bytes,
                             tile_place<Cols, Down> const& place, tile_memory<F, Cols>& tile) {
@@ -116,26 +139,23 @@ FOURSCALE_D inline void finish_tile() {
 template <u32 N, u32 Along>
 FOURSCALE_D void store_whole_scales(linear, byte_rows<u8> const& bytes, u32 i, u32 j,
                                     u8 const (&scales)[N][Along]) {
-  static_assert(Along == 8 || Along == 4);
   if (threadIdx.x >= N) return;
-  u8* const to = bytes.at(i * N + threadIdx.x, j * Along);
-  u8 const* const from = scales[threadIdx.x];
-  if constexpr (Along == 8)
-    *reinterpret_cast<u64*>(to) = *reinterpret_cast<u64 const*>(from);
-  else
-    *reinterpret_cast<u32*>(to) = *reinterpret_cast<u32 const*>(from);
+  using word = uint_t<8 * static_cast<int>(Along)>;
+  *reinterpret_cast<word*>(bytes.at(i * N + threadIdx.x, j * Along)) =
+      *reinterpret_cast<word const*>(scales[threadIdx.x]);
 }
-/// The same in the order that they have in memory: every word has four blocks of a row, and all rows of a
-/// tile's blocks are together. `bytes` has a byte for each block of a row, as if it were linear.
+/// The same in the order that they have in memory: every word has four blocks of a row, or what there is of
+/// them, and all rows of a tile's blocks are together. `bytes` has a byte for each block of a row, as if it were linear.
 template <u32 N, u32 Along>
 FOURSCALE_D void store_whole_scales(swizzled_128x4, byte_rows<u8> const& bytes, u32 i, u32 j,
                                     u8 const (&scales)[N][Along]) {
-  constexpr u32 bands = N / 32;  // of 32 rows
+  constexpr u32 bands = N / 32, in_word = Along < 4 ? Along : 4;  // bands of 32 rows
+  using word = uint_t<8 * static_cast<int>(in_word)>;
   u8* const to = bytes.data + swizzled_128x4::offset(i64{i} * N, i64{j} * Along, bytes.row_bytes);
-  const u32 w = threadIdx.x % N, r = w % bands * 32 + w / bands, b = threadIdx.x / N * 4;
+  const u32 w = threadIdx.x % N, r = w % bands * 32 + w / bands, b = threadIdx.x / N * in_word;
   if (b < Along)
-    *reinterpret_cast<u32*>(to + swizzled_128x4::offset(r, b, Along)) =
-        *reinterpret_cast<u32 const*>(&scales[r][b]);
+    *reinterpret_cast<word*>(to + swizzled_128x4::offset(r, b, in_word == 4 ? Along : 4)) =
+        *reinterpret_cast<word const*>(&scales[r][b]);
 }
 
 /// Scales of N rows to memory, `Along` of each: those of tile i down, j along; those of the padding as 0.
@@ -143,7 +163,7 @@ FOURSCALE_D void store_whole_scales(swizzled_128x4, byte_rows<u8> const& bytes, 
 template <u32 Threads, class F, class Layout, u32 N, u32 Along>
 FOURSCALE_D void store_tile_scales(block_scaled_view<F, Layout> const& q, byte_rows<u8> const& bytes,
                                    bool whole, u32 i, u32 j, u8 const (&scales)[N][Along]) {
-  static_assert(N * Along / 4 <= Threads);
+  static_assert(N * (Along < 4 ? 1 : Along / 4) <= Threads);
   if (whole) return store_whole_scales(Layout{}, bytes, i, j, scales);
   const i64 row = i64{i} * N, first_block = i64{j} * Along;
 #pragma unroll 1
@@ -183,30 +203,4 @@ FOURSCALE_D void store_tile_codes(block_scaled_view<F, Layout> const& q, byte_ro
   }
 }
 
-/// True if every 16 bytes of codes begin at a multiple of their number.
-template <class F, class Layout>
-bool codes_are_vectors(block_scaled_view<F, Layout> const& q) {
-  return reinterpret_cast<u64>(q.codes) % 16 == 0 && q.cols % 32 == 0;
-}
-/// True if every Along scales begin at a multiple of their number, or four of a tile at a multiple of four.
-template <int Along, class F, class Layout>
-bool scales_are_vectors(block_scaled_view<F, Layout> const& q) {
-  const u64 address = reinterpret_cast<u64>(q.scales);
-  if constexpr (__is_same(Layout, linear))
-    return address % Along == 0 && q.blocks() % Along == 0;
-  else
-    return address % 4 == 0;
-}
-
-/// True if tiles will do: 16-bit values in rows that are vectors and shorter than 4 GiB, 4-bit codes at a
-/// multiple of eight bytes, one tensor scale.
-template <class T, class F, class Layout>
-bool fits_tiles(matrix_view<T> const& x, block_scaled_view<F, Layout> const& q) {
-  constexpr i64 most = 0xffff'ffff;
-  return rows_are_vectors(x) && x.rows <= most && x.ld * static_cast<i64>(sizeof(T)) <= most &&
-         reinterpret_cast<u64>(q.codes) % code_word<F> == 0 && q.amax.kind != amax_kind::per_row;
-}
-template <class T, class F>
-inline constexpr bool has_tiles = is_short<T>&& F::block_size <= 32 && F::element::width == 4;
-
-}  // namespace fourscale::device::detail
+}  // namespace fourscale::cta

@@ -3,10 +3,9 @@
 // codes of a square are transposed between threads for the rowwise copy.
 #pragma once
 
-#include "quantize_both.cuh"
-#include "quantize_tiles.cuh"
+#include "quantize_tile.cuh"
 
-namespace fourscale::device::detail {
+namespace fourscale::cta {
 
 /// Swaps the bits of the indices of a square of nibbles, N x N, that N / 2 neighbouring lanes hold: lane j
 /// columns 2 j and 2 j + 1 before, rows 2 j and 2 j + 1 after.
@@ -61,56 +60,58 @@ struct nibble_square {
 /// The amax of a square, of whose columns each lane has two.
 template <bool KeepNan, class T, int N>
 FOURSCALE_D float square_amax(column_pair<T, N> const& columns) {
-  u32 largest = column_magnitudes<T, KeepNan>(columns);
+  u32 largest = columns.template magnitudes<KeepNan>();
   FOURSCALE_UNROLL
   for (int lanes = 1; lanes < N / 2; lanes *= 2)
-    largest = larger_magnitudes<T, KeepNan>(largest, __shfl_xor_sync(0xffff'ffffu, largest, lanes));
-  return pair_amax<T, KeepNan>(largest);
+    largest = detail::larger_magnitudes<T, KeepNan>(largest, __shfl_xor_sync(0xffff'ffffu, largest, lanes));
+  return detail::pair_amax<T, KeepNan>(largest);
 }
 
 /// The codes of both columns, and the scale of the square. All lanes of a warp take part.
-template <class F, class T, class Recipe>
-FOURSCALE_D typename F::scale quantize_square(column_pair<T, F::block_size> const& columns,
-                                              Recipe const& recipe, tensor_scale<F> const& tensor,
+template <class F, class T, class Quantizer>
+FOURSCALE_D typename F::scale quantize_square(column_pair<T, F::block_size>& columns, Quantizer const& q,
+                                              tensor_scale<F> const& tensor,
                                               u8 (&codes)[2][block_code_bytes<F>]) {
   constexpr int n = F::block_size;
-#if FOURSCALE_HAS_CVT_FP8
-  if constexpr (has_quick_way<F, T, Recipe>()) {
-    const float amax = square_amax<true>(columns);
-    const quick_scale<F> chosen = scale_quickly<F>(recipe.scale, columns, amax, tensor, position{});
+  if constexpr (detail::has_fast_form<F, Quantizer>()) {
+    using round = decltype(Quantizer::round);
+    constexpr bool limited = round::fast_limited(), as_words = __is_same(T, bf16);
+    const detail::scale_choice<F> chosen =
+        detail::choose_fast<F>(columns, square_amax<true>(columns), q.scale, tensor, position{});
     if (__all_sync(0xffff'ffffu, chosen.valid)) {
+      if constexpr (as_words)
+        if (limited && chosen.over) columns.lower_to(chosen.limit(), chosen.limit());
       FOURSCALE_UNROLL
       for (int which = 0; which < 2; ++which)
-        round_block_quickly<F>(column_block<T, n>{columns, which}, 1.0f, chosen.multiplier, recipe.round,
-                               position{}, codes[which]);
-      return chosen.code;
+        detail::round_fast<F, limited && !as_words>(column_block<T, n>{columns, which}, 1.0f,
+                                                    chosen.multiplier, q.round, position{}, codes[which]);
+      return chosen.scale;
     }
   }
-#endif
-  const block_scale<F> scaled = scale_for<F>(recipe.scale, square_amax<false>(columns), tensor, position{});
+  const block_scale<F> scaled = scale_for<F>(q.scale, square_amax<false>(columns), tensor, position{});
   FOURSCALE_UNROLL
   for (int which = 0; which < 2; ++which) {
-    float values[n];
-    to_floats(column_block<T, n>{columns, which}, values);
-    round_block<F>(values, scaled.multiplier, recipe.round, position{}, codes[which]);
+    float x[n];
+    column_block<T, n>{columns, which}.to_floats(x);
+    round_block<F>(x, scaled.multiplier, q.round, position{}, codes[which]);
   }
   return scaled.scale;
 }
 
 /// A thread takes two columns over 32 rows; then, of the same squares, two rows. All codes stay in shared
 /// memory.
-template <class Copies, class Recipe, class T = typename Copies::value, class F = typename Copies::format>
-FOURSCALE_D void quantize_squares(Recipe const& recipe, typename Copies::memory& tile) {
+template <class Copies, class Quantizer, class T = typename Copies::value, class F = typename Copies::format>
+FOURSCALE_D void quantize_squares(Quantizer const& q, typename Copies::memory& tile) {
   constexpr u32 n = F::block_size, bytes = block_code_bytes<F>, cols = Copies::tile_cols;
   const u32 pair = threadIdx.x % (cols / 2), square = pair / (n / 2);
   const tensor_scale<F> tensor = tile.tensor;
 #pragma unroll 1
   for (u32 b = 0; b < group_rows / n; ++b) {
     const u32 block = threadIdx.x / (cols / 2) * (group_rows / n) + b;
-    const column_pair<T, n> columns(&tile.words[block * n][tile.word(pair)], cols / 2);
+    column_pair<T, n> columns(&tile.words[block * n][tile.word(pair)], cols / 2);
     __syncwarp();  // the values have been read, and codes may take their place
     u8 codes[2][bytes];
-    const u8 scale = quantize_square<F>(columns, recipe, tensor, codes).bits;
+    const u8 scale = quantize_square<F>(columns, q, tensor, codes).bits;
     nibble_square<n> transposed;
     FOURSCALE_UNROLL
     for (u32 which = 0; which < 2; ++which) {
@@ -140,11 +141,10 @@ FOURSCALE_D void quantize_squares(Recipe const& recipe, typename Copies::memory&
   }
 }
 
+/// By all threads of a CTA.
 template <class Copies>
-FOURSCALE_KERNEL void __launch_bounds__(Copies::threads, tile_ctas<Copies::tile_cols>)
-    quantize_squares_kernel(Copies p) {
+FOURSCALE_D void quantize_tile_of_squares(Copies const& p, typename Copies::memory& tile) {
   using F = typename Copies::format;
-  __shared__ typename Copies::memory tile;
   const auto place = p.place();
   p.load(place, tile);
   if constexpr (Copies::has_columnwise)
@@ -176,12 +176,11 @@ inline constexpr u32 spread_squares = 32;  ///< that a CTA takes in each directi
 /// times. A tile has less than a sector of every row of them: stored from there, they cost more than a kernel
 /// of their own.
 template <u32 N>
-FOURSCALE_KERNEL void __launch_bounds__(cta_threads)
-    spread_scales_kernel(byte_rows<u8> scales, byte_rows<u8> scales_t) {
-  constexpr u32 n = spread_squares, halves = n / 16, step = cta_threads / halves;
+FOURSCALE_D void spread_scales(byte_rows<u8> const& scales, byte_rows<u8> const& scales_t) {
+  constexpr u32 n = spread_squares, halves = n / 16, step = threads / halves;
   __shared__ alignas(16) u8 square[n][n], transposed[n][n + 16];
   const u32 row = blockIdx.y * n, col = blockIdx.x * n;
-  for (u32 i = threadIdx.x; i < n * n / 4; i += cta_threads) {
+  for (u32 i = threadIdx.x; i < n * n / 4; i += threads) {
     const u32 r = i / (n / 4), c = i % (n / 4) * 4;
     const u32 four = *reinterpret_cast<u32 const*>(scales.at((row + r) * N, col + c));
     *reinterpret_cast<u32*>(&square[r][c]) = four;
@@ -199,55 +198,13 @@ FOURSCALE_KERNEL void __launch_bounds__(cta_threads)
   }
 }
 
-/// Both copies under the scales of squares. Matrices of at least `spread_from` values have their linear
-/// scales written by a kernel of their own, if they are whole numbers of what its CTAs take.
-template <class F, class T, class Layout, class LayoutT, class Recipe>
-void launch_squares(matrix_view<T const> const& x, block_scaled_view<F, Layout> const& q,
-                    block_scaled_view<F, LayoutT> const& qt, Recipe const& recipe,
-                    cudaStream_t stream, i64 spread_from) {
-  using copies = both_copies<T, F, Layout, LayoutT, Recipe, Recipe>;
-  constexpr u32 n = F::block_size, unit = n * spread_squares;
-  copies p{x, q, qt, recipe, recipe};
-  if constexpr (__is_same(Layout, linear) && __is_same(LayoutT, linear))
-    p.scales_of_first_rows = x.rows * x.cols >= spread_from && x.rows % unit == 0 && x.cols % unit == 0 &&
-                             reinterpret_cast<u64>(q.scales) % 16 == 0 &&
-                             reinterpret_cast<u64>(qt.scales) % 16 == 0 && x.rows / unit <= 0xffff;
-  launch_both(&quantize_squares_kernel<copies>, p, stream);
-  if (!p.scales_of_first_rows) return;
-  const dim3 grid(static_cast<unsigned>(x.cols / unit), static_cast<unsigned>(x.rows / unit));
-  spread_scales_kernel<n><<<grid, cta_threads, 0, stream>>>({q.scales, static_cast<u32>(q.blocks())},
-                                                            {qt.scales, static_cast<u32>(qt.blocks())});
-}
-
 /// Are squares rounded alike in both copies? So it is to nearest, and under a rule that neither weighs nor
 /// asks where a block is.
 template <class F, class Quantizer>
-inline constexpr bool has_like_squares = __is_same(decltype(Quantizer::round), nearest_even) &&
-                                         requires(Quantizer const recipe, tensor_scale<F> tensor) {
-  recipe.scale(F{}, 0.0f, tensor);
+inline constexpr bool has_like_squares =
+    __is_same(decltype(Quantizer::round), nearest_even) && F::element::width == 4 &&
+    requires(Quantizer const q, tensor_scale<F> tensor) {
+  q.scale(F{}, 0.0f, tensor);
 };
 
-/// 2-D blocks of any view: of a matrix in memory by tiles, all else by rows of squares.
-template <class F, class Layout, class M, class Quantizer>
-void launch_2d(M const& x, block_scaled_view<F, Layout> const& q, Quantizer const& recipe,
-               cudaStream_t stream) {
-  launch_tiles(x, q, recipe, stream);
-}
-template <class F, class Layout, class T, class Quantizer>
-requires(has_tiles<T, F>&& has_like_squares<F, Quantizer>) void launch_2d(
-    matrix_view<T const> const& x, block_scaled_view<F, Layout> const& q,
-    Quantizer const& recipe, cudaStream_t stream) {
-  using copies = both_copies<T, F, Layout, linear, Quantizer, no_copy>;
-  if (!fits_tiles(x, q)) return launch_tiles(x, q, recipe, stream);
-  launch_both(&quantize_squares_kernel<copies>, copies{x, q, {}, recipe, {}}, stream);
-}
-template <class F, class Layout, class T, class Quantizer>
-requires(has_tiles<T, F>&& has_like_squares<F, Quantizer>) void launch_2d(
-    transposed_view<T const> const& x, block_scaled_view<F, Layout> const& q,
-    Quantizer const& recipe, cudaStream_t stream) {
-  using copies = both_copies<T, F, linear, Layout, no_copy, Quantizer>;
-  if (!fits_tiles(x.base, q)) return launch_tiles(x, q, recipe, stream);
-  launch_both(&quantize_squares_kernel<copies>, copies{x.base, {}, q, {}, recipe}, stream);
-}
-
-}  // namespace fourscale::device::detail
+}  // namespace fourscale::cta

@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+// Producers: where the values of a block come from, memory or arithmetic.
+//
+// A producer is a kernel's argument. It has
+//   rows, cols       of the matrix that it stands for
+//   block_type       cta::values<T, N> of the format's block size, a type
+//   load(place)      the values of a block, by one thread; may be asked for the same block again
+#pragma once
+
+#include "../view/dequantized_view.hpp"
+#include "walk.cuh"
+
+namespace fourscale::cta {
+
+/// How the rows of a matrix lie in memory: without gaps at vectors of 16 bytes, at vectors, anywhere.
+enum class access : u8 { contiguous, vectors, anywhere };
+
+/// A matrix in memory, of values with two or four bytes.
+template <class T, int N, access Access>
+struct matrix_producer {
+  using block_type = values<T, N>;
+  T const* data;
+  i64 rows, cols, ld;
+
+  FOURSCALE_D block_type load(place const& at) const {
+    if constexpr (Access == access::contiguous)
+      return block_type::load(data + at.index * N);
+    else if constexpr (Access == access::vectors)
+      return block_type::load(data + at.row * ld + at.block * N);
+    else
+      return block_type::load_anywhere(data + at.row * ld + at.block * N);
+  }
+};
+
+/// Any view, value by value.
+template <matrix_like M, int N>
+struct view_producer {
+  using value_type = typename M::value_type;
+  static constexpr bool keeps_type = sizeof(value_type) == 2 || sizeof(value_type) == 4;
+  using block_type = values<decltype([] {
+                              if constexpr (keeps_type)
+                                return value_type{};
+                              else
+                                return float{};
+                            }()),
+                            N>;
+  M x;
+  i64 rows = x.rows, cols = x.cols;
+
+  FOURSCALE_D block_type load(place const& at) const {
+    block_type block{};
+    FOURSCALE_UNROLL
+    for (int i = 0; i < N; ++i) {
+      if constexpr (keeps_type)
+        block.set(i, x.at(at.row, at.block * N + i));
+      else
+        block.set(i, to_float(x.at(at.row, at.block * N + i)));
+    }
+    return block;
+  }
+};
+
+}  // namespace fourscale::cta

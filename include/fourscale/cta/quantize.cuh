@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+// The loop of every kernel that quantizes along rows: a walk says which blocks, a producer where their values
+// come from, a sink where they go (walk.cuh, producer.cuh, sink.cuh). A thread takes whole blocks, so nothing
+// is exchanged between threads; it asks for all the input of a batch before it computes, because what bounds
+// the loop is how many bytes are on their way.
+#pragma once
+
+#include "producer.cuh"
+#include "quantize_block.cuh"
+#include "sink.cuh"
+
+namespace fourscale::cta {
+
+/// What a producer is: see producer.cuh.
+template <class P>
+concept producer = requires(P p) {
+  typename P::block_type;
+  p.rows, p.cols;
+};
+
+/// By all threads of a CTA. `q` is prepared().
+template <block_format F, class Cursor, producer Producer, class Sink, quantizer_for<F> Quantizer>
+FOURSCALE_D void quantize(Cursor const& cursor, Producer const& source, Sink const& sink,
+                          typename Sink::memory& memory, tensor_amax<F> const& amax, Quantizer const& q) {
+  constexpr int batch = Cursor::batch;
+  const auto where = [](place const& at) { return position{at.row, at.block * F::block_size}; };
+  typename Producer::block_type raw[batch];
+  FOURSCALE_UNROLL
+  for (int k = 0; k < batch; ++k)
+    if (cursor.inside(k)) raw[k] = source.load(cursor.at(k));
+  sink.begin(memory, cursor);
+  const tensor_scale<F> of_all = cursor.tensor(amax);
+  const auto tensor = [&](place const& at) {
+    if constexpr (F::has_tensor_scale)
+      if (amax.kind == amax_kind::per_row) return amax.scale_of_row(at.row);
+    return of_all;
+  };
+  u32 again = 0;  // steps whose fast form does not hold
+#pragma unroll 1
+  for (int first = 0; first < cursor.steps(); first += batch) {
+    FOURSCALE_UNROLL
+    for (int i = 0; i < batch; ++i)
+      if (first > 0 && cursor.inside(first + i)) raw[i] = source.load(cursor.at(first + i));
+    FOURSCALE_UNROLL
+    for (int i = 0; i < batch; ++i) {
+      const int k = first + i;
+      if (cursor.inside(k)) {
+        const place at = cursor.at(k);
+        const attempt<F> result = try_quantize_block<F>(raw[i], q, tensor(at), where(at));
+        sink.store(memory, at, result.block);
+        again |= static_cast<u32>(!result.valid) << k;
+      } else if (cursor.padding(k)) {
+        sink.clear(memory, cursor.at(k));
+      }
+    }
+  }
+#pragma unroll 1
+  for (int k = 0; again >> k != 0; ++k) {
+    if ((again >> k & 1u) == 0) continue;
+    const place at = cursor.at(k);
+    sink.store(memory, at, quantize_by_definition<F>(source.load(at), q, tensor(at), where(at)));
+  }
+  sink.finish(memory, cursor);
+}
+
+}  // namespace fourscale::cta

@@ -1,0 +1,284 @@
+// SPDX-License-Identifier: Apache-2.0
+// One block by one thread: the bits of fourscale::quantize_block(), by the fast forms of its policies where they
+// have one. A fast form takes no NaN and says where its result does not hold; such blocks are done again by the
+// definition.
+#pragma once
+
+#include "../block/quantize.hpp"
+#include "column_pair.cuh"
+
+namespace fourscale::cta {
+
+namespace detail {
+template <class Policy>
+auto prepared_policy(Policy const& policy) {
+  if constexpr (requires { policy.prepared(); })
+    return policy.prepared();
+  else
+    return policy;
+}
+}  // namespace detail
+
+/// A quantizer as kernels should take it: what every thread would make of its parameters is made once, on the
+/// host, by the member prepared() of those policies that have one.
+template <class Quantizer>
+auto prepared(Quantizer const& q) {
+  return quantizer{detail::prepared_policy(q.round), detail::prepared_policy(q.scale),
+                   detail::prepared_policy(q.transform)};
+}
+
+/// A result that holds only if `valid`.
+template <class F>
+struct attempt {
+  packed_block<F> block;
+  bool valid;
+};
+
+namespace detail {
+
+template <class Quantizer>
+inline constexpr bool is_plain = __is_same(decltype(Quantizer::transform), identity);
+
+/// Do all policies have a fast form for blocks of F? Differs between passes: read it as arch:: is.
+template <class F, class Quantizer>
+FOURSCALE_HD constexpr bool has_fast_form() {
+  using scale = decltype(Quantizer::scale);
+  return FOURSCALE_DEVICE_PASS >= 800 && __is_same(typename F::element, e2m1) && F::block_size % 16 == 0 &&
+         fast_rounding_policy<decltype(Quantizer::round)> &&
+         (amax_scaling_policy<scale, F> || fast_weighing_scaling_policy<scale, F>);
+}
+
+/// Sixteen values of a block as a rounding policy's fast form reads them. `Limit`: magnitudes are lowered here.
+template <class Round, bool Limit, class Block>
+struct scaled_values {
+  Block const& block;
+  int first;
+  float multiplier;  ///< of the block, times the unit
+
+  FOURSCALE_D float value(int i) const { return ptx::mul_rn_f32(block.value(first + i), multiplier); }
+  FOURSCALE_D float magnitude(int i) const {
+    const float y = ptx::mul_rn_f32(fabsf(block.value(first + i)), multiplier);
+    return Limit ? fminf(y, 6.875f * Round::fast_unit()) : y;
+  }
+  FOURSCALE_D u32 signs(int i) const { return block.signs(first + i); }
+};
+
+/// The codes of a block, whose values are given over `block_unit`.
+template <class F, bool Limit, class Block, class Round>
+FOURSCALE_D void round_fast(Block const& block, float block_unit, float multiplier, Round const& round,
+                            position where, u8 (&codes)[block_code_bytes<F>]) {
+  const float to_units = ptx::mul_rn_f32(multiplier, Round::fast_unit() * block_unit);  // exact
+  FOURSCALE_UNROLL
+  for (int i = 0; i < F::block_size; i += 16) {
+    u32 words[2];
+    round.fast(scaled_values<Round, Limit, Block>{block, i, to_units}, where.right(i), words);
+    FOURSCALE_UNROLL
+    for (int j = 0; j < 8; ++j) codes[i / 2 + j] = static_cast<u8>(words[j / 4] >> (8 * (j % 4)));
+  }
+}
+
+/// The scale of a block of values that is no NaN; `over`: its largest values are 7 codes or more.
+template <class F>
+struct scale_choice {
+  typename F::scale scale;
+  float multiplier;
+  bool valid, over;
+
+  /// What magnitudes are lowered to: between 6.8 and 6.9 codes once it is rounded down to bf16.
+  FOURSCALE_D float limit() const {
+    return over ? ptx::rcp_approx_ftz_f32(0.25f * multiplier) * (0.25f * 6.875f)
+                : bit_cast<float>(float_inf_bits);
+  }
+};
+
+/// Multipliers of at least 2^-100 keep products with units exact.
+template <class F, class Block, class Scale>
+FOURSCALE_D scale_choice<F> choose_fast(Block const& block, float amax_or_nan, Scale const& scale,
+                                        tensor_scale<F> const& tensor, position where) {
+  fast_block_scale<F> s{};
+  if constexpr (fast_weighing_scaling_policy<Scale, F>) {
+    s = scale.fast(F{}, block, amax_or_nan, tensor);
+  } else if constexpr (fast_amax_scaling_policy<Scale, F>) {
+    s = scale.fast(F{}, amax_or_nan, tensor);
+  } else {
+    const block_scale<F> of_definition = scale_for<F>(scale, amax_or_nan, tensor, where);
+    s = {of_definition.scale, of_definition.multiplier, of_definition.multiplier >= 0x1p-100f};
+  }
+  return {s.scale, s.multiplier, s.valid && amax_or_nan == amax_or_nan,
+          !(ptx::mul_rn_f32(amax_or_nan, s.multiplier) < 7.0f)};
+}
+
+/// True if a value other than 0 is less than 2^-124: if not all are 0.
+template <int N>
+FOURSCALE_D bool has_tiny(values<bf16, N> const& block) {
+  constexpr u32 zero = 0x7f81, least = 0x0180;  // 0 becomes NaN, which loses; the smallest become the largest
+  u32 most = 0;
+  FOURSCALE_UNROLL
+  for (int i = 0; i < block.count; ++i)
+    most = larger_magnitudes<bf16, false>(most, zero * 0x1'0001u - (block.words[i] & 0x7fff'7fffu));
+  return (larger_magnitudes<bf16, false>(most, most >> 16) & 0x7fffu) > zero - least;
+}
+
+/// A transform with a fast form for 16-bit values, see prepared_hadamard.
+template <class Transform, class Block>
+concept fast_transform = requires(Transform const t, Block block, float (&x)[16]) {
+  float{Transform::factor};
+  t.sums_over_factor(block, x);
+};
+
+/// The fast form of a block whose values, over `unit`, are y.
+template <class F, class Y, class Quantizer>
+FOURSCALE_D attempt<F> quantize_transformed(Y& y, float unit, Quantizer const& q,
+                                            tensor_scale<F> const& tensor, position where) {
+  using round = decltype(Quantizer::round);
+  constexpr bool as_words = __is_same(Y, values<bf16, F::block_size>), limited = round::fast_limited();
+  const float of_y = y.amax_or_nan(), amax = unit == 1.0f ? of_y : ptx::mul_rn_f32(of_y, unit);
+  const scale_choice<F> chosen = choose_fast<F>(y, amax, q.scale, tensor, where);
+  attempt<F> result{{chosen.scale, {}}, chosen.valid};
+  if constexpr (as_words) {
+    if (unit != 1.0f) {  // where only the factor keeps results finite, or makes them subnormal
+      result.valid &= of_y <= float_max;
+      if (chosen.multiplier >= 0x1p99f && amax != 0.0f) result.valid &= !has_tiny(y);
+    }
+    if (limited && chosen.over) y.lower_to(chosen.limit() / unit);
+  }
+  round_fast<F, limited && !as_words>(y, unit, chosen.multiplier, q.round, where, result.block.codes);
+  return result;
+}
+
+}  // namespace detail
+
+/// The block by the definition.
+template <block_format F, class Block, quantizer_for<F> Quantizer>
+FOURSCALE_D packed_block<F> quantize_by_definition(Block const& block, Quantizer const& q,
+                                                   tensor_scale<F> const& tensor, position where) {
+  float x[F::block_size];
+  block.to_floats(x);
+  if constexpr (detail::is_plain<Quantizer> && amax_scaling_policy<decltype(q.scale), F>) {
+    const block_scale<F> scaled = scale_for<F>(q.scale, block.amax(), tensor, where);
+    packed_block<F> packed{scaled.scale, {}};
+    round_block<F>(x, scaled.multiplier, q.round, where, packed.codes);
+    return packed;
+  } else {
+    return fourscale::quantize_block<F>(x, q, tensor, where);
+  }
+}
+
+/// The block by the fast forms of all policies, if they have one; else by the definition. `block` is `values`
+/// or what else has its members.
+template <block_format F, class Block, quantizer_for<F> Quantizer>
+FOURSCALE_D attempt<F> try_quantize_block(Block const& block, Quantizer const& q,
+                                          tensor_scale<F> const& tensor, position where) {
+  using transform = decltype(Quantizer::transform);
+  constexpr int n = F::block_size;
+  if constexpr (!detail::has_fast_form<F, Quantizer>()) {
+    return {quantize_by_definition<F>(block, q, tensor, where), true};
+  } else if constexpr (detail::is_plain<Quantizer>) {
+    Block y = block;
+    return detail::quantize_transformed<F>(y, 1.0f, q, tensor, where);
+  } else {
+    float x[n];
+    if constexpr (detail::fast_transform<transform, Block> && is_packed<decltype(block.get(0))>) {
+      constexpr float unit = amax_scaling_policy<decltype(q.scale), F> ? transform::factor : 1.0f;
+      if constexpr (unit == 1.0f)
+        q.transform.sums(block, x);
+      else
+        q.transform.sums_over_factor(block, x);
+      auto y = values<bf16, n>::rounded(x);
+      return detail::quantize_transformed<F>(y, unit, q, tensor, where);
+    } else {
+      block.to_floats(x);
+      q.transform(x);
+      auto y = values<float, n>::rounded(x);
+      return detail::quantize_transformed<F>(y, 1.0f, q, tensor, where);
+    }
+  }
+}
+
+/// Both columns of a pair, each under a tensor scale and from a position of its own.
+template <block_format F, class T, quantizer_for<F> Quantizer>
+FOURSCALE_D void try_quantize_pair(column_pair<T, F::block_size> const& columns, Quantizer const& q,
+                                   tensor_scale<F> const (&tensor)[2], position const (&where)[2],
+                                   attempt<F> (&results)[2]) {
+  using round = decltype(Quantizer::round);
+  constexpr int n = F::block_size;
+  if constexpr (detail::has_fast_form<F, Quantizer>() && detail::is_plain<Quantizer> && __is_same(T, bf16)) {
+    detail::scale_choice<F> chosen[2];
+    FOURSCALE_UNROLL
+    for (int i = 0; i < 2; ++i) {
+      const column_block<T, n> column{columns, i};
+      chosen[i] = detail::choose_fast<F>(column, column.amax_or_nan(), q.scale, tensor[i], where[i]);
+    }
+    column_pair<T, n> lowered = columns;
+    if (round::fast_limited() && (chosen[0].over | chosen[1].over))
+      lowered.lower_to(chosen[0].limit(), chosen[1].limit());
+    FOURSCALE_UNROLL
+    for (int i = 0; i < 2; ++i) {
+      results[i] = {{chosen[i].scale, {}}, chosen[i].valid};
+      detail::round_fast<F, false>(column_block<T, n>{lowered, i}, 1.0f, chosen[i].multiplier, q.round,
+                                   where[i], results[i].block.codes);
+    }
+  } else {
+    FOURSCALE_UNROLL
+    for (int i = 0; i < 2; ++i)
+      results[i] = try_quantize_block<F>(column_block<T, n>{columns, i}, q, tensor[i], where[i]);
+  }
+}
+
+namespace detail {
+
+/// A block whose codes are in words: where two ways meet, the compiler would carry bytes one by one.
+template <class F>
+struct block_in_words {
+  u32 codes[block_code_bytes<F> / 4] = {};
+  u32 scale;
+  float amax;
+
+  FOURSCALE_D block_in_words(packed_block<F> const& block, float a) : scale(block.scale.bits), amax(a) {
+    FOURSCALE_UNROLL
+    for (int i = 0; i < block_code_bytes<F>; ++i) codes[i / 4] |= u32{block.codes[i]} << (8 * (i % 4));
+  }
+  FOURSCALE_D packed_block<F> packed() const {
+    packed_block<F> block{{static_cast<decltype(F::scale::bits)>(scale)}, {}};
+    FOURSCALE_UNROLL
+    for (int i = 0; i < block_code_bytes<F>; ++i)
+      block.codes[i] = static_cast<u8>(codes[i / 4] >> (8 * (i % 4)));
+    return block;
+  }
+};
+
+/// As a call: blocks that need it are few, and must not cost the others registers.
+template <class F, class Block, class Quantizer>
+__device__ __noinline__ block_in_words<F> quantize_again(Block block, Quantizer q, tensor_scale<F> tensor,
+                                                         position where) {
+  return {quantize_by_definition<F>(block, q, tensor, where), block.amax()};
+}
+
+}  // namespace detail
+
+/// The block, for kernels of your own. `q` as it is or prepared(); `tensor` and `where` as for
+/// fourscale::quantize_block(). Raises `largest` to the largest magnitude of x, as fourscale::block_amax() gives
+/// it, which costs less here than by itself.
+template <block_format F, class T, quantizer_for<F> Quantizer>
+FOURSCALE_D packed_block<F> quantize_block(values<T, F::block_size> const& x, Quantizer const& q,
+                                           tensor_scale<F> const& tensor, position where, float& largest) {
+  if constexpr (!detail::has_fast_form<F, Quantizer>()) {
+    largest = fmaxf(largest, x.amax());
+    return quantize_by_definition<F>(x, q, tensor, where);
+  } else {
+    const attempt<F> result = try_quantize_block<F>(x, q, tensor, where);
+    // The compiler sees that this amax was just found.
+    detail::block_in_words<F> words(result.block, x.amax_or_nan());
+    if (!result.valid) words = detail::quantize_again<F>(x, q, tensor, where);
+    largest = fmaxf(largest, words.amax);
+    return words.packed();
+  }
+}
+template <block_format F, class T, quantizer_for<F> Quantizer>
+FOURSCALE_D packed_block<F> quantize_block(values<T, F::block_size> const& x, Quantizer const& q,
+                                           tensor_scale<F> const& tensor, position where = {}) {
+  float unused = 0.0f;
+  return quantize_block<F>(x, q, tensor, where, unused);
+}
+
+}  // namespace fourscale::cta

@@ -1,0 +1,169 @@
+// SPDX-License-Identifier: Apache-2.0
+// Walks: which blocks of a matrix a thread takes, and in what order.
+//
+// A walk is a kernel's argument; `walk.begin()` in the kernel gives the thread's cursor. A cursor has
+//   batch           how many blocks are on their way from memory at once, a constant
+//   steps()         how many steps it has at most: batch, or more than one batch
+//   inside(k)       is there a block at step k?
+//   padding(k)      if not: does step k lie in the padding of the scale layout?
+//   at(k)           the place of step k
+//   tensor(amax)    the tensor scale of its blocks, unless rows have their own
+#pragma once
+
+#include "../view/tensor_amax.hpp"
+#include "divisor.cuh"
+#include "values.cuh"
+
+namespace fourscale::cta {
+
+inline constexpr int threads = 256;  ///< of a CTA that walks along rows
+
+/// The CTA's place in a grid that begins at its end: amax() goes through a matrix from its start, so that
+/// what it read last, and L2 still holds, is what quantize() reads first.
+FOURSCALE_D inline u32 cta_from_end() { return gridDim.x - 1 - blockIdx.x; }
+
+/// Where a block is: in the matrix, counted along the rows of the scale layout, and in the tile of its CTA.
+struct place {
+  i64 row, block, index = 0;
+  int tile_row = 0, tile_block = 0;
+};
+
+/// Blocks that a thread has on their way: 128 bytes of values, or one block.
+template <int N, class T>
+inline constexpr int blocks_on_the_way = N * sizeof(T) > 64 ? 1 : N * sizeof(T) > 32 ? 2 : 4;
+
+/// Blocks of the scale layout, `Padded` or not, counted along rows: a CTA takes 256 * Batch neighbours, a thread one in 256 of them. blockIdx.y counts chunks of rows
+/// whose blocks 31 bits can count.
+template <int Batch, bool Padded>
+struct row_walk {
+  i64 rows, blocks, layout_rows;
+  divisor along;  ///< blocks of a row in the layout
+  u32 chunk_rows;
+
+  struct cursor {
+    static constexpr int batch = Batch;
+    row_walk const& walk;
+    i64 first_row;
+    u32 count, first;  ///< within the chunk
+    i64 first_of_all = first_row * walk.along.d + first;
+
+    FOURSCALE_D u32 number(int k) const { return first + static_cast<u32>(k) * threads; }
+    FOURSCALE_D i64 row(int k) const { return first_row + walk.along.quotient(number(k)); }
+    FOURSCALE_D i64 block(int k) const { return number(k) - walk.along.quotient(number(k)) * walk.along.d; }
+    FOURSCALE_D static constexpr int steps() { return Batch; }
+    FOURSCALE_D bool inside(int k) const {
+      return number(k) < count &&
+             (!Padded || (row(k) < walk.rows && block(k) < walk.blocks));
+    }
+    FOURSCALE_D bool padding(int k) const { return Padded && number(k) < count && !inside(k); }
+    FOURSCALE_D place at(int k) const {
+      return {row(k), block(k), first_of_all + i64{k} * threads, 0, 0};
+    }
+    template <class F>
+    FOURSCALE_D tensor_scale<F> tensor(tensor_amax<F> const& amax) const {
+      return amax.scale_of_row(0);
+    }
+  };
+
+  FOURSCALE_D cursor begin() const {
+    const i64 first_row = i64{blockIdx.y} * chunk_rows, rows_left = layout_rows - first_row;
+    const u32 in_chunk = static_cast<u32>(rows_left < chunk_rows ? rows_left : chunk_rows);
+    return {*this, first_row, in_chunk * along.d, cta_from_end() * (threads * Batch) + threadIdx.x};
+  }
+
+  template <class Layout>
+  static row_walk over(Layout, i64 rows, i64 blocks) {
+    const i64 r = Layout::padded_rows(rows), b = Layout::padded_blocks(blocks),
+              most = (i64{1} << 31) / b - 1;
+    return {rows, blocks, r, divisor(static_cast<u32>(b)), static_cast<u32>(r < most ? r : most)};
+  }
+  dim3 grid() const {
+    return dim3(static_cast<unsigned>(ceil_div<i64>(i64{chunk_rows} * along.d, threads * Batch)),
+                static_cast<unsigned>(ceil_div<i64>(layout_rows, chunk_rows)));
+  }
+};
+
+/// Any matrix, however large, block by block: neighbouring threads take the next block of a row, or of a
+/// transposed matrix, where those are neighbours in memory, the next row.
+template <bool Transposed>
+struct any_walk {
+  i64 rows, blocks, layout_rows, layout_blocks;
+
+  struct cursor {
+    static constexpr int batch = 1;
+    any_walk const& walk;
+    i64 first;
+
+    FOURSCALE_D i64 row() const { return Transposed ? first % walk.layout_rows : first / walk.layout_blocks; }
+    FOURSCALE_D i64 block() const { return Transposed ? first / walk.layout_rows : first % walk.layout_blocks; }
+    FOURSCALE_D static constexpr int steps() { return 1; }
+    FOURSCALE_D bool inside(int) const {
+      return first < walk.layout_rows * walk.layout_blocks && row() < walk.rows && block() < walk.blocks;
+    }
+    FOURSCALE_D bool padding(int k) const {
+      return first < walk.layout_rows * walk.layout_blocks && !inside(k);
+    }
+    FOURSCALE_D place at(int) const { return {row(), block(), first, 0, 0}; }
+    template <class F>
+    FOURSCALE_D tensor_scale<F> tensor(tensor_amax<F> const& amax) const {
+      return amax.scale_of_row(0);
+    }
+  };
+
+  FOURSCALE_D cursor begin() const {
+    return {*this, (i64{blockIdx.y} * gridDim.x + blockIdx.x) * threads + threadIdx.x};
+  }
+  template <class Layout>
+  static any_walk over(Layout, i64 rows, i64 blocks) {
+    return {rows, blocks, Layout::padded_rows(rows), Layout::padded_blocks(blocks)};
+  }
+  dim3 grid() const {
+    const i64 ctas = ceil_div<i64>(layout_rows * layout_blocks, threads), most = 0x7fff'ffff;
+    return dim3(static_cast<unsigned>(ctas < most ? ctas : most), static_cast<unsigned>(ceil_div(ctas, most)));
+  }
+};
+
+/// Tiles of 128 rows x 8 blocks, whose swizzled scales are 1 KiB in a row. A thread takes a block of rows r,
+/// r + 32, r + 64 and r + 96.
+template <int Batch>
+struct tile_walk {
+  static constexpr int along = 8;
+  i64 rows, blocks;
+  divisor tiles_along;
+
+  struct cursor {
+    static constexpr int batch = Batch;
+    tile_walk const& walk;
+    i64 tile_row, tile_col;
+    int r = static_cast<int>(threadIdx.x) / along, b = static_cast<int>(threadIdx.x) % along;
+    i64 row = tile_row * 128 + r, block = tile_col * along + b;
+    bool in_row = block < walk.blocks;
+
+    FOURSCALE_D static constexpr int steps() { return 4; }
+    FOURSCALE_D bool inside(int k) const { return in_row && row + 32 * k < walk.rows; }
+    FOURSCALE_D bool padding(int k) const { return !inside(k); }
+    FOURSCALE_D place at(int k) const { return {row + 32 * k, block, 0, r + 32 * k, b}; }
+    template <class F>
+    FOURSCALE_D tensor_scale<F> tensor(tensor_amax<F> const& amax) const {
+      return amax.scale_of_row(0);
+    }
+    // What a sink that gathers scales asks for.
+    FOURSCALE_D i64 first_block() const { return tile_col * along; }
+    FOURSCALE_D i64 scale_tile_row(u32 const (&)[threads / 32]) const { return tile_row; }
+    FOURSCALE_D static constexpr int scale_tiles() { return along / 4; }
+    FOURSCALE_D static constexpr int rows_in_tile() { return 128; }
+  };
+
+  FOURSCALE_D cursor begin() const {
+    const u32 at = cta_from_end(), tile_row = tiles_along.quotient(at);
+    return {*this, tile_row, at - tile_row * tiles_along.d};
+  }
+
+  static i64 tiles(i64 rows, i64 blocks) { return ceil_div<i64>(blocks, along) * ceil_div<i64>(rows, 128); }
+  static tile_walk over(i64 rows, i64 blocks) {
+    return {rows, blocks, divisor(static_cast<u32>(ceil_div<i64>(blocks, along)))};
+  }
+  dim3 grid() const { return dim3(static_cast<unsigned>(tiles(rows, blocks))); }
+};
+
+}  // namespace fourscale::cta
