@@ -11,6 +11,7 @@ template <class T, int N>
 struct column_pair {
   u32 words[N];
 
+  column_pair() = default;
   /// From `first` on, in steps of `stride` words.
   template <class Stride>
   FOURSCALE_D column_pair(u32 const* first, Stride stride) {
@@ -37,19 +38,27 @@ struct column_pair {
 /// One of them, with the members of `values`. The compiler finds what both columns have in common.
 template <class T, int N>
 struct column_block {
-  column_pair<T, N> const& pair;
+  column_pair<T, N> const* pair;
   int which;
 
-  FOURSCALE_D T get(int i) const { return bit_cast<T>(static_cast<u16>(pair.words[i] >> (16 * which))); }
+  FOURSCALE_D T get(int i) const { return bit_cast<T>(static_cast<u16>(pair->words[i] >> (16 * which))); }
   FOURSCALE_D float value(int i) const { return to_float(get(i)); }
+  /// Costs an instruction for two values.
+  FOURSCALE_D values<T, N> copy() const {
+    values<T, N> c;
+    FOURSCALE_UNROLL
+    for (int i = 0; i < N; i += 2)
+      c.words[i / 2] = __byte_perm(pair->words[i], pair->words[i + 1], which == 0 ? 0x5410 : 0x7632);
+    return c;
+  }
   FOURSCALE_D void to_floats(float (&x)[N]) const {
     FOURSCALE_UNROLL
     for (int i = 0; i < N; ++i) x[i] = value(i);
   }
-  FOURSCALE_D float amax() const { return half<false>(pair.template magnitudes<false>()); }
-  FOURSCALE_D float amax_or_nan() const { return half<true>(pair.template magnitudes<true>()); }
+  FOURSCALE_D float amax() const { return half<false>(pair->template magnitudes<false>()); }
+  FOURSCALE_D float amax_or_nan() const { return half<true>(pair->template magnitudes<true>()); }
   FOURSCALE_D u32 signs(int i) const {
-    u32 const* const w = pair.words + i;
+    u32 const* const w = pair->words + i;
     const auto four = [&](int k) {
       return ptx::prmt_b32(__byte_perm(w[k], w[k + 2], 0x7351), __byte_perm(w[k + 4], w[k + 6], 0x7351),
                            which == 0 ? 0xdc98 : 0xfeba);
@@ -57,7 +66,7 @@ struct column_block {
     return detail::joined_signs(four(0), four(1));
   }
   FOURSCALE_D float signed_value(int i, u32 sign, u32 upper) const {
-    return detail::half_as_float<T>(pair.words[i], which == 1, sign, upper);
+    return detail::half_as_float<T>(pair->words[i], which == 1, sign, upper);
   }
 
  private:

@@ -78,7 +78,7 @@ struct group_walk {
     }
     template <class F>
     FOURSCALE_D tensor_scale<F> tensor(tensor_amax<F> const& amax) const {
-      return amax.scale_of_group(tile.group, tile.row);
+      return amax.scale_of_group(tile.group);
     }
     // What a sink that gathers scales asks for.
     FOURSCALE_D i64 first_block() const { return first; }

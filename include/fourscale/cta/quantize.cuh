@@ -18,8 +18,8 @@ concept producer = requires(P p) {
   p.rows, p.cols;
 };
 
-/// By all threads of a CTA. `q` is prepared().
-template <block_format F, class Cursor, producer Producer, class Sink, quantizer_for<F> Quantizer>
+/// By all threads of a CTA. `q` is prepared(). `ByRow`: each row has an amax of its own.
+template <block_format F, bool ByRow, class Cursor, producer Producer, class Sink, quantizer_for<F> Quantizer>
 FOURSCALE_D void quantize(Cursor const& cursor, Producer const& source, Sink const& sink,
                           typename Sink::memory& memory, tensor_amax<F> const& amax, Quantizer const& q) {
   constexpr int batch = Cursor::batch;
@@ -29,11 +29,9 @@ FOURSCALE_D void quantize(Cursor const& cursor, Producer const& source, Sink con
   for (int k = 0; k < batch; ++k)
     if (cursor.inside(k)) raw[k] = source.load(cursor.at(k));
   sink.begin(memory, cursor);
-  const tensor_scale<F> of_all = cursor.tensor(amax);
-  const auto tensor = [&](place const& at) {
-    if constexpr (F::has_tensor_scale)
-      if (amax.kind == amax_kind::per_row) return amax.scale_of_row(at.row);
-    return of_all;
+  const tensor_scale<F> of_all = ByRow ? tensor_scale<F>{} : cursor.tensor(amax);
+  const auto tensor = [&](int k) {
+    return ByRow ? amax.scale_of_own(cursor.inside(k) ? cursor.at(k).row : 0) : of_all;
   };
   u32 again = 0;  // steps whose fast form does not hold
 #pragma unroll 1
@@ -41,24 +39,23 @@ FOURSCALE_D void quantize(Cursor const& cursor, Producer const& source, Sink con
     FOURSCALE_UNROLL
     for (int i = 0; i < batch; ++i)
       if (first > 0 && cursor.inside(first + i)) raw[i] = source.load(cursor.at(first + i));
-    FOURSCALE_UNROLL
-    for (int i = 0; i < batch; ++i) {
-      const int k = first + i;
-      if (cursor.inside(k)) {
-        const place at = cursor.at(k);
-        const attempt<F> result = try_quantize_block<F>(raw[i], q, tensor(at), where(at));
-        sink.store(memory, at, result.block);
-        again |= static_cast<u32>(!result.valid) << k;
-      } else if (cursor.padding(k)) {
-        sink.clear(memory, cursor.at(k));
-      }
-    }
+    try_quantize_blocks<F>(
+        raw, q, [&](int i) { return tensor(first + i); }, [&](int i) { return where(cursor.at(first + i)); },
+        [&](int i, attempt<F> const& result) {
+          const int k = first + i;
+          if (cursor.inside(k)) {
+            sink.store(memory, cursor.at(k), result.block);
+            again |= static_cast<u32>(!result.valid) << k;
+          } else if (cursor.padding(k)) {
+            sink.clear(memory, cursor.at(k));
+          }
+        });
   }
 #pragma unroll 1
   for (int k = 0; again >> k != 0; ++k) {
     if ((again >> k & 1u) == 0) continue;
     const place at = cursor.at(k);
-    sink.store(memory, at, quantize_by_definition<F>(source.load(at), q, tensor(at), where(at)));
+    sink.store(memory, at, quantize_by_definition<F>(source.load(at), q, tensor(k), where(at)));
   }
   sink.finish(memory, cursor);
 }

@@ -60,6 +60,9 @@ struct scaled_values {
     const float y = ptx::mul_rn_f32(fabsf(block.value(first + i)), multiplier);
     return Limit ? fminf(y, 6.875f * Round::fast_unit()) : y;
   }
+  FOURSCALE_D float saturated(int i) const {
+    return ptx::mul_rn_sat_f32(fabsf(block.value(first + i)), multiplier);
+  }
   FOURSCALE_D u32 signs(int i) const { return block.signs(first + i); }
 };
 
@@ -126,23 +129,82 @@ concept fast_transform = requires(Transform const t, Block block, float (&x)[16]
   t.sums_over_factor(block, x);
 };
 
-/// The fast form of a block whose values, over `unit`, are y.
-template <class F, class Y, class Quantizer>
-FOURSCALE_D attempt<F> quantize_transformed(Y& y, float unit, Quantizer const& q,
-                                            tensor_scale<F> const& tensor, position where) {
-  using round = decltype(Quantizer::round);
-  constexpr bool as_words = __is_same(Y, values<bf16, F::block_size>), limited = round::fast_limited();
-  const float of_y = y.amax_or_nan(), amax = unit == 1.0f ? of_y : ptx::mul_rn_f32(of_y, unit);
-  const scale_choice<F> chosen = choose_fast<F>(y, amax, q.scale, tensor, where);
-  attempt<F> result{{chosen.scale, {}}, chosen.valid};
-  if constexpr (as_words) {
-    if (unit != 1.0f) {  // where only the factor keeps results finite, or makes them subnormal
-      result.valid &= of_y <= float_max;
-      if (chosen.multiplier >= 0x1p99f && amax != 0.0f) result.valid &= !has_tiny(y);
-    }
-    if (limited && chosen.over) y.lower_to(chosen.limit() / unit);
+/// In what unit transformed() gives the values of a block: the transform's first factor, if the scale asks for
+/// no more than their amax.
+template <class F, class Quantizer, class Block>
+FOURSCALE_HD constexpr float transformed_unit() {
+  using transform = decltype(Quantizer::transform);
+  if constexpr (fast_transform<transform, Block> && is_packed<decltype(Block{}.get(0))> &&
+                amax_scaling_policy<decltype(Quantizer::scale), F>)
+    return transform::factor;
+  else
+    return 1.0f;
+}
+
+/// The values that are quantized, over their unit. Where sums_over_factor() rounds otherwise than it should, the
+/// fast form does not hold, or the codes are 0.
+template <class F, class Quantizer, class Block>
+FOURSCALE_D auto transformed(Block const& block, Quantizer const& q) {
+  constexpr int n = F::block_size;
+  float x[n];
+  if constexpr (is_plain<Quantizer>) {
+    return block;
+  } else if constexpr (fast_transform<decltype(Quantizer::transform), Block> &&
+                       is_packed<decltype(Block{}.get(0))>) {
+    if constexpr (transformed_unit<F, Quantizer, Block>() == 1.0f)
+      q.transform.sums(block, x);
+    else
+      q.transform.sums_over_factor(block, x);
+    return values<bf16, n>::rounded(x);
+  } else {
+    block.to_floats(x);
+    q.transform(x);
+    return values<float, n>::rounded(x);
   }
-  round_fast<F, limited && !as_words>(y, unit, chosen.multiplier, q.round, where, result.block.codes);
+}
+
+/// A block between its transform and its codes.
+template <class F, class Y>
+struct pending {
+  Y y;  ///< the values, over their unit
+  scale_choice<F> chosen;
+  bool may_be_tiny;
+
+  static constexpr bool as_words = __is_same(Y, values<bf16, F::block_size>);
+};
+
+/// Chooses the scale of a block by the fast forms.
+template <class F, class Quantizer, class Block>
+FOURSCALE_D auto begin_fast(Block const& block, Quantizer const& q, tensor_scale<F> const& tensor,
+                            position where) {
+  constexpr float unit = transformed_unit<F, Quantizer, Block>();
+  auto y = transformed<F>(block, q);
+  const float of_y = y.amax_or_nan(), amax = unit == 1.0f ? of_y : ptx::mul_rn_f32(of_y, unit);
+  pending<F, decltype(y)> p{y, choose_fast<F>(y, amax, q.scale, tensor, where), false};
+  if constexpr (unit != 1.0f) {  // where only the factor keeps results finite, or makes them subnormal
+    p.chosen.valid = p.chosen.valid && of_y <= float_max;
+    p.may_be_tiny = p.chosen.multiplier >= 0x1p99f && of_y != 0.0f;
+  }
+  return p;
+}
+/// Is there more to do before it is rounded? So it is where a block lies far below the others.
+template <class Quantizer, class Pending>
+FOURSCALE_D bool is_rare(Pending const& p) {
+  return (Pending::as_words && decltype(Quantizer::round)::fast_limited() && p.chosen.over) || p.may_be_tiny;
+}
+template <class Quantizer, class Pending>
+FOURSCALE_D void do_rare(Pending& p, [[maybe_unused]] float unit) {
+  if constexpr (Pending::as_words) {
+    if (p.may_be_tiny && has_tiny(p.y)) p.chosen.valid = false;
+    if (decltype(Quantizer::round)::fast_limited()) p.y.lower_to(p.chosen.limit() / unit);
+  }
+}
+/// Its codes.
+template <class F, class Y, class Quantizer>
+FOURSCALE_D attempt<F> end_fast(pending<F, Y> const& p, float unit, Quantizer const& q, position where) {
+  constexpr bool limit = decltype(q.round)::fast_limited() && !pending<F, Y>::as_words;
+  attempt<F> result{{p.chosen.scale, {}}, p.chosen.valid};
+  round_fast<F, limit>(p.y, unit, p.chosen.multiplier, q.round, where, result.block.codes);
   return result;
 }
 
@@ -164,64 +226,60 @@ FOURSCALE_D packed_block<F> quantize_by_definition(Block const& block, Quantizer
   }
 }
 
-/// The block by the fast forms of all policies, if they have one; else by the definition. `block` is `values`
-/// or what else has its members.
-template <block_format F, class Block, quantizer_for<F> Quantizer>
-FOURSCALE_D attempt<F> try_quantize_block(Block const& block, Quantizer const& q,
-                                          tensor_scale<F> const& tensor, position where) {
-  using transform = decltype(Quantizer::transform);
-  constexpr int n = F::block_size;
+/// Several blocks by the fast forms of all policies, if they have one; else by the definition. Results go to
+/// `take(i, attempt)`, in order; those of blocks that are not there mean nothing.
+template <block_format F, int Count, class Block, quantizer_for<F> Quantizer, class Tensor, class Where,
+          class Take>
+FOURSCALE_D void try_quantize_blocks(Block const (&blocks)[Count], Quantizer const& q, Tensor tensor,
+                                     Where where, Take take) {
   if constexpr (!detail::has_fast_form<F, Quantizer>()) {
-    return {quantize_by_definition<F>(block, q, tensor, where), true};
-  } else if constexpr (detail::is_plain<Quantizer>) {
-    Block y = block;
-    return detail::quantize_transformed<F>(y, 1.0f, q, tensor, where);
+    FOURSCALE_UNROLL
+    for (int i = 0; i < Count; ++i)
+      take(i, attempt<F>{quantize_by_definition<F>(blocks[i], q, tensor(i), where(i)), true});
   } else {
-    float x[n];
-    if constexpr (detail::fast_transform<transform, Block> && is_packed<decltype(block.get(0))>) {
-      constexpr float unit = amax_scaling_policy<decltype(q.scale), F> ? transform::factor : 1.0f;
-      if constexpr (unit == 1.0f)
-        q.transform.sums(block, x);
-      else
-        q.transform.sums_over_factor(block, x);
-      auto y = values<bf16, n>::rounded(x);
-      return detail::quantize_transformed<F>(y, unit, q, tensor, where);
-    } else {
-      block.to_floats(x);
-      q.transform(x);
-      auto y = values<float, n>::rounded(x);
-      return detail::quantize_transformed<F>(y, 1.0f, q, tensor, where);
+    constexpr float unit = detail::transformed_unit<F, Quantizer, Block>();
+    decltype(detail::begin_fast<F>(blocks[0], q, tensor(0), where(0))) pending[Count];
+    bool rare = false;
+    FOURSCALE_UNROLL
+    for (int i = 0; i < Count; ++i) {
+      pending[i] = detail::begin_fast<F>(blocks[i], q, tensor(i), where(i));
+      rare |= detail::is_rare<Quantizer>(pending[i]);
     }
+    if (rare) {
+      FOURSCALE_UNROLL
+      for (int i = 0; i < Count; ++i) detail::do_rare<Quantizer>(pending[i], unit);
+    }
+    FOURSCALE_UNROLL
+    for (int i = 0; i < Count; ++i) take(i, detail::end_fast<F>(pending[i], unit, q, where(i)));
   }
 }
 
-/// Both columns of a pair, each under a tensor scale and from a position of its own.
-template <block_format F, class T, quantizer_for<F> Quantizer>
+/// Both columns of a pair, each from a position of its own.
+template <block_format F, class T, quantizer_for<F> Quantizer, class Tensor>
 FOURSCALE_D void try_quantize_pair(column_pair<T, F::block_size> const& columns, Quantizer const& q,
-                                   tensor_scale<F> const (&tensor)[2], position const (&where)[2],
-                                   attempt<F> (&results)[2]) {
-  using round = decltype(Quantizer::round);
+                                   Tensor tensor, position const (&where)[2], attempt<F> (&results)[2]) {
   constexpr int n = F::block_size;
+  using block = column_block<T, n>;
   if constexpr (detail::has_fast_form<F, Quantizer>() && detail::is_plain<Quantizer> && __is_same(T, bf16)) {
     detail::scale_choice<F> chosen[2];
     FOURSCALE_UNROLL
-    for (int i = 0; i < 2; ++i) {
-      const column_block<T, n> column{columns, i};
-      chosen[i] = detail::choose_fast<F>(column, column.amax_or_nan(), q.scale, tensor[i], where[i]);
-    }
+    for (int i = 0; i < 2; ++i)
+      chosen[i] = detail::choose_fast<F>(block{&columns, i}, block{&columns, i}.amax_or_nan(), q.scale,
+                                         tensor(i), where[i]);
     column_pair<T, n> lowered = columns;
-    if (round::fast_limited() && (chosen[0].over | chosen[1].over))
+    if (decltype(q.round)::fast_limited() && (chosen[0].over || chosen[1].over))
       lowered.lower_to(chosen[0].limit(), chosen[1].limit());
     FOURSCALE_UNROLL
     for (int i = 0; i < 2; ++i) {
       results[i] = {{chosen[i].scale, {}}, chosen[i].valid};
-      detail::round_fast<F, false>(column_block<T, n>{lowered, i}, 1.0f, chosen[i].multiplier, q.round,
-                                   where[i], results[i].block.codes);
+      detail::round_fast<F, false>(block{&lowered, i}, 1.0f, chosen[i].multiplier, q.round, where[i],
+                                   results[i].block.codes);
     }
   } else {
-    FOURSCALE_UNROLL
-    for (int i = 0; i < 2; ++i)
-      results[i] = try_quantize_block<F>(column_block<T, n>{columns, i}, q, tensor[i], where[i]);
+    const block blocks[2] = {{&columns, 0}, {&columns, 1}};
+    try_quantize_blocks<F>(
+        blocks, q, tensor, [&](int i) { return where[i]; },
+        [&](int i, attempt<F> const& result) { results[i] = result; });
   }
 }
 
@@ -266,7 +324,11 @@ FOURSCALE_D packed_block<F> quantize_block(values<T, F::block_size> const& x, Qu
     largest = fmaxf(largest, x.amax());
     return quantize_by_definition<F>(x, q, tensor, where);
   } else {
-    const attempt<F> result = try_quantize_block<F>(x, q, tensor, where);
+    attempt<F> result;
+    const values<T, F::block_size> one[1] = {x};
+    try_quantize_blocks<F>(
+        one, q, [&](int) { return tensor; }, [&](int) { return where; },
+        [&](int, attempt<F> const& made) { result = made; });
     // The compiler sees that this amax was just found.
     detail::block_in_words<F> words(result.block, x.amax_or_nan());
     if (!result.valid) words = detail::quantize_again<F>(x, q, tensor, where);

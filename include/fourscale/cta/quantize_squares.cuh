@@ -83,7 +83,7 @@ FOURSCALE_D typename F::scale quantize_square(column_pair<T, F::block_size>& col
         if (limited && chosen.over) columns.lower_to(chosen.limit(), chosen.limit());
       FOURSCALE_UNROLL
       for (int which = 0; which < 2; ++which)
-        detail::round_fast<F, limited && !as_words>(column_block<T, n>{columns, which}, 1.0f,
+        detail::round_fast<F, limited && !as_words>(column_block<T, n>{&columns, which}, 1.0f,
                                                     chosen.multiplier, q.round, position{}, codes[which]);
       return chosen.scale;
     }
@@ -92,7 +92,7 @@ FOURSCALE_D typename F::scale quantize_square(column_pair<T, F::block_size>& col
   FOURSCALE_UNROLL
   for (int which = 0; which < 2; ++which) {
     float x[n];
-    column_block<T, n>{columns, which}.to_floats(x);
+    column_block<T, n>{&columns, which}.to_floats(x);
     round_block<F>(x, scaled.multiplier, q.round, position{}, codes[which]);
   }
   return scaled.scale;

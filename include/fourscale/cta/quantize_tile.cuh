@@ -10,8 +10,9 @@ namespace fourscale::cta {
 struct no_copy {};
 
 /// What a kernel that takes tiles is told. Codes of qt, scales of either: see tile.cuh about whole tiles.
-template <class T, class F, class LayoutR, class LayoutC, class Rowwise, class Columnwise>
+template <class T, class F, class LayoutR, class LayoutC, class Rowwise, class Columnwise, bool ByRow = false>
 struct tile_copies {
+  static constexpr bool by_row = ByRow;  ///< each column has an amax of its own
   using value = T;
   using format = F;
   static constexpr bool has_rowwise = !__is_same(Rowwise, no_copy),
@@ -42,9 +43,9 @@ struct tile_copies {
   FOURSCALE_D void find_tensor_scale(memory& tile) const {
     if (threadIdx.x != 32) return;
     if constexpr (has_columnwise)
-      tile.tensor = qt.amax.scale_of_row(0);
+      tile.tensor = by_row ? tensor_scale<F>{} : qt.amax.scale();
     else
-      tile.tensor = q.amax.scale_of_row(0);
+      tile.tensor = q.amax.scale();
   }
   /// Loads a tile, and finds the tensor scale while it is on its way.
   FOURSCALE_D void load(place_of_tile const& at, memory& tile) const {
@@ -81,11 +82,11 @@ FOURSCALE_D void quantize_columns(Copies const& p, typename Copies::place_of_til
   const int pair = static_cast<int>(threadIdx.x) % (Cols / 2),
             first = static_cast<int>(threadIdx.x) / (Cols / 2) * blocks;
   const i64 row = place.row(), col = place.col();
-  tensor_scale<F> tensor[2] = {tile.tensor, tile.tensor};
-  if constexpr (F::has_tensor_scale)
-    if (p.qt.amax.kind == amax_kind::per_row)  // rows of the quantized matrix
-      for (int which = 0; which < 2; ++which)
-        if (const i64 c = col + 2 * pair + which; c < p.qt.rows) tensor[which] = p.qt.amax.scale_of_row(c);
+  const tensor_scale<F> of_all = tile.tensor;
+  const auto tensor = [&](int which) {
+    const i64 c = col + 2 * pair + which;  // columns are rows of the quantized matrix
+    return Copies::by_row && c < p.qt.rows ? p.qt.amax.scale_of_own(c) : of_all;
+  };
   u8 codes[2][blocks * bytes];
   bool all_valid = true;
   FOURSCALE_UNROLL
@@ -112,7 +113,7 @@ FOURSCALE_D void quantize_columns(Copies const& p, typename Copies::place_of_til
     const int block = first + i / 2, c = 2 * pair + i % 2;
     const column_pair<T, n> columns(&tile.words[block * n][tile.word(static_cast<u32>(pair))], Cols / 2);
     const packed_block<F> packed =
-        quantize_by_definition<F>(column_block<T, n>{columns, i % 2}, p.columnwise, tensor[i % 2],
+        quantize_by_definition<F>(column_block<T, n>{&columns, i % 2}, p.columnwise, tensor(i % 2),
                                   position{col + c, row + block * n});
     store_codes<8>(packed.codes, tile.codes_of(static_cast<u32>(c)) + block * bytes);
     tile.scales[c][block] = static_cast<u8>(packed.scale.bits);
@@ -145,12 +146,7 @@ FOURSCALE_D void quantize_rows_into_tile(Copies const& p, typename Copies::place
     if (inside(k)) raw[k] = load(k);
   }
   p.find_tensor_scale(tile);
-  const tensor_scale<F> of_all = p.q.amax.scale_of_row(0);
-  const auto tensor = [&](int k) {
-    if constexpr (F::has_tensor_scale)
-      if (p.q.amax.kind == amax_kind::per_row) return p.q.amax.scale_of_row(row + k * step);
-    return of_all;
-  };
+  const tensor_scale<F> tensor = p.q.amax.scale();
   u8* const codes = first_of(p.codes, block_code_bytes<F>);
   const auto store = [&](int k, packed_block<F> const& packed) {
     store_codes<code_word<F>>(packed.codes, codes + static_cast<u64>(k) * p.codes.step(step));
@@ -164,18 +160,20 @@ FOURSCALE_D void quantize_rows_into_tile(Copies const& p, typename Copies::place
     for (u32 j = 0; j < n / 2; j += 4)
       *reinterpret_cast<vector16*>(&tile.words[r + k * step][at ^ j]) = {
           {raw[k].words[j], raw[k].words[j + 1], raw[k].words[j + 2], raw[k].words[j + 3]}};
-    if (inside(k)) {
-      const attempt<F> result =
-          try_quantize_block<F>(raw[k], p.rowwise, tensor(k), position{row + k * step, block * n});
-      store(k, result.block);
-      all_valid &= result.valid;
-    }
   }
+  try_quantize_blocks<F>(
+      raw, p.rowwise, [&](int) { return tensor; },
+      [&](int k) { return position{row + k * step, block * n}; },
+      [&](int k, attempt<F> const& result) {
+        if (!inside(k)) return;
+        store(k, result.block);
+        all_valid &= result.valid;
+      });
   if (all_valid) return;
 #pragma unroll 1
   for (int k = 0; k < each; ++k)
     if (inside(k))
-      store(k, quantize_by_definition<F>(load(k), p.rowwise, tensor(k), position{row + k * step, block * n}));
+      store(k, quantize_by_definition<F>(load(k), p.rowwise, tensor, position{row + k * step, block * n}));
 }
 
 /// By all threads of a CTA.

@@ -113,6 +113,7 @@ struct values {
       words[i / 2] = (words[i / 2] & 0xffffu) | u32{bit_cast<u16>(value)} << 16;
   }
   FOURSCALE_D float value(int i) const { return to_float(get(i)); }
+  FOURSCALE_D values copy() const { return *this; }
   FOURSCALE_D void to_floats(float (&x)[N]) const {
     FOURSCALE_UNROLL
     for (int i = 0; i < N; ++i) x[i] = value(i);

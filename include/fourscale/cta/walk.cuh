@@ -61,7 +61,7 @@ struct row_walk {
     }
     template <class F>
     FOURSCALE_D tensor_scale<F> tensor(tensor_amax<F> const& amax) const {
-      return amax.scale_of_row(0);
+      return amax.by_row() ? tensor_scale<F>{} : amax.scale();
     }
   };
 
@@ -106,7 +106,7 @@ struct any_walk {
     FOURSCALE_D place at(int) const { return {row(), block(), first, 0, 0}; }
     template <class F>
     FOURSCALE_D tensor_scale<F> tensor(tensor_amax<F> const& amax) const {
-      return amax.scale_of_row(0);
+      return amax.by_row() ? tensor_scale<F>{} : amax.scale();
     }
   };
 
@@ -145,7 +145,7 @@ struct tile_walk {
     FOURSCALE_D place at(int k) const { return {row + 32 * k, block, 0, r + 32 * k, b}; }
     template <class F>
     FOURSCALE_D tensor_scale<F> tensor(tensor_amax<F> const& amax) const {
-      return amax.scale_of_row(0);
+      return amax.by_row() ? tensor_scale<F>{} : amax.scale();
     }
     // What a sink that gathers scales asks for.
     FOURSCALE_D i64 first_block() const { return tile_col * along; }

@@ -84,7 +84,7 @@ FOURSCALE_KERNEL void __launch_bounds__(cta_threads)
     FOURSCALE_UNROLL
     for (int which = 0; which < 2; ++which) {
       float sums[N];
-      transform.sums(cta::column_block<T, N>{columns, which}, sums);
+      transform.sums(cta::column_block<T, N>{&columns, which}, sums);
       FOURSCALE_UNROLL
       for (int j = 0; j < N; ++j) most = fmaxf(most, fabsf(sums[j]));  // NaN is dropped
     }

@@ -56,7 +56,8 @@ errc quantize_both(matrix_view<T> const& x, block_scaled_view<F, Layout> const& 
   using value = typename decltype(input)::value_type;
   constexpr bool squares = __is_same(Rowwise, Columnwise) && cta::has_like_squares<F, Rowwise>;
   if constexpr (detail::has_tiles<value, F> && (!Blocks::is_2d || squares)) {
-    if (detail::fits_tiles(input, q) && detail::fits_tiles(input, qt)) {
+    if (detail::fits_tiles(input, q) && detail::fits_tiles(input, qt) && !q.amax.by_row() &&
+        !qt.amax.by_row()) {
       if constexpr (Blocks::is_2d)
         // From where on a kernel for the scales alone is worth its launch: measured on an H200.
         detail::launch_squares<F>(input, q, qt, rowwise, stream, i64{1} << 26);

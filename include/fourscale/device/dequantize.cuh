@@ -84,7 +84,7 @@ FOURSCALE_KERNEL void __launch_bounds__(cta_threads)
       scale[k] = q.load_scale(first_row + row, group / in_block);
     }
   const tensor_scale<F> tensor =
-      q.amax.scale_of_row(0);
+      q.amax.scale();
   FOURSCALE_UNROLL
   for (int k = 0; k < dequantize_groups; ++k) {
     const u32 i = first + static_cast<u32>(k) * cta_threads;

@@ -140,7 +140,7 @@ FOURSCALE_D tensor_scale<F> shared_tensor_scale(tensor_amax<F> const& amax) {
   } else {
     __shared__ __align__(8) unsigned char shared[sizeof(tensor_scale<F>)];
     tensor_scale<F>& t = reinterpret_cast<tensor_scale<F>&>(shared);
-    if (threadIdx.x == 0) t = amax.scale_of_row(0);
+    if (threadIdx.x == 0) t = amax.by_row() ? tensor_scale<F>{} : amax.scale();
     __syncthreads();
     return t;
   }
@@ -150,9 +150,7 @@ FOURSCALE_D tensor_scale<F> shared_tensor_scale(tensor_amax<F> const& amax) {
 template <class F>
 FOURSCALE_D tensor_scale<F> tensor_scale_of([[maybe_unused]] tensor_amax<F> const& amax,
                                             [[maybe_unused]] i64 row, tensor_scale<F> const& of_tensor) {
-  if constexpr (F::has_tensor_scale)
-    if (amax.kind == amax_kind::per_row) return amax.scale_of_row(row);
-  return of_tensor;
+  return amax.by_row() ? amax.scale_of_own(row) : of_tensor;
 }
 
 /// Raises *largest to the largest `mine` of the CTA: one integer atomicMax. The order of magnitudes is the

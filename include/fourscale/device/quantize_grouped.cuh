@@ -88,10 +88,8 @@ errc quantize_grouped(matrix_view<T> const& x, block_scaled_view<F, Layout> cons
   const auto walk = cta::group_walk<batch, Layout::has_padding>::over(groups, q.blocks());
   if (!detail::fits_grid(walk, m.rows)) return errc::too_large;
   const auto launch = [&](auto source, auto sink) {
-    using walk_type = decltype(walk);
-    detail::quantize_kernel<F>
-        <<<static_cast<unsigned>(walk.ctas(m.rows)), detail::cta_threads, 0, stream>>>(
-            walk_type(walk), source, sink, q.amax, cta::prepared(quantizer));
+    detail::launch_walk(walk, source, sink, q.amax, quantizer, dim3(static_cast<unsigned>(walk.ctas(m.rows))),
+                        stream);
   };
   const auto from = [&](auto source) {
     if constexpr (!Layout::has_padding)

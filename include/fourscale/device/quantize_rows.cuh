@@ -15,18 +15,22 @@ inline constexpr int row_ctas = !amax_scaling_policy<decltype(Quantizer::scale),
                                     ? 3
                                     : 4;
 
-template <class F, class Walk, class Producer, class Sink, class Quantizer>
+template <class F, bool ByRow, class Walk, class Producer, class Sink, class Quantizer>
 FOURSCALE_KERNEL void __launch_bounds__(cta_threads, row_ctas<F, Walk, Quantizer>)
     quantize_kernel(Walk walk, Producer source, Sink sink, tensor_amax<F> amax, Quantizer q) {
   __shared__ typename Sink::memory memory;
-  cta::quantize<F>(walk.begin(), source, sink, memory, amax, q);
+  cta::quantize<F, ByRow>(walk.begin(), source, sink, memory, amax, q);
 }
 
 template <class F, class Walk, class Producer, class Sink, class Quantizer>
 void launch_walk(Walk const& walk, Producer const& source, Sink const& sink, tensor_amax<F> const& amax,
-                 Quantizer const& q, cudaStream_t stream) {
-  quantize_kernel<F>
-      <<<walk.grid(), cta_threads, 0, stream>>>(walk, source, sink, amax, cta::prepared(q));
+                 Quantizer const& q, dim3 grid, cudaStream_t stream) {
+  if constexpr (F::has_tensor_scale)
+    if (amax.by_row()) {
+      quantize_kernel<F, true><<<grid, cta_threads, 0, stream>>>(walk, source, sink, amax, cta::prepared(q));
+      return;
+    }
+  quantize_kernel<F, false><<<grid, cta_threads, 0, stream>>>(walk, source, sink, amax, cta::prepared(q));
 }
 
 /// Are codes stored in whole words?
@@ -49,15 +53,15 @@ void launch_rows(Producer const& source, block_scaled_view<F, Layout> const& q, 
   if constexpr (gathers) {
     const auto walk = cta::tile_walk<batch>::over(q.rows, q.blocks());
     if (codes_are_words(q))
-      launch_walk(walk, source, cta::swizzled_sink<F, true>{q}, q.amax, quantizer, stream);
+      launch_walk(walk, source, cta::swizzled_sink<F, true>{q}, q.amax, quantizer, walk.grid(), stream);
     else
-      launch_walk(walk, source, cta::swizzled_sink<F, false>{q}, q.amax, quantizer, stream);
+      launch_walk(walk, source, cta::swizzled_sink<F, false>{q}, q.amax, quantizer, walk.grid(), stream);
   } else {
     const auto walk = cta::row_walk<batch, Layout::has_padding>::over(Layout{}, q.rows, q.blocks());
     if constexpr (__is_same(Layout, linear))
       if (codes_are_words(q))
-        return launch_walk(walk, source, cta::linear_sink<F>{q.codes, q.scales}, q.amax, quantizer, stream);
-    launch_walk(walk, source, cta::view_sink<F, Layout>{q}, q.amax, quantizer, stream);
+        return launch_walk(walk, source, cta::linear_sink<F>{q.codes, q.scales}, q.amax, quantizer, walk.grid(), stream);
+    launch_walk(walk, source, cta::view_sink<F, Layout>{q}, q.amax, quantizer, walk.grid(), stream);
   }
 }
 
@@ -81,9 +85,9 @@ void launch_matrix(matrix_view<T const> const& x, block_scaled_view<F, Layout> c
 template <class F, class Layout, class M, class Quantizer>
 void launch_view(M const& x, block_scaled_view<F, Layout> const& q, Quantizer const& quantizer,
                  cudaStream_t stream) {
-  launch_walk(cta::any_walk<M::is_transposed>::over(Layout{}, q.rows, q.blocks()),
-              cta::view_producer<M, F::block_size>{x}, cta::view_sink<F, Layout>{q}, q.amax, quantizer,
-              stream);
+  const auto walk = cta::any_walk<M::is_transposed>::over(Layout{}, q.rows, q.blocks());
+  launch_walk(walk, cta::view_producer<M, F::block_size>{x}, cta::view_sink<F, Layout>{q}, q.amax, quantizer,
+              walk.grid(), stream);
 }
 
 }  // namespace fourscale::device::detail

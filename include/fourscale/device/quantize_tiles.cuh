@@ -8,6 +8,11 @@
 
 namespace fourscale::device::detail {
 
+template <bool Value>
+struct constant {
+  static constexpr bool value = Value;
+};
+
 template <class Copies>
 FOURSCALE_KERNEL void __launch_bounds__(Copies::threads, cta::tile_ctas<Copies::tile_cols>)
     quantize_tile_kernel(Copies p) {
@@ -57,10 +62,11 @@ inline constexpr bool has_tiles = cta::is_packed<T> && F::block_size <= 32 && F:
 
 /// Launches a kernel that takes tiles: those of the matrix, and those that only the padding of a layout
 /// reaches.
-template <class T, class F, class LayoutR, class LayoutC, class Rowwise, class Columnwise>
-void launch_tiles(void (*kernel)(cta::tile_copies<T, F, LayoutR, LayoutC, Rowwise, Columnwise>),
-                 cta::tile_copies<T, F, LayoutR, LayoutC, Rowwise, Columnwise> p, cudaStream_t stream) {
-  using copies = cta::tile_copies<T, F, LayoutR, LayoutC, Rowwise, Columnwise>;
+template <class T, class F, class LayoutR, class LayoutC, class Rowwise, class Columnwise, bool ByRow>
+void launch_tiles(void (*kernel)(cta::tile_copies<T, F, LayoutR, LayoutC, Rowwise, Columnwise, ByRow>),
+                  cta::tile_copies<T, F, LayoutR, LayoutC, Rowwise, Columnwise, ByRow> p,
+                  cudaStream_t stream) {
+  using copies = cta::tile_copies<T, F, LayoutR, LayoutC, Rowwise, Columnwise, ByRow>;
   constexpr int cols = copies::tile_cols;
   // The view of a copy that is not wanted has no rows.
   using cta::tile_rows;
@@ -114,8 +120,14 @@ void launch_squares(matrix_view<T const> const& x, block_scaled_view<F, Layout> 
 template <class F, class Layout, class T, class Quantizer>
 void launch_columns(matrix_view<T const> const& x, block_scaled_view<F, Layout> const& q,
                     Quantizer const& quantizer, cudaStream_t stream) {
-  using copies = cta::tile_copies<T, F, linear, Layout, cta::no_copy, decltype(cta::prepared(quantizer))>;
-  launch_tiles(&quantize_tile_kernel<copies>, copies{x, {}, q, {}, cta::prepared(quantizer)}, stream);
+  const auto launch = [&](auto by_row) {
+    using copies = cta::tile_copies<T, F, linear, Layout, cta::no_copy, decltype(cta::prepared(quantizer)),
+                                    decltype(by_row)::value>;
+    launch_tiles(&quantize_tile_kernel<copies>, copies{x, {}, q, {}, cta::prepared(quantizer)}, stream);
+  };
+  if constexpr (F::has_tensor_scale)
+    if (q.amax.by_row()) return launch(constant<true>{});
+  launch(constant<false>{});
 }
 /// Both copies, each with its quantizer.
 template <class F, class Layout, class LayoutT, class T, class Rowwise, class Columnwise>

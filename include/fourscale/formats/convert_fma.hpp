@@ -16,8 +16,8 @@ namespace fourscale::detail {
 /// The unit that values are rounded to nearest in. E2M1's subnormals are then E5M2's; on sm_80 codes are taken
 /// from a float whose exponent field leaves their four bits 0.
 inline constexpr float e2m1_unit = arch::has_cvt_fp8 ? 0x1p-14f : 0x1p-6f;
-/// The unit for stochastic rounding: a power of two whose exponent field leaves the low four bits of a code 0.
-inline constexpr float stochastic_unit = 0x1p-6f;
+/// The unit for stochastic rounding, so that 8 units, which saturate like all beyond 6, are 1.
+inline constexpr float stochastic_unit = 0x1p-3f;
 
 #if FOURSCALE_DEVICE_PASS
 
@@ -45,13 +45,15 @@ FOURSCALE_D inline float with_sign_of_zero(float result, float y) {
 
 // ---- stochastically: in the bits of a float, where a carry steps into the next binade by itself
 
-/// The 16 bits that element i of four sees of their random word, as dither_bits() says, times 2^8. Elements 0
-/// and 1 see bytes 2 and 0, the others 3 and 1; 1 and 3 in reversed order.
+/// What stochastic_bits() adds for element i of four: the 16 bits that it sees of their random word, as
+/// dither_bits() says, times 2^8, and in the byte above what brings a unit's exponent field to its code.
+/// Elements 0 and 1 see bytes 2 and 0, the others 3 and 1; 1 and 3 in reversed order.
 FOURSCALE_D inline u32 shifted_dither(int i, u32 word, u32 reversed) {
-  return __byte_perm(i % 2 == 0 ? word : reversed, 0, i == 0 || i == 3 ? 0x4204 : 0x4314);
+  constexpr u32 unit_field = bit_cast<u32>(stochastic_unit) >> 22, to_code = (2u - unit_field) & 0xfu;
+  return __byte_perm(i % 2 == 0 ? word : reversed, to_code << 8, i == 0 || i == 3 ? 0x5204 : 0x5314);
 }
 
-/// Bits 24..27: the code of y >= 0, y < 7 units, rounded by `dither`; 8 where it is carried beyond 6. From 1
+/// Bits 24..27: the code of y, 0 to 8 units, rounded by `dither`; 8 where it is carried beyond 6. From 1
 /// unit on the floats of y that are one code apart differ by 2^22. Below they are half a unit apart, as y
 /// plus a unit, halved, is in its binade; which of the two it is, is the larger. The code's bit and the 16
 /// below it are brought to bit 24, where the dither is added to them.
@@ -134,7 +136,7 @@ FOURSCALE_D inline u32 nearest_e2m1x8(float const (&y)[8], u32 signs) {
   return grid_nibbles(r, signs);
 }
 
-/// Eight magnitudes in stochastic units, below 7 units and none NaN: elements 0..3 by the first random word,
+/// Eight magnitudes in stochastic units, none more than 8 units or NaN: elements 0..3 by the first random word,
 /// 4..7 by the second.
 FOURSCALE_D inline u32 stochastic_e2m1x8(float const (&y)[8], u32 signs, u32 first, u32 second) {
   const u32 words[2] = {first, second}, reversed[2] = {__brev(first), __brev(second)};

@@ -164,6 +164,13 @@ FOURSCALE_D inline float max_xorsign_abs_f32(float a, float b) {
 #endif
 }
 
+/// mul.rn.sat.f32 d, a, b;   PTX ISA 9.7.3.6, all targets: rounded, then between 0 and 1; a NaN gives 0.
+FOURSCALE_D inline float mul_rn_sat_f32(float a, float b) {
+  float d;
+  asm("mul.rn.sat.f32 %0, %1, %2;" : "=f"(d) : "f"(a), "f"(b));
+  return d;
+}
+
 /// rcp.approx.ftz.f32 d, a;   PTX ISA 9.7.3.13, all targets: within 1 ulp of 1 / a.
 FOURSCALE_D inline float rcp_approx_ftz_f32(float a) {
   float d;

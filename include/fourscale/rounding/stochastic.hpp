@@ -38,7 +38,7 @@ struct stochastic {
   FOURSCALE_HD static constexpr float fast_unit() {
     return arch::has_cvt_rs ? 1.0f : detail::stochastic_unit;
   }
-  FOURSCALE_HD static constexpr bool fast_limited() { return !arch::has_cvt_rs; }
+  FOURSCALE_HD static constexpr bool fast_limited() { return false; }
   template <class Values>
   FOURSCALE_D void fast([[maybe_unused]] Values const& v, [[maybe_unused]] position where,
                         [[maybe_unused]] u32 (&codes)[2]) const {
@@ -56,7 +56,7 @@ struct stochastic {
     for (int half = 0; half < 2; ++half) {
       float y[8];
       FOURSCALE_UNROLL
-      for (int i = 0; i < 8; ++i) y[i] = arch::has_cvt_rs ? v.value(8 * half + i) : v.magnitude(8 * half + i);
+      for (int i = 0; i < 8; ++i) y[i] = arch::has_cvt_rs ? v.value(8 * half + i) : v.saturated(8 * half + i);
       if constexpr (arch::has_cvt_rs)
         codes[half] = encode_stochastic<e2m1>(y, words[2 * half], words[2 * half + 1]).bits;
       else

@@ -47,12 +47,14 @@ namespace detail {
 /// The values of a block, as concepts see them.
 struct any_block_values {
   float value(int) const;
+  any_block_values copy() const;
 };
 }  // namespace detail
 
 /// A scaling policy may offer a fast form beside its definition, which kernels call for amaxes that are no NaN:
 /// `scale.fast(F{}, amax, tensor)`, or of a policy that weighs candidates `scale.fast(F{}, block, amax, tensor)`,
-/// where `block.value(i)` is a value as a float. Blocks where it says that its result is not valid are done
+/// where `block.value(i)` is a value as a float and `block.copy()` the
+/// block as a value. Blocks where it says that its result is not valid are done
 /// again by the definition.
 template <class S, class F>
 concept fast_amax_scaling_policy =

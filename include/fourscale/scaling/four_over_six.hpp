@@ -107,14 +107,12 @@ struct four_over_six {
     const float larger = fmaxf(c[0].multiplier, c[1].multiplier),
                 smaller = fminf(c[0].multiplier, c[1].multiplier);
     const bool on_grid = ptx::mul_rn_f32(amax, larger) < 7.0f;
-    float errors[2] = {};
-    if (__all_sync(__activemask(), on_grid))
-      add_errors<false>(block, c, tensor, errors);
-    else
-      add_errors<true>(block, c, tensor, errors);
+    const error_sums errors = __all_sync(__activemask(), on_grid)
+                                  ? add_errors<false>(block, c, tensor)
+                                  : add_clamped_errors(block.copy(), c[0], c[1], tensor);
     const bool valid = smaller >= 0x1p-100f && amax < 0x1p60f && tensor.amax > 0x1p-60f &&
                        tensor.amax < 0x1p60f && tensor.largest == 6.0f * static_cast<float>(ScaleMax);
-    const block_scale<F> chosen = less_magnitude(errors[1], errors[0]) ? c[1] : c[0];
+    const block_scale<F> chosen = less_magnitude(errors.of[1], errors.of[0]) ? c[1] : c[0];
     return {chosen.scale, chosen.multiplier, valid};
 #else
     return {};
@@ -122,11 +120,14 @@ struct four_over_six {
   }
 
  private:
+  struct error_sums {
+    float of[2];
+  };
   template <bool Clamped, class F, class Block>
-  FOURSCALE_D void add_errors([[maybe_unused]] Block const& block,
-                              [[maybe_unused]] block_scale<F> const (&c)[2],
-                              [[maybe_unused]] tensor_scale<F> const& tensor,
-                              [[maybe_unused]] float (&errors)[2]) const {
+  FOURSCALE_D error_sums add_errors([[maybe_unused]] Block const& block,
+                                    [[maybe_unused]] block_scale<F> const (&c)[2],
+                                    [[maybe_unused]] tensor_scale<F> const& tensor) const {
+    error_sums sums{{0.0f, 0.0f}};
 #if FOURSCALE_DEVICE_PASS
     const detail::requantized<ScaleMax> of[2] = {{c[0], tensor}, {c[1], tensor}};
     FOURSCALE_UNROLL
@@ -135,12 +136,20 @@ struct four_over_six {
       FOURSCALE_UNROLL
       for (int k = 0; k < 2; ++k) {
         const float difference = ptx::add_rn_f32(of[k].template value<Clamped>(x), -x);
-        errors[k] = ptx::add_rn_f32(errors[k], Norm == error_norm::mean_square
-                                                   ? ptx::mul_rn_f32(difference, difference)
-                                                   : fabsf(difference));
+        sums.of[k] = ptx::add_rn_f32(sums.of[k], Norm == error_norm::mean_square
+                                                     ? ptx::mul_rn_f32(difference, difference)
+                                                     : fabsf(difference));
       }
     }
 #endif
+    return sums;
+  }
+  /// As a call: it is for few blocks, and must not be in the way of the others' instructions.
+  template <class F, class Block>
+  FOURSCALE_D FOURSCALE_NOINLINE error_sums add_clamped_errors(Block block, block_scale<F> c0,
+                                                               block_scale<F> c1,
+                                                               tensor_scale<F> tensor) const {
+    return add_errors<true>(block, {c0, c1}, tensor);
   }
 };
 

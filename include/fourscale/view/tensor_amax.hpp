@@ -87,26 +87,10 @@ struct tensor_amax : amax_reference {
     return kind == amax_kind::one || kind == amax_kind::per_row || kind == amax_kind::per_group;
   }
 
-  /// The tensor scale of the whole matrix, or with amaxes of rows that of a row.
-  FOURSCALE_HD constexpr tensor_scale<F> scale_of_row([[maybe_unused]] i64 row) const {
-    if constexpr (F::has_tensor_scale)
-      return from(kind == amax_kind::per_row ? data[row] : kind == amax_kind::one ? *data : value);
-    else
-      return {};
-  }
-  /// The tensor scale of a group, where each has its own.
-  FOURSCALE_HD constexpr tensor_scale<F> scale_of_group([[maybe_unused]] i64 group, i64 row) const {
-    if constexpr (F::has_tensor_scale)
-      if (kind == amax_kind::per_group) return from(data[group]);
-    return scale_of_row(row);
-  }
-
-  friend constexpr bool operator==(tensor_amax const&, tensor_amax const&) = default;
-
- private:
-  FOURSCALE_HD constexpr tensor_scale<F> from([[maybe_unused]] float given) const {
+  /// The tensor scale of the whole matrix.
+  FOURSCALE_HD constexpr tensor_scale<F> scale() const {
     if constexpr (F::has_tensor_scale) {
-      if (kind == amax_kind::unit) return range.scale(range.largest);
+      const float given = kind == amax_kind::unit ? range.largest : kind == amax_kind::value ? value : *data;
       if (number == scale_number::encode) return tensor_scale<F>::from_encode_scale(given, range.largest);
       if (number == scale_number::decode) return tensor_scale<F>::from_decode_scale(given, range.largest);
       return range.scale(given);
@@ -114,6 +98,23 @@ struct tensor_amax : amax_reference {
       return {};
     }
   }
+  /// The tensor scale of a row, where each has its own amax.
+  FOURSCALE_HD constexpr bool by_row() const { return F::has_tensor_scale && kind == amax_kind::per_row; }
+  FOURSCALE_HD constexpr tensor_scale<F> scale_of_own([[maybe_unused]] i64 row) const {
+    return range.scale(data[row]);
+  }
+  /// The tensor scale that a row has, of its own or the matrix's.
+  FOURSCALE_HD constexpr tensor_scale<F> scale_of_row(i64 row) const {
+    return by_row() ? scale_of_own(row) : scale();
+  }
+  /// The tensor scale of a group, where each has its own.
+  FOURSCALE_HD constexpr tensor_scale<F> scale_of_group([[maybe_unused]] i64 group) const {
+    if constexpr (F::has_tensor_scale)
+      if (kind == amax_kind::per_group) return range.scale(data[group]);
+    return by_row() ? tensor_scale<F>{} : scale();
+  }
+
+  friend constexpr bool operator==(tensor_amax const&, tensor_amax const&) = default;
 };
 
 }  // namespace fourscale
