@@ -26,12 +26,6 @@
 #define FOURSCALE_D
 #endif
 
-#if FOURSCALE_CUDA
-#define FOURSCALE_NOINLINE __noinline__
-#else
-#define FOURSCALE_NOINLINE
-#endif
-
 // 0 on a host pass; 900, 1000, ... on a device pass.
 #if defined(__CUDA_ARCH__)
 #define FOURSCALE_DEVICE_PASS __CUDA_ARCH__

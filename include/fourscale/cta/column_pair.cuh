@@ -44,7 +44,7 @@ struct column_block {
   FOURSCALE_D T get(int i) const { return bit_cast<T>(static_cast<u16>(pair->words[i] >> (16 * which))); }
   FOURSCALE_D float value(int i) const { return to_float(get(i)); }
   /// Costs an instruction for two values.
-  FOURSCALE_D values<T, N> copy() const {
+  FOURSCALE_D values<T, N> to_values() const {
     values<T, N> c;
     FOURSCALE_UNROLL
     for (int i = 0; i < N; i += 2)
@@ -64,9 +64,6 @@ struct column_block {
                            which == 0 ? 0xdc98 : 0xfeba);
     };
     return detail::joined_signs(four(0), four(1));
-  }
-  FOURSCALE_D float signed_value(int i, u32 sign, u32 upper) const {
-    return detail::half_as_float<T>(pair->words[i], which == 1, sign, upper);
   }
 
  private:

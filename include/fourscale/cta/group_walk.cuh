@@ -74,7 +74,8 @@ struct group_walk {
     }
     FOURSCALE_D bool padding(int k) const { return Swizzled && k < steps() && !inside(k); }
     FOURSCALE_D place at(int k) const {
-      return {tile.row + r + down(k), first + b + right(k), 0, r + down(k), b + right(k)};
+      const int row = r + down(k), block = b + right(k);
+      return {tile.row + row, first + block, 0, block / 4 * 512 + row % 32 * 16 + row / 32 * 4 + block % 4};
     }
     template <class F>
     FOURSCALE_D tensor_scale<F> tensor(tensor_amax<F> const& amax) const {

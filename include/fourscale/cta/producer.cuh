@@ -5,6 +5,7 @@
 //   rows, cols       of the matrix that it stands for
 //   block_type       cta::values<T, N> of the format's block size, a type
 //   load(place)      the values of a block, by one thread; may be asked for the same block again
+//   start(place)     if it has it: the same on its way, whose arrived() gives the values
 #pragma once
 
 #include "../view/dequantized_view.hpp"
@@ -28,7 +29,11 @@ struct matrix_producer {
     else if constexpr (Access == access::vectors)
       return block_type::load(data + at.row * ld + at.block * N);
     else
-      return block_type::load_anywhere(data + at.row * ld + at.block * N);
+      return start(at).arrived();
+  }
+  /// In two steps, so that several may be on their way.
+  FOURSCALE_D shifted_values<T, N> start(place const& at) const requires(Access == access::anywhere) {
+    return {data + at.row * ld + at.block * N, data, data + (rows - 1) * ld + cols};
   }
 };
 

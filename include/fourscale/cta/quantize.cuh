@@ -25,22 +25,40 @@ FOURSCALE_D void quantize(Cursor const& cursor, Producer const& source, Sink con
   constexpr int batch = Cursor::batch;
   const auto where = [](place const& at) { return position{at.row, at.block * F::block_size}; };
   typename Producer::block_type raw[batch];
-  FOURSCALE_UNROLL
-  for (int k = 0; k < batch; ++k)
-    if (cursor.inside(k)) raw[k] = source.load(cursor.at(k));
+  const auto load = [&](int first) {
+    if constexpr (requires { source.start(cursor.at(0)).arrived(); }) {
+      decltype(source.start(cursor.at(0))) started[batch];
+      FOURSCALE_UNROLL
+      for (int i = 0; i < batch; ++i)
+        if (cursor.inside(first + i)) started[i] = source.start(cursor.at(first + i));
+      FOURSCALE_UNROLL
+      for (int i = 0; i < batch; ++i)
+        if (cursor.inside(first + i)) raw[i] = started[i].arrived();
+    } else {
+      FOURSCALE_UNROLL
+      for (int i = 0; i < batch; ++i)
+        if (cursor.inside(first + i)) raw[i] = source.load(cursor.at(first + i));
+    }
+  };
+  load(0);
+  float row_amax[batch];
+  const auto load_row_amax = [&](int first) {
+    FOURSCALE_UNROLL
+    for (int i = 0; i < batch; ++i)
+      row_amax[i] = ByRow && cursor.inside(first + i) ? amax.data[cursor.at(first + i).row] : 0.0f;
+  };
+  load_row_amax(0);
   sink.begin(memory, cursor);
   const tensor_scale<F> of_all = ByRow ? tensor_scale<F>{} : cursor.tensor(amax);
-  const auto tensor = [&](int k) {
-    return ByRow ? amax.scale_of_own(cursor.inside(k) ? cursor.at(k).row : 0) : of_all;
-  };
   u32 again = 0;  // steps whose fast form does not hold
 #pragma unroll 1
   for (int first = 0; first < cursor.steps(); first += batch) {
-    FOURSCALE_UNROLL
-    for (int i = 0; i < batch; ++i)
-      if (first > 0 && cursor.inside(first + i)) raw[i] = source.load(cursor.at(first + i));
+    if (first > 0) {
+      load(first);
+      load_row_amax(first);
+    }
     try_quantize_blocks<F>(
-        raw, q, [&](int i) { return tensor(first + i); }, [&](int i) { return where(cursor.at(first + i)); },
+        raw, q, [&](int i) { return ByRow ? amax.range.scale(row_amax[i]) : of_all; }, [&](int i) { return where(cursor.at(first + i)); },
         [&](int i, attempt<F> const& result) {
           const int k = first + i;
           if (cursor.inside(k)) {
@@ -55,7 +73,7 @@ FOURSCALE_D void quantize(Cursor const& cursor, Producer const& source, Sink con
   for (int k = 0; again >> k != 0; ++k) {
     if ((again >> k & 1u) == 0) continue;
     const place at = cursor.at(k);
-    sink.store(memory, at, quantize_by_definition<F>(source.load(at), q, tensor(k), where(at)));
+    sink.store(memory, at, quantize_by_definition<F>(source.load(at), q, ByRow ? amax.scale_of_own(at.row) : of_all, where(at)));
   }
   sink.finish(memory, cursor);
 }

@@ -36,6 +36,11 @@ struct attempt {
 
 namespace detail {
 
+template <bool Value>
+struct boolean {
+  static constexpr bool value = Value;
+};
+
 template <class Quantizer>
 inline constexpr bool is_plain = __is_same(decltype(Quantizer::transform), identity);
 
@@ -66,11 +71,11 @@ struct scaled_values {
   FOURSCALE_D u32 signs(int i) const { return block.signs(first + i); }
 };
 
-/// The codes of a block, whose values are given over `block_unit`.
+/// The codes of a block under a multiplier.
 template <class F, bool Limit, class Block, class Round>
-FOURSCALE_D void round_fast(Block const& block, float block_unit, float multiplier, Round const& round,
-                            position where, u8 (&codes)[block_code_bytes<F>]) {
-  const float to_units = ptx::mul_rn_f32(multiplier, Round::fast_unit() * block_unit);  // exact
+FOURSCALE_D void round_fast(Block const& block, float multiplier, Round const& round, position where,
+                            u8 (&codes)[block_code_bytes<F>]) {
+  const float to_units = ptx::mul_rn_f32(multiplier, Round::fast_unit());  // exact
   FOURSCALE_UNROLL
   for (int i = 0; i < F::block_size; i += 16) {
     u32 words[2];
@@ -87,6 +92,14 @@ struct scale_choice {
   float multiplier;
   bool valid, over;
 
+  /// Multipliers of at least 2^-100 keep products with units exact.
+  FOURSCALE_D scale_choice() {}
+  FOURSCALE_D scale_choice(fast_block_scale<F> const& s, float amax_or_nan)
+      : scale(s.scale),
+        multiplier(s.multiplier),
+        valid(s.valid && amax_or_nan == amax_or_nan),
+        over(!(ptx::mul_rn_f32(amax_or_nan, s.multiplier) < 7.0f)) {}
+
   /// What magnitudes are lowered to: between 6.8 and 6.9 codes once it is rounded down to bf16.
   FOURSCALE_D float limit() const {
     return over ? ptx::rcp_approx_ftz_f32(0.25f * multiplier) * (0.25f * 6.875f)
@@ -94,118 +107,113 @@ struct scale_choice {
   }
 };
 
-/// Multipliers of at least 2^-100 keep products with units exact.
-template <class F, class Block, class Scale>
-FOURSCALE_D scale_choice<F> choose_fast(Block const& block, float amax_or_nan, Scale const& scale,
-                                        tensor_scale<F> const& tensor, position where) {
-  fast_block_scale<F> s{};
-  if constexpr (fast_weighing_scaling_policy<Scale, F>) {
-    s = scale.fast(F{}, block, amax_or_nan, tensor);
-  } else if constexpr (fast_amax_scaling_policy<Scale, F>) {
-    s = scale.fast(F{}, amax_or_nan, tensor);
+/// By a policy that asks for the amax alone.
+template <class F, class Scale>
+FOURSCALE_D scale_choice<F> choose_fast(float amax_or_nan, Scale const& scale, tensor_scale<F> const& tensor,
+                                        position where) {
+  if constexpr (fast_amax_scaling_policy<Scale, F>) {
+    return {scale.fast(F{}, amax_or_nan, tensor), amax_or_nan};
   } else {
-    const block_scale<F> of_definition = scale_for<F>(scale, amax_or_nan, tensor, where);
-    s = {of_definition.scale, of_definition.multiplier, of_definition.multiplier >= 0x1p-100f};
+    const block_scale<F> s = scale_for<F>(scale, amax_or_nan, tensor, where);
+    return {{s.scale, s.multiplier, s.multiplier >= 0x1p-100f}, amax_or_nan};
   }
-  return {s.scale, s.multiplier, s.valid && amax_or_nan == amax_or_nan,
-          !(ptx::mul_rn_f32(amax_or_nan, s.multiplier) < 7.0f)};
-}
-
-/// True if a value other than 0 is less than 2^-124: if not all are 0.
-template <int N>
-FOURSCALE_D bool has_tiny(values<bf16, N> const& block) {
-  constexpr u32 zero = 0x7f81, least = 0x0180;  // 0 becomes NaN, which loses; the smallest become the largest
-  u32 most = 0;
-  FOURSCALE_UNROLL
-  for (int i = 0; i < block.count; ++i)
-    most = larger_magnitudes<bf16, false>(most, zero * 0x1'0001u - (block.words[i] & 0x7fff'7fffu));
-  return (larger_magnitudes<bf16, false>(most, most >> 16) & 0x7fffu) > zero - least;
 }
 
 /// A transform with a fast form for 16-bit values, see prepared_hadamard.
 template <class Transform, class Block>
 concept fast_transform = requires(Transform const t, Block block, float (&x)[16]) {
-  float{Transform::factor};
-  t.sums_over_factor(block, x);
+  t.sums(block, x);
 };
 
-/// In what unit transformed() gives the values of a block: the transform's first factor, if the scale asks for
-/// no more than their amax.
-template <class F, class Quantizer, class Block>
-FOURSCALE_HD constexpr float transformed_unit() {
-  using transform = decltype(Quantizer::transform);
-  if constexpr (fast_transform<transform, Block> && is_packed<decltype(Block{}.get(0))> &&
-                amax_scaling_policy<decltype(Quantizer::scale), F>)
-    return transform::factor;
-  else
-    return 1.0f;
-}
-
-/// The values that are quantized, over their unit. Where sums_over_factor() rounds otherwise than it should, the
-/// fast form does not hold, or the codes are 0.
+/// The values that are quantized.
 template <class F, class Quantizer, class Block>
 FOURSCALE_D auto transformed(Block const& block, Quantizer const& q) {
   constexpr int n = F::block_size;
-  float x[n];
   if constexpr (is_plain<Quantizer>) {
     return block;
-  } else if constexpr (fast_transform<decltype(Quantizer::transform), Block> &&
-                       is_packed<decltype(Block{}.get(0))>) {
-    if constexpr (transformed_unit<F, Quantizer, Block>() == 1.0f)
-      q.transform.sums(block, x);
-    else
-      q.transform.sums_over_factor(block, x);
-    return values<bf16, n>::rounded(x);
   } else {
-    block.to_floats(x);
-    q.transform(x);
-    return values<float, n>::rounded(x);
+    float x[n];
+    if constexpr (fast_transform<decltype(Quantizer::transform), Block> &&
+                  is_packed<decltype(Block{}.get(0))>) {
+      q.transform.sums(block, x);
+      return values<bf16, n>::rounded(x);
+    } else {
+      block.to_floats(x);
+      q.transform(x);
+      return values<float, n>::rounded(x);
+    }
   }
 }
 
-/// A block between its transform and its codes.
-template <class F, class Y>
-struct pending {
-  Y y;  ///< the values, over their unit
-  scale_choice<F> chosen;
-  bool may_be_tiny;
+/// Are magnitudes lowered two at a time, before they become floats?
+template <class F, class Quantizer, class Y>
+inline constexpr bool lowers_words = __is_same(Y, values<bf16, F::block_size>) &&
+                                     decltype(Quantizer::round)::fast_limited();
 
-  static constexpr bool as_words = __is_same(Y, values<bf16, F::block_size>);
-};
-
-/// Chooses the scale of a block by the fast forms.
-template <class F, class Quantizer, class Block>
-FOURSCALE_D auto begin_fast(Block const& block, Quantizer const& q, tensor_scale<F> const& tensor,
-                            position where) {
-  constexpr float unit = transformed_unit<F, Quantizer, Block>();
-  auto y = transformed<F>(block, q);
-  const float of_y = y.amax_or_nan(), amax = unit == 1.0f ? of_y : ptx::mul_rn_f32(of_y, unit);
-  pending<F, decltype(y)> p{y, choose_fast<F>(y, amax, q.scale, tensor, where), false};
-  if constexpr (unit != 1.0f) {  // where only the factor keeps results finite, or makes them subnormal
-    p.chosen.valid = p.chosen.valid && of_y <= float_max;
-    p.may_be_tiny = p.chosen.multiplier >= 0x1p99f && of_y != 0.0f;
-  }
-  return p;
-}
-/// Is there more to do before it is rounded? So it is where a block lies far below the others.
-template <class Quantizer, class Pending>
-FOURSCALE_D bool is_rare(Pending const& p) {
-  return (Pending::as_words && decltype(Quantizer::round)::fast_limited() && p.chosen.over) || p.may_be_tiny;
-}
-template <class Quantizer, class Pending>
-FOURSCALE_D void do_rare(Pending& p, [[maybe_unused]] float unit) {
-  if constexpr (Pending::as_words) {
-    if (p.may_be_tiny && has_tiny(p.y)) p.chosen.valid = false;
-    if (decltype(Quantizer::round)::fast_limited()) p.y.lower_to(p.chosen.limit() / unit);
-  }
-}
-/// Its codes.
+/// The codes of a block whose scale is chosen, and whose magnitudes are lowered where that is done in words.
 template <class F, class Y, class Quantizer>
-FOURSCALE_D attempt<F> end_fast(pending<F, Y> const& p, float unit, Quantizer const& q, position where) {
-  constexpr bool limit = decltype(q.round)::fast_limited() && !pending<F, Y>::as_words;
-  attempt<F> result{{p.chosen.scale, {}}, p.chosen.valid};
-  round_fast<F, limit>(p.y, unit, p.chosen.multiplier, q.round, where, result.block.codes);
+FOURSCALE_D attempt<F> round_chosen(Y const& y, scale_choice<F> const& chosen, Quantizer const& q,
+                                    position where) {
+  constexpr bool limit = decltype(q.round)::fast_limited() && !lowers_words<F, Quantizer, Y>;
+  attempt<F> result{{chosen.scale, {}}, chosen.valid};
+  round_fast<F, limit>(y, chosen.multiplier, q.round, where, result.block.codes);
   return result;
+}
+
+/// Several blocks under a policy that asks for their amaxes. Lowering, where any block needs it, is one branch
+/// for all of them; without it, each block is done before the next.
+template <class F, int Count, class Y, class Quantizer, class Tensor, class Where, class Take>
+FOURSCALE_D void quantize_by_amax(Y (&y)[Count], Quantizer const& q, Tensor tensor, Where where, Take take) {
+  const auto choose = [&](int i) {
+    return choose_fast<F>(y[i].amax_or_nan(), q.scale, tensor(i), where(i));
+  };
+  if constexpr (!lowers_words<F, Quantizer, Y>) {
+    FOURSCALE_UNROLL
+    for (int i = 0; i < Count; ++i) take(i, round_chosen<F>(y[i], choose(i), q, where(i)));
+  } else {
+    scale_choice<F> chosen[Count];
+    bool over = false;
+    FOURSCALE_UNROLL
+    for (int i = 0; i < Count; ++i) {
+      chosen[i] = choose(i);
+      over |= chosen[i].over;
+    }
+    if (over) {
+      FOURSCALE_UNROLL
+      for (int i = 0; i < Count; ++i) y[i].lower_to(chosen[i].limit());
+    }
+    FOURSCALE_UNROLL
+    for (int i = 0; i < Count; ++i) take(i, round_chosen<F>(y[i], chosen[i], q, where(i)));
+  }
+}
+
+/// Several blocks under a policy that weighs two scales. If a candidate of any block of the warp cannot hold
+/// all values, those of all blocks are clamped.
+template <class F, int Count, class Y, class Quantizer, class Tensor, class Where, class Take>
+FOURSCALE_D void quantize_by_weight(Y (&y)[Count], Quantizer const& q, Tensor tensor, Where where, Take take) {
+  fast_candidates<F> candidates[Count];
+  float amax[Count];
+  bool on_grid = true;
+  FOURSCALE_UNROLL
+  for (int i = 0; i < Count; ++i) {
+    amax[i] = y[i].amax_or_nan();
+    candidates[i] = q.scale.fast_candidates_of(F{}, amax[i], tensor(i));
+    on_grid = on_grid && ptx::mul_rn_f32(amax[i], candidates[i].largest_multiplier()) < 7.0f;
+  }
+  const auto finish = [&](int i, auto clamped) {
+    const scale_choice<F> chosen(
+        q.scale.template fast<decltype(clamped)::value>(F{}, y[i], candidates[i], tensor(i)), amax[i]);
+    if constexpr (decltype(clamped)::value && lowers_words<F, Quantizer, Y>)
+      y[i].lower_to(chosen.limit());
+    take(i, round_chosen<F>(y[i], chosen, q, where(i)));
+  };
+  if (__all_sync(__activemask(), on_grid)) {
+    FOURSCALE_UNROLL
+    for (int i = 0; i < Count; ++i) finish(i, boolean<false>{});
+  } else {
+    FOURSCALE_UNROLL
+    for (int i = 0; i < Count; ++i) finish(i, boolean<true>{});
+  }
 }
 
 }  // namespace detail
@@ -237,22 +245,20 @@ FOURSCALE_D void try_quantize_blocks(Block const (&blocks)[Count], Quantizer con
     for (int i = 0; i < Count; ++i)
       take(i, attempt<F>{quantize_by_definition<F>(blocks[i], q, tensor(i), where(i)), true});
   } else {
-    constexpr float unit = detail::transformed_unit<F, Quantizer, Block>();
-    decltype(detail::begin_fast<F>(blocks[0], q, tensor(0), where(0))) pending[Count];
-    bool rare = false;
+    decltype(detail::transformed<F>(blocks[0], q)) y[Count];
     FOURSCALE_UNROLL
-    for (int i = 0; i < Count; ++i) {
-      pending[i] = detail::begin_fast<F>(blocks[i], q, tensor(i), where(i));
-      rare |= detail::is_rare<Quantizer>(pending[i]);
-    }
-    if (rare) {
-      FOURSCALE_UNROLL
-      for (int i = 0; i < Count; ++i) detail::do_rare<Quantizer>(pending[i], unit);
-    }
-    FOURSCALE_UNROLL
-    for (int i = 0; i < Count; ++i) take(i, detail::end_fast<F>(pending[i], unit, q, where(i)));
+    for (int i = 0; i < Count; ++i) y[i] = detail::transformed<F>(blocks[i], q);
+    if constexpr (amax_scaling_policy<decltype(q.scale), F>)
+      detail::quantize_by_amax<F>(y, q, tensor, where, take);
+    else
+      detail::quantize_by_weight<F>(y, q, tensor, where, take);
   }
 }
+
+template <class Block>
+struct two_of {
+  Block blocks[2];
+};
 
 /// Both columns of a pair, each from a position of its own.
 template <block_format F, class T, quantizer_for<F> Quantizer, class Tensor>
@@ -260,25 +266,33 @@ FOURSCALE_D void try_quantize_pair(column_pair<T, F::block_size> const& columns,
                                    Tensor tensor, position const (&where)[2], attempt<F> (&results)[2]) {
   constexpr int n = F::block_size;
   using block = column_block<T, n>;
-  if constexpr (detail::has_fast_form<F, Quantizer>() && detail::is_plain<Quantizer> && __is_same(T, bf16)) {
+  if constexpr (detail::has_fast_form<F, Quantizer>() && detail::is_plain<Quantizer> && __is_same(T, bf16) &&
+                amax_scaling_policy<decltype(q.scale), F>) {
     detail::scale_choice<F> chosen[2];
     FOURSCALE_UNROLL
     for (int i = 0; i < 2; ++i)
-      chosen[i] = detail::choose_fast<F>(block{&columns, i}, block{&columns, i}.amax_or_nan(), q.scale,
-                                         tensor(i), where[i]);
+      chosen[i] =
+          detail::choose_fast<F>(block{&columns, i}.amax_or_nan(), q.scale, tensor(i), where[i]);
     column_pair<T, n> lowered = columns;
     if (decltype(q.round)::fast_limited() && (chosen[0].over || chosen[1].over))
       lowered.lower_to(chosen[0].limit(), chosen[1].limit());
     FOURSCALE_UNROLL
     for (int i = 0; i < 2; ++i) {
       results[i] = {{chosen[i].scale, {}}, chosen[i].valid};
-      detail::round_fast<F, false>(block{&lowered, i}, 1.0f, chosen[i].multiplier, q.round, where[i],
+      detail::round_fast<F, false>(block{&lowered, i}, chosen[i].multiplier, q.round, where[i],
                                    results[i].block.codes);
     }
   } else {
-    const block blocks[2] = {{&columns, 0}, {&columns, 1}};
+    using weighed = values<T, n>;  // weighing changes single columns
+    constexpr bool weighs = !amax_scaling_policy<decltype(q.scale), F> && detail::is_plain<Quantizer>;
+    const auto both = [&] {
+      if constexpr (weighs)
+        return two_of<weighed>{{block{&columns, 0}.to_values(), block{&columns, 1}.to_values()}};
+      else
+        return two_of<block>{{{&columns, 0}, {&columns, 1}}};
+    }();
     try_quantize_blocks<F>(
-        blocks, q, tensor, [&](int i) { return where[i]; },
+        both.blocks, q, tensor, [&](int i) { return where[i]; },
         [&](int i, attempt<F> const& result) { results[i] = result; });
   }
 }

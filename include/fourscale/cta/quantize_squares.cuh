@@ -77,14 +77,14 @@ FOURSCALE_D typename F::scale quantize_square(column_pair<T, F::block_size>& col
     using round = decltype(Quantizer::round);
     constexpr bool limited = round::fast_limited(), as_words = __is_same(T, bf16);
     const detail::scale_choice<F> chosen =
-        detail::choose_fast<F>(columns, square_amax<true>(columns), q.scale, tensor, position{});
+        detail::choose_fast<F>(square_amax<true>(columns), q.scale, tensor, position{});
     if (__all_sync(0xffff'ffffu, chosen.valid)) {
       if constexpr (as_words)
         if (limited && chosen.over) columns.lower_to(chosen.limit(), chosen.limit());
       FOURSCALE_UNROLL
       for (int which = 0; which < 2; ++which)
-        detail::round_fast<F, limited && !as_words>(column_block<T, n>{&columns, which}, 1.0f,
-                                                    chosen.multiplier, q.round, position{}, codes[which]);
+        detail::round_fast<F, limited && !as_words>(column_block<T, n>{&columns, which}, chosen.multiplier,
+                                                    q.round, position{}, codes[which]);
       return chosen.scale;
     }
   }

@@ -137,7 +137,8 @@ FOURSCALE_D void quantize_rows_into_tile(Copies const& p, typename Copies::place
   u8 const* const from = first_of(p.values, n * sizeof(T));
   const auto load = [&](int k) {
     T const* const first = reinterpret_cast<T const*>(from + static_cast<u64>(k) * p.values.step(step));
-    return Inside || p.wide_values ? values<T, n>::load(first) : values<T, n>::load_anywhere(first);
+    if (Inside || p.wide_values) return values<T, n>::load(first);
+    return shifted_values<T, n>(first, p.x.data, p.x.data + p.x.extent()).arrived();
   };
   values<T, n> raw[each];
   FOURSCALE_UNROLL

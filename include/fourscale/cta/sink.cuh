@@ -106,9 +106,9 @@ struct swizzled_sink {
       store_codes<code_word<F>>(b.codes, to);
     else
       store_codes_anywhere(b.codes, to);
-    scale(shared, at) = b.scale.bits;
+    (&shared.tiles[0][0])[at.gathered] = b.scale.bits;
   }
-  FOURSCALE_D void clear(memory& shared, place const& at) const { scale(shared, at) = 0; }
+  FOURSCALE_D void clear(memory& shared, place const& at) const { (&shared.tiles[0][0])[at.gathered] = 0; }
   template <class Cursor>
   FOURSCALE_D void finish(memory& shared, Cursor const& cursor) const {
     __syncthreads();
@@ -125,11 +125,6 @@ struct swizzled_sink {
       FOURSCALE_UNROLL
       for (int i = 0; i < 16; ++i) to[i] = static_cast<u8>(v.words[i / 4] >> (8 * (i % 4)));
     }
-  }
-
- private:
-  static FOURSCALE_D u8& scale(memory& shared, place const& at) {
-    return shared.tiles[at.tile_block / 4][at.tile_row % 32 * 16 + at.tile_row / 32 * 4 + at.tile_block % 4];
   }
 };
 

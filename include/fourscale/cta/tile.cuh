@@ -77,27 +77,39 @@ struct tile_place {
   FOURSCALE_D i64 col() const { return i64{tile_col} * Cols; }
 };
 
-/// Copies what a warp takes of a tile, 64 columns of 32 rows, value by value, from rows that begin anywhere.
+/// Copies what a warp takes of a tile, 64 columns of 32 rows, from rows that begin anywhere; what lies outside
+/// the matrix becomes 0.
 template <class T, class F, int Cols, u32 Down>
 FOURSCALE_D void copy_tile(matrix_view<T const> const& x, tile_place<Cols, Down> const& place,
                            tile_memory<F, Cols>& tile) {
-  constexpr u32 at_once = 8;
-  const u32 warp = threadIdx.x / 32, c = warp % (Cols / warp_cols) * warp_cols + threadIdx.x % 32 * 2,
-            first = warp / (Cols / warp_cols) * group_rows;
-  const i64 col = place.col() + c, row = place.row() + first;
-  T const* from = x.data + row * x.ld + col;
+  constexpr u32 chunk = 16 / sizeof(T), chunks = warp_cols / chunk, step = 32 / chunks, at_once = 4;
+  const u32 warp = threadIdx.x / 32, lane = threadIdx.x % 32;
+  const u32 c = warp % (Cols / warp_cols) * warp_cols + lane % chunks * chunk,
+            first = warp / (Cols / warp_cols) * group_rows + lane / chunks;
+  const i64 col = place.col() + c;
+  T const *const begin = x.data, *const end = x.data + x.extent();
 #pragma unroll 1
-  for (u32 r = 0; r < group_rows; r += at_once, from += at_once * x.ld) {
-    u32 pair[at_once];
+  for (u32 r = first; r < first + group_rows; r += at_once * step) {
+    const i64 row = place.row() + r;
+    T const* const from = x.data + row * x.ld + col;
+    const auto inside = [&](u32 k) { return row + k * step < x.rows && col + chunk <= x.cols; };
+    shifted_values<T, chunk> started[at_once];
+    FOURSCALE_UNROLL
+    for (u32 k = 0; k < at_once; ++k)
+      if (inside(k)) started[k] = {from + k * step * x.ld, begin, end};
     FOURSCALE_UNROLL
     for (u32 k = 0; k < at_once; ++k) {
-      const bool in_rows = row + r + k < x.rows;
-      u16 const* const two = reinterpret_cast<u16 const*>(from + k * x.ld);
-      pair[k] = in_rows && col < x.cols ? two[0] : 0;
-      pair[k] |= in_rows && col + 1 < x.cols ? u32{two[1]} << 16 : 0;
+      values<T, chunk> eight{};
+      if (inside(k)) {
+        eight = started[k].arrived();
+      } else if (row + k * step < x.rows) {
+        FOURSCALE_UNROLL
+        for (int i = 0; i < static_cast<int>(chunk); ++i)
+          if (col + i < x.cols) eight.set(i, from[k * step * x.ld + i]);
+      }
+      u32* const to = &tile.words[r + k * step][tile.word(c / 2)];
+      *reinterpret_cast<vector16*>(to) = {{eight.words[0], eight.words[1], eight.words[2], eight.words[3]}};
     }
-    FOURSCALE_UNROLL
-    for (u32 k = 0; k < at_once; ++k) tile.words[first + r + k][tile.word(c / 2)] = pair[k];
   }
 }
 

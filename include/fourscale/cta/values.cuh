@@ -36,16 +36,6 @@ FOURSCALE_D float pair_amax(u32 pair) {
   return KeepNan ? amax : bit_cast<float>(amax_bits(amax));
 }
 
-/// Half of a word as a float whose sign bit is changed by `sign`, 0 or 2^31: of bf16 in one instruction, if
-/// `upper`, 0xffff0000, is in a register.
-template <class T>
-FOURSCALE_D float half_as_float(u32 word, bool is_upper, u32 sign, u32 upper) {
-  if constexpr (__is_same(T, bf16))
-    return bit_cast<float>(is_upper ? (word & upper) ^ sign : (word << 16) + sign);
-  else
-    return bit_cast<float>(bit_cast<u32>(to_float(T{static_cast<u16>(is_upper ? word >> 16 : word)})) ^ sign);
-}
-
 /// Bytes of two words, all ones or zeros as the signs of even and of odd elements are, as nibbles side by
 /// side.
 FOURSCALE_D inline u32 joined_signs(u32 even, u32 odd) {
@@ -79,25 +69,6 @@ struct values {
     for (int i = 0; i < count; i += 4)
       reinterpret_cast<vector16*>(to)[i / 4] = {{words[i], words[i + 1], words[i + 2], words[i + 3]}};
   }
-  /// From an address that is a multiple of sizeof(T): in words, joined from halves where they lie between two.
-  static FOURSCALE_D values load_anywhere(T const* from) {
-    values v;
-    if (sizeof(T) == 4 || reinterpret_cast<u64>(from) % 4 == 0) {
-      FOURSCALE_UNROLL
-      for (int i = 0; i < count; ++i) v.words[i] = reinterpret_cast<u32 const*>(from)[i];
-    } else {
-      u32 before = u32{reinterpret_cast<u16 const*>(from)[0]} << 16;
-      FOURSCALE_UNROLL
-      for (int i = 0; i < count; ++i) {
-        const u32 after = i + 1 < count ? reinterpret_cast<u32 const*>(reinterpret_cast<u16 const*>(from) + 1)[i]
-                                        : reinterpret_cast<u16 const*>(from)[N - 1];
-        v.words[i] = __funnelshift_r(before, after, 16);
-        before = after;
-      }
-    }
-    return v;
-  }
-
   FOURSCALE_D T get(int i) const {
     if constexpr (sizeof(T) == 4)
       return bit_cast<T>(words[i]);
@@ -113,7 +84,6 @@ struct values {
       words[i / 2] = (words[i / 2] & 0xffffu) | u32{bit_cast<u16>(value)} << 16;
   }
   FOURSCALE_D float value(int i) const { return to_float(get(i)); }
-  FOURSCALE_D values copy() const { return *this; }
   FOURSCALE_D void to_floats(float (&x)[N]) const {
     FOURSCALE_UNROLL
     for (int i = 0; i < N; ++i) x[i] = value(i);
@@ -156,13 +126,6 @@ struct values {
       return nibbles;
     }
   }
-  /// Value i with its sign bit changed by `sign`, 0 or 2^31; see half_as_float() about `upper`.
-  FOURSCALE_D float signed_value(int i, u32 sign, u32 upper) const {
-    if constexpr (is_packed<T>)
-      return detail::half_as_float<T>(words[i / 2], i % 2 == 1, sign, upper);
-    else
-      return bit_cast<float>(bit_cast<u32>(value(i)) ^ sign);
-  }
   /// The values with magnitudes of at most `limit`, rounded down to T.
   FOURSCALE_D void lower_to(float limit) {
     static_assert(__is_same(T, bf16), "Other types are lowered as floats.");
@@ -191,6 +154,52 @@ struct values {
       }
       return bit_cast<float>(most);
     }
+  }
+};
+
+/// N consecutive values on their way from an address that is a multiple of sizeof(T): the vectors that they lie
+/// in. What of these is before `begin` or behind `end` is not read.
+template <class T, int N>
+struct shifted_values {
+  static constexpr int count = values<T, N>::count, vectors = count / 4 + 1;
+  u32 offset;  ///< of the first value, in bytes
+  u32 words[4 * vectors];
+
+  FOURSCALE_D shifted_values() {}
+  FOURSCALE_D shifted_values(T const* from, T const* begin, T const* end)
+      : offset(static_cast<u32>(reinterpret_cast<u64>(from)) % 16) {
+    u8 const* const aligned = reinterpret_cast<u8 const*>(from) - offset;
+    const i64 first = reinterpret_cast<u8 const*>(begin) - aligned,
+              last = reinterpret_cast<u8 const*>(end) - aligned;
+    if (first <= 0 && last >= 16 * vectors) {
+      FOURSCALE_UNROLL
+      for (int i = 0; i < vectors; ++i) {
+        const vector16 v = reinterpret_cast<vector16 const*>(aligned)[i];
+        FOURSCALE_UNROLL
+        for (int j = 0; j < 4; ++j) words[4 * i + j] = v.words[j];
+      }
+    } else {
+      const int low = first > 0 ? static_cast<int>(first) : 0,
+                high = last < 16 * vectors ? static_cast<int>(last) : 16 * vectors;
+      const auto half = [&](int at) -> u32 {
+        return at >= low && at < high ? *reinterpret_cast<u16 const*>(aligned + at) : 0;
+      };
+      FOURSCALE_UNROLL
+      for (int i = 0; i < 4 * vectors; ++i) words[i] = half(4 * i) | half(4 * i + 2) << 16;
+    }
+  }
+  FOURSCALE_D values<T, N> arrived() const {
+    u32 w[4 * vectors];
+    FOURSCALE_UNROLL
+    for (int i = 0; i < 4 * vectors; ++i) w[i] = words[i];
+    FOURSCALE_UNROLL
+    for (int i = 0; i < count + 2; ++i) w[i] = offset & 8 ? w[i + 2] : w[i];
+    FOURSCALE_UNROLL
+    for (int i = 0; i < count + 1; ++i) w[i] = offset & 4 ? w[i + 1] : w[i];
+    values<T, N> result;
+    FOURSCALE_UNROLL
+    for (int i = 0; i < count; ++i) result.words[i] = __funnelshift_r(w[i], w[i + 1], 8 * (offset & 2));
+    return result;
   }
 };
 

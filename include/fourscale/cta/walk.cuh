@@ -22,19 +22,20 @@ inline constexpr int threads = 256;  ///< of a CTA that walks along rows
 /// what it read last, and L2 still holds, is what quantize() reads first.
 FOURSCALE_D inline u32 cta_from_end() { return gridDim.x - 1 - blockIdx.x; }
 
-/// Where a block is: in the matrix, counted along the rows of the scale layout, and in the tile of its CTA.
+/// Where a block is: in the matrix, counted along the rows of the scale layout, and where its scale is among
+/// those that the CTA gathers, see swizzled_sink.
 struct place {
   i64 row, block, index = 0;
-  int tile_row = 0, tile_block = 0;
+  int gathered = 0;
 };
 
 /// Blocks that a thread has on their way: 128 bytes of values, or one block.
 template <int N, class T>
 inline constexpr int blocks_on_the_way = N * sizeof(T) > 64 ? 1 : N * sizeof(T) > 32 ? 2 : 4;
 
-/// Blocks of the scale layout, `Padded` or not, counted along rows: a CTA takes 256 * Batch neighbours, a thread one in 256 of them. blockIdx.y counts chunks of rows
-/// whose blocks 31 bits can count.
-template <int Batch, bool Padded>
+/// Blocks of the scale layout, `Padded` or not, counted along rows: a CTA takes 256 * Steps neighbours, a thread
+/// one in 256 of them, Batch at a time. blockIdx.y counts chunks of rows whose blocks 31 bits can count.
+template <int Batch, bool Padded, int Steps = Batch>
 struct row_walk {
   i64 rows, blocks, layout_rows;
   divisor along;  ///< blocks of a row in the layout
@@ -50,14 +51,14 @@ struct row_walk {
     FOURSCALE_D u32 number(int k) const { return first + static_cast<u32>(k) * threads; }
     FOURSCALE_D i64 row(int k) const { return first_row + walk.along.quotient(number(k)); }
     FOURSCALE_D i64 block(int k) const { return number(k) - walk.along.quotient(number(k)) * walk.along.d; }
-    FOURSCALE_D static constexpr int steps() { return Batch; }
+    FOURSCALE_D static constexpr int steps() { return Steps; }
     FOURSCALE_D bool inside(int k) const {
       return number(k) < count &&
              (!Padded || (row(k) < walk.rows && block(k) < walk.blocks));
     }
     FOURSCALE_D bool padding(int k) const { return Padded && number(k) < count && !inside(k); }
     FOURSCALE_D place at(int k) const {
-      return {row(k), block(k), first_of_all + i64{k} * threads, 0, 0};
+      return {row(k), block(k), first_of_all + i64{k} * threads};
     }
     template <class F>
     FOURSCALE_D tensor_scale<F> tensor(tensor_amax<F> const& amax) const {
@@ -68,7 +69,7 @@ struct row_walk {
   FOURSCALE_D cursor begin() const {
     const i64 first_row = i64{blockIdx.y} * chunk_rows, rows_left = layout_rows - first_row;
     const u32 in_chunk = static_cast<u32>(rows_left < chunk_rows ? rows_left : chunk_rows);
-    return {*this, first_row, in_chunk * along.d, cta_from_end() * (threads * Batch) + threadIdx.x};
+    return {*this, first_row, in_chunk * along.d, cta_from_end() * (threads * Steps) + threadIdx.x};
   }
 
   template <class Layout>
@@ -78,7 +79,7 @@ struct row_walk {
     return {rows, blocks, r, divisor(static_cast<u32>(b)), static_cast<u32>(r < most ? r : most)};
   }
   dim3 grid() const {
-    return dim3(static_cast<unsigned>(ceil_div<i64>(i64{chunk_rows} * along.d, threads * Batch)),
+    return dim3(static_cast<unsigned>(ceil_div<i64>(i64{chunk_rows} * along.d, threads * Steps)),
                 static_cast<unsigned>(ceil_div<i64>(layout_rows, chunk_rows)));
   }
 };
@@ -103,7 +104,7 @@ struct any_walk {
     FOURSCALE_D bool padding(int k) const {
       return first < walk.layout_rows * walk.layout_blocks && !inside(k);
     }
-    FOURSCALE_D place at(int) const { return {row(), block(), first, 0, 0}; }
+    FOURSCALE_D place at(int) const { return {row(), block(), first}; }
     template <class F>
     FOURSCALE_D tensor_scale<F> tensor(tensor_amax<F> const& amax) const {
       return amax.by_row() ? tensor_scale<F>{} : amax.scale();
@@ -142,7 +143,7 @@ struct tile_walk {
     FOURSCALE_D static constexpr int steps() { return 4; }
     FOURSCALE_D bool inside(int k) const { return in_row && row + 32 * k < walk.rows; }
     FOURSCALE_D bool padding(int k) const { return !inside(k); }
-    FOURSCALE_D place at(int k) const { return {row + 32 * k, block, 0, r + 32 * k, b}; }
+    FOURSCALE_D place at(int k) const { return {row + 32 * k, block, 0, b / 4 * 512 + 16 * r + 4 * k + b % 4}; }
     template <class F>
     FOURSCALE_D tensor_scale<F> tensor(tensor_amax<F> const& amax) const {
       return amax.by_row() ? tensor_scale<F>{} : amax.scale();

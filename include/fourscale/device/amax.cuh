@@ -104,7 +104,7 @@ i64 column_amax_ctas(matrix_view<T const> const& x) {
 /// 16-bit values, and a transform with a fast form for them?
 template <int N, class T, class Transform>
 inline constexpr bool has_column_amax = cta::is_packed<T> && requires(Transform const t) {
-  t.prepared().factor;
+  t.prepared().factors;
 };
 /// Pairs of 16-bit values in memory?
 template <int N, class T, class Transform>

@@ -48,7 +48,12 @@ template <class F, class Layout, class Producer, class Quantizer>
 void launch_rows(Producer const& source, block_scaled_view<F, Layout> const& q, Quantizer const& quantizer,
                  cudaStream_t stream) {
   using value = decltype(typename Producer::block_type{}.get(0));
-  constexpr int batch = cta::blocks_on_the_way<F::block_size, value>;
+  // What is still to be shifted takes more registers, weighing more instructions than a cache holds.
+  constexpr int all = cta::blocks_on_the_way<F::block_size, value>,
+                batch = all > 1 && (requires(cta::place at) { source.start(at); } ||
+                                    !amax_scaling_policy<decltype(quantizer.scale), F>)
+                            ? all / 2
+                            : all;
   constexpr bool gathers = __is_same(Layout, swizzled_128x4) && block_scale_bytes<F> == 1;
   if constexpr (gathers) {
     const auto walk = cta::tile_walk<batch>::over(q.rows, q.blocks());
@@ -57,7 +62,7 @@ void launch_rows(Producer const& source, block_scaled_view<F, Layout> const& q, 
     else
       launch_walk(walk, source, cta::swizzled_sink<F, false>{q}, q.amax, quantizer, walk.grid(), stream);
   } else {
-    const auto walk = cta::row_walk<batch, Layout::has_padding>::over(Layout{}, q.rows, q.blocks());
+    const auto walk = cta::row_walk<batch, Layout::has_padding, all>::over(Layout{}, q.rows, q.blocks());
     if constexpr (__is_same(Layout, linear))
       if (codes_are_words(q))
         return launch_walk(walk, source, cta::linear_sink<F>{q.codes, q.scales}, q.amax, quantizer, walk.grid(), stream);

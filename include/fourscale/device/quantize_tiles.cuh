@@ -8,11 +8,6 @@
 
 namespace fourscale::device::detail {
 
-template <bool Value>
-struct constant {
-  static constexpr bool value = Value;
-};
-
 template <class Copies>
 FOURSCALE_KERNEL void __launch_bounds__(Copies::threads, cta::tile_ctas<Copies::tile_cols>)
     quantize_tile_kernel(Copies p) {
@@ -126,8 +121,8 @@ void launch_columns(matrix_view<T const> const& x, block_scaled_view<F, Layout> 
     launch_tiles(&quantize_tile_kernel<copies>, copies{x, {}, q, {}, cta::prepared(quantizer)}, stream);
   };
   if constexpr (F::has_tensor_scale)
-    if (q.amax.by_row()) return launch(constant<true>{});
-  launch(constant<false>{});
+    if (q.amax.by_row()) return launch(cta::detail::boolean<true>{});
+  launch(cta::detail::boolean<false>{});
 }
 /// Both copies, each with its quantizer.
 template <class F, class Layout, class LayoutT, class T, class Rowwise, class Columnwise>

@@ -35,6 +35,12 @@ FOURSCALE_D inline float nearest_on_grid(float y) {
   return __fmaf_rn(anchor, 0x1p22f, __fmaf_rn(anchor, -0x1p22f, y));
 }
 
+/// The same of a magnitude.
+FOURSCALE_D inline float nearest_magnitude_on_grid(float y) {
+  const float anchor = fmaxf(y, (1.0f + 0x1p-20f) * e2m1_unit);
+  return __fmaf_rn(anchor, 0x1p22f, __fmaf_rn(anchor, -0x1p22f, y));
+}
+
 /// y with its magnitude clamped to 6 units; a NaN, which must be positive, becomes 6.
 FOURSCALE_D inline float clamped(float y) { return ptx::min_xorsign_abs_f32(y, 6 * e2m1_unit); }
 
@@ -132,7 +138,7 @@ FOURSCALE_D inline u32 nearest_e2m1x8(float const (&y)[8]) {
 FOURSCALE_D inline u32 nearest_e2m1x8(float const (&y)[8], u32 signs) {
   float r[8];
   FOURSCALE_UNROLL
-  for (int i = 0; i < 8; ++i) r[i] = nearest_on_grid(y[i]);
+  for (int i = 0; i < 8; ++i) r[i] = nearest_magnitude_on_grid(y[i]);
   return grid_nibbles(r, signs);
 }
 

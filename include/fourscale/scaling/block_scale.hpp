@@ -22,6 +22,16 @@ struct fast_block_scale {
   bool valid;
 };
 
+/// The two candidates of a policy that weighs, found by its fast form.
+template <block_format F>
+struct fast_candidates {
+  fast_block_scale<F> c[2];
+
+  FOURSCALE_HD constexpr float largest_multiplier() const {
+    return c[0].multiplier > c[1].multiplier ? c[0].multiplier : c[1].multiplier;
+  }
+};
+
 /// A scaling policy for F: `scale(F{}, amax, tensor)` from the amax of a block (>= 0, never NaN) and the
 /// tensor scale; one that draws random bits also takes the position of the block's first element.
 template <class S, class F>
@@ -47,15 +57,14 @@ namespace detail {
 /// The values of a block, as concepts see them.
 struct any_block_values {
   float value(int) const;
-  any_block_values copy() const;
 };
 }  // namespace detail
 
 /// A scaling policy may offer a fast form beside its definition, which kernels call for amaxes that are no NaN:
-/// `scale.fast(F{}, amax, tensor)`, or of a policy that weighs candidates `scale.fast(F{}, block, amax, tensor)`,
-/// where `block.value(i)` is a value as a float and `block.copy()` the
-/// block as a value. Blocks where it says that its result is not valid are done
-/// again by the definition.
+/// `scale.fast(F{}, amax, tensor)`. One that weighs has two: `scale.fast_candidates_of(F{}, amax, tensor)`, and
+/// `scale.template fast<Clamped>(F{}, block, candidates, tensor)`, where `block.value(i)` is a value as a float;
+/// unless Clamped, no value is 7 codes or more under either candidate. Blocks where it says that its result is
+/// not valid are done again by the definition.
 template <class S, class F>
 concept fast_amax_scaling_policy =
     amax_scaling_policy<S, F> && requires(S const scale, float amax, tensor_scale<F> tensor) {
@@ -65,7 +74,9 @@ template <class S, class F>
 concept fast_weighing_scaling_policy =
     weighing_scaling_policy<S, F> &&
     requires(S const scale, detail::any_block_values block, float amax, tensor_scale<F> tensor) {
-  fast_block_scale<F>{scale.fast(F{}, block, amax, tensor)};
+  fast_candidates<F>{scale.fast_candidates_of(F{}, amax, tensor)};
+  fast_block_scale<F>{
+      scale.template fast<true>(F{}, block, scale.fast_candidates_of(F{}, amax, tensor), tensor)};
 };
 
 /// What a quantizer may hold to choose scales.

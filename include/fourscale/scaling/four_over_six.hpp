@@ -28,7 +28,7 @@ struct requantized {
   float slope, offset, to_units;
 
   template <class F>
-  FOURSCALE_D requantized(block_scale<F> const& candidate, tensor_scale<F> const& tensor) {
+  FOURSCALE_D requantized(fast_block_scale<F> const& candidate, tensor_scale<F> const& tensor) {
     const float scale = decode(candidate.scale);
     const float v1 = over_largest<ScaleMax>(ptx::mul_rn_f32(scale, tensor.amax)),
                 v3 = over_largest<ScaleMax>(ptx::mul_rn_f32(1.5f * scale, tensor.amax));
@@ -96,60 +96,49 @@ struct four_over_six {
     return sum;
   }
 
-  /// Both sums of errors in the order of error(). Values that one candidate cannot hold are clamped, where any
-  /// thread of the warp has one. Valid for amaxes of the block below 2^60 and of the tensor from 2^-60 to 2^60.
-  template <block_format F, class Block>
-  FOURSCALE_D fast_block_scale<F> fast(F, [[maybe_unused]] Block const& block, [[maybe_unused]] float amax,
-                                       [[maybe_unused]] tensor_scale<F> const& tensor) const {
+  /// candidates() of an amax that is no NaN.
+  template <block_format F>
+  FOURSCALE_D fast_candidates<F> fast_candidates_of(F, [[maybe_unused]] float amax,
+                                                    [[maybe_unused]] tensor_scale<F> const& tensor) const {
 #if FOURSCALE_DEVICE_PASS
-    block_scale<F> c[2]{{{}, 0.0f}, {{}, 0.0f}};
-    candidates(F{}, amax, tensor, c);
-    const float larger = fmaxf(c[0].multiplier, c[1].multiplier),
-                smaller = fminf(c[0].multiplier, c[1].multiplier);
-    const bool on_grid = ptx::mul_rn_f32(amax, larger) < 7.0f;
-    const error_sums errors = __all_sync(__activemask(), on_grid)
-                                  ? add_errors<false>(block, c, tensor)
-                                  : add_clamped_errors(block.copy(), c[0], c[1], tensor);
-    const bool valid = smaller >= 0x1p-100f && amax < 0x1p60f && tensor.amax > 0x1p-60f &&
-                       tensor.amax < 0x1p60f && tensor.largest == 6.0f * static_cast<float>(ScaleMax);
-    const block_scale<F> chosen = less_magnitude(errors.of[1], errors.of[0]) ? c[1] : c[0];
-    return {chosen.scale, chosen.multiplier, valid};
+    const float base = ptx::mul_rn_f32(detail::over_largest<1>(amax), tensor.encode);
+    fast_candidates<F> both{{detail::fast_scale_of<F>(base, tensor),
+                             detail::fast_scale_of<F>(ptx::mul_rn_f32(base, 1.5f), tensor)}};
+    both.c[0].valid = both.c[0].valid && amax < 0x1p60f && (amax == 0.0f || amax >= 0x1p-100f);
+    return both;
 #else
     return {};
 #endif
   }
 
- private:
-  struct error_sums {
-    float of[2];
-  };
-  template <bool Clamped, class F, class Block>
-  FOURSCALE_D error_sums add_errors([[maybe_unused]] Block const& block,
-                                    [[maybe_unused]] block_scale<F> const (&c)[2],
-                                    [[maybe_unused]] tensor_scale<F> const& tensor) const {
-    error_sums sums{{0.0f, 0.0f}};
+  /// Both sums of errors in the order of error(). Valid for amaxes of the block from 2^-100 or 0 to 2^60 and of
+  /// the tensor from 2^-60 to 2^60.
+  template <bool Clamped, block_format F, class Block>
+  FOURSCALE_D fast_block_scale<F> fast(F, [[maybe_unused]] Block const& block,
+                                       [[maybe_unused]] fast_candidates<F> const& candidates,
+                                       [[maybe_unused]] tensor_scale<F> const& tensor) const {
 #if FOURSCALE_DEVICE_PASS
+    fast_block_scale<F> const(&c)[2] = candidates.c;
     const detail::requantized<ScaleMax> of[2] = {{c[0], tensor}, {c[1], tensor}};
+    float errors[2] = {};
     FOURSCALE_UNROLL
     for (int i = 0; i < F::block_size; ++i) {
       const float x = block.value(i);
       FOURSCALE_UNROLL
       for (int k = 0; k < 2; ++k) {
         const float difference = ptx::add_rn_f32(of[k].template value<Clamped>(x), -x);
-        sums.of[k] = ptx::add_rn_f32(sums.of[k], Norm == error_norm::mean_square
-                                                     ? ptx::mul_rn_f32(difference, difference)
-                                                     : fabsf(difference));
+        errors[k] = ptx::add_rn_f32(errors[k], Norm == error_norm::mean_square
+                                                   ? ptx::mul_rn_f32(difference, difference)
+                                                   : fabsf(difference));
       }
     }
+    const bool valid = c[0].valid && c[1].valid && tensor.amax > 0x1p-60f && tensor.amax < 0x1p60f &&
+                       tensor.largest == 6.0f * static_cast<float>(ScaleMax);
+    const fast_block_scale<F> chosen = less_magnitude(errors[1], errors[0]) ? c[1] : c[0];
+    return {chosen.scale, chosen.multiplier, valid};
+#else
+    return {};
 #endif
-    return sums;
-  }
-  /// As a call: it is for few blocks, and must not be in the way of the others' instructions.
-  template <class F, class Block>
-  FOURSCALE_D FOURSCALE_NOINLINE error_sums add_clamped_errors(Block block, block_scale<F> c0,
-                                                               block_scale<F> c1,
-                                                               tensor_scale<F> tensor) const {
-    return add_errors<true>(block, {c0, c1}, tensor);
   }
 };
 

@@ -24,6 +24,20 @@ FOURSCALE_HD constexpr block_scale<F> store_scale(float s, tensor_scale<F> const
   return scale_of_code<F>(encode<typename F::scale>(s <= float_max ? s : float_max), tensor);
 }
 
+#if FOURSCALE_DEVICE_PASS
+/// store_scale() of an s that is no NaN. The reciprocal is a division's own steps, for a divisor from 2^-100 to
+/// 2^100.
+template <block_format F>
+FOURSCALE_D fast_block_scale<F> fast_scale_of(float s, tensor_scale<F> const& tensor) {
+  const nearest_scale nearest = nearest_e4m3(s);
+  const float divisor = fmaxf(ptx::mul_rn_f32(nearest.value, tensor.decode), 0x1p-100f);
+  const float guess = ptx::rcp_approx_ftz_f32(divisor);
+  const float inverse = __fmaf_rn(guess, __fmaf_rn(-divisor, guess, 1.0f), guess);
+  return {nearest.code, nearest.value == 0.0f ? float_max : inverse,
+          tensor.decode <= 0x1p90f && tensor.decode >= 0x1p-91f};
+}
+#endif
+
 }  // namespace detail
 
 /// Transformer Engine >= 2.14: s = amax * (encode * (1/6)), stored to nearest even, multiplier 1 / (stored *
@@ -36,8 +50,7 @@ struct two_level {
     return detail::store_scale<F>(ptx::mul_rn_f32(amax, ptx::mul_rn_f32(tensor.encode, sixth)), tensor);
   }
 
-  /// The reciprocal is a division's own steps, for a divisor from 2^-100 to 2^100. Valid for amaxes of the
-  /// tensor from 2^-79 to 2^100.
+  /// Valid for amaxes of the tensor from 2^-79 to 2^100.
   template <block_format F>
   requires(F::has_tensor_scale&& __is_same(typename F::scale, e4m3)) FOURSCALE_D
       fast_block_scale<F> fast(F, [[maybe_unused]] float amax,
@@ -45,12 +58,7 @@ struct two_level {
 #if FOURSCALE_DEVICE_PASS
     constexpr float sixth = 1.0f / largest_element<typename F::element>;
     const float s = ptx::mul_rn_f32(amax, ptx::mul_rn_f32(tensor.encode, sixth));
-    const detail::nearest_scale nearest = detail::nearest_e4m3(s);
-    const float divisor = fmaxf(ptx::mul_rn_f32(nearest.value, tensor.decode), 0x1p-100f);
-    const float guess = ptx::rcp_approx_ftz_f32(divisor);
-    const float inverse = __fmaf_rn(guess, __fmaf_rn(-divisor, guess, 1.0f), guess);
-    return {nearest.code, nearest.value == 0.0f ? float_max : inverse,
-            tensor.decode <= 0x1p90f && tensor.decode >= 0x1p-91f};
+    return detail::fast_scale_of<F>(s, tensor);
 #else
     return {};
 #endif

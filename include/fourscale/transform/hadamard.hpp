@@ -103,22 +103,16 @@ struct hadamard {
   }
 };
 
-/// hadamard<N, bf16> with its signs as bits, and joined with its first factor. Its fast form gives the results
-/// before they are rounded to bf16, of a block of 16-bit values.
+/// hadamard<N, bf16> with its signs joined with its first factor. Its fast form gives the results of a block of
+/// 16-bit values before they are rounded to bf16.
 template <int N>
 struct prepared_hadamard {
-  static constexpr float factor = detail::hadamard_first_factor<N>();
-
   hadamard<N, bf16> transform;
   float factors[N];
-  alignas(16) u32 signs[N];
-  u32 upper = 0xffff'0000u;  ///< read from here, not known to the compiler: see signed_value()
 
   explicit prepared_hadamard(hadamard<N, bf16> const& h) : transform(h) {
-    for (int i = 0; i < N; ++i) {
-      factors[i] = h.signs.negative(i) ? -factor : factor;
-      signs[i] = h.signs.mask(i);
-    }
+    constexpr float factor = detail::hadamard_first_factor<N>();
+    for (int i = 0; i < N; ++i) factors[i] = h.signs.negative(i) ? -factor : factor;
   }
   template <int Length>
   FOURSCALE_HD constexpr void operator()(float (&x)[Length]) const {
@@ -134,25 +128,11 @@ struct prepared_hadamard {
       x[i] = __fmaf_rn(a, factors[i % N], b);
       x[i + 1] = __fmaf_rn(a, factors[i % N], -b);
     }
-    add<2>(x);
-#endif
-  }
-  /// The same over the first factor, a power of two, in fewer instructions. Every rounding is the same but
-  /// where a sum is infinite only without the factor, or a result not normal with it.
-  template <class Block, int Length>
-  FOURSCALE_D void sums_over_factor(Block const& block, float (&x)[Length]) const {
     FOURSCALE_UNROLL
-    for (int i = 0; i < Length; ++i) x[i] = block.signed_value(i, signs[i % N], upper);
-    add<1>(x);
-  }
-
- private:
-  template <int From, int Length>
-  static FOURSCALE_D void add(float (&x)[Length]) {
-    FOURSCALE_UNROLL
-    for (int first = 0; first < Length; first += N) detail::hadamard_additions<N, From>(x, first);
+    for (int first = 0; first < Length; first += N) detail::hadamard_additions<N, 2>(x, first);
     FOURSCALE_UNROLL
     for (int i = 0; i < Length; ++i) x[i] = detail::hadamard_result<N, float>(x[i]);
+#endif
   }
 };
 
