@@ -23,9 +23,9 @@ namespace detail {
 template <class T, bool KeepNan>
 FOURSCALE_D u32 larger_magnitudes(u32 a, u32 b) {
   if constexpr (__is_same(T, bf16))
-    return ptx::max_xorsign_abs_bf16x2<KeepNan>(a, b);
+    return ptx::max_abs_bf16x2<KeepNan>(a, b);
   else
-    return ptx::max_xorsign_abs_f16x2<KeepNan>(a, b);
+    return ptx::max_abs_f16x2<KeepNan>(a, b);
 }
 
 /// The larger magnitude of a pair as a float: NaN if one is and KeepNan, else as amax_bits() takes it.

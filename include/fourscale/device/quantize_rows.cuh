@@ -7,16 +7,18 @@
 
 namespace fourscale::device::detail {
 
-/// How many CTAs of 256 threads leave a quantizer the registers that it needs: weighing two scales and wide
-/// blocks take more.
-template <class F, class Walk, class Quantizer>
+/// How many CTAs of 256 threads leave a kernel the registers that it needs: weighing two scales, wide blocks,
+/// loads that are still to be shifted, and E2M1 without any conversions of its own take more.
+template <class F, class Walk, class Producer, class Quantizer>
 inline constexpr int row_ctas = !amax_scaling_policy<decltype(Quantizer::scale), F> ||
-                                        (F::block_size > 16 && __is_same(Walk, cta::tile_walk<2>))
+                                        (F::block_size > 16 && __is_same(Walk, cta::tile_walk<2>)) ||
+                                        requires(Producer p, cta::place at) { p.start(at); } ||
+                                        (FOURSCALE_DEVICE_PASS > 0 && !arch::has_cvt_fp8)
                                     ? 3
                                     : 4;
 
 template <class F, bool ByRow, class Walk, class Producer, class Sink, class Quantizer>
-FOURSCALE_KERNEL void __launch_bounds__(cta_threads, row_ctas<F, Walk, Quantizer>)
+FOURSCALE_KERNEL void __launch_bounds__(cta_threads, row_ctas<F, Walk, Producer, Quantizer>)
     quantize_kernel(Walk walk, Producer source, Sink sink, tensor_amax<F> amax, Quantizer q) {
   __shared__ typename Sink::memory memory;
   cta::quantize<F, ByRow>(walk.begin(), source, sink, memory, amax, q);

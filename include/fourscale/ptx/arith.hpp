@@ -178,45 +178,50 @@ FOURSCALE_D inline float rcp_approx_ftz_f32(float a) {
   return d;
 }
 
-/// max{.NaN}.xorsign.abs.bf16x2 d, a, b;   PTX ISA 9.7.4.8 (7.2), as above: the larger magnitudes under the
-/// products of the signs. A NaN loses to a number, or with .NaN wins.
+/// max{.NaN}.bf16x2 d, |a|, |b|;   PTX ISA 9.7.4.8 and 9.7.4.6 (7.0), sm_80 and later; from sm_86 on as
+/// max{.NaN}.xorsign.abs, which leaves the products of the signs: the larger magnitudes, in the low 15 bits of
+/// each half. A NaN loses to a number, or with .NaN wins.
 template <bool Nan>
-FOURSCALE_D u32 max_xorsign_abs_bf16x2(u32 a, u32 b) {
+FOURSCALE_D u32 max_abs_bf16x2(u32 a, u32 b) {
   u32 d;
 #if FOURSCALE_DEVICE_PASS >= 860
   if constexpr (Nan)
     asm("max.NaN.xorsign.abs.bf16x2 %0, %1, %2;" : "=r"(d) : "r"(a), "r"(b));
   else
     asm("max.xorsign.abs.bf16x2 %0, %1, %2;" : "=r"(d) : "r"(a), "r"(b));
-  return d;
 #else
-  const u32 x = a & 0x7fff'7fffu, y = b & 0x7fff'7fffu;
   if constexpr (Nan)
-    asm("max.NaN.bf16x2 %0, %1, %2;" : "=r"(d) : "r"(x), "r"(y));
+    asm("{ .reg .b32 x, y; abs.bf16x2 x, %1; abs.bf16x2 y, %2; max.NaN.bf16x2 %0, x, y; }"
+        : "=r"(d)
+        : "r"(a), "r"(b));
   else
-    asm("max.bf16x2 %0, %1, %2;" : "=r"(d) : "r"(x), "r"(y));
-  return detail::with_signs_of_products(d, a, b);
+    asm("{ .reg .b32 x, y; abs.bf16x2 x, %1; abs.bf16x2 y, %2; max.bf16x2 %0, x, y; }"
+        : "=r"(d)
+        : "r"(a), "r"(b));
 #endif
+  return d;
 }
 
-/// max{.NaN}.xorsign.abs.f16x2 d, a, b;   As above.
+/// The same for f16x2.
 template <bool Nan>
-FOURSCALE_D u32 max_xorsign_abs_f16x2(u32 a, u32 b) {
+FOURSCALE_D u32 max_abs_f16x2(u32 a, u32 b) {
   u32 d;
 #if FOURSCALE_DEVICE_PASS >= 860
   if constexpr (Nan)
     asm("max.NaN.xorsign.abs.f16x2 %0, %1, %2;" : "=r"(d) : "r"(a), "r"(b));
   else
     asm("max.xorsign.abs.f16x2 %0, %1, %2;" : "=r"(d) : "r"(a), "r"(b));
-  return d;
 #else
-  const u32 x = a & 0x7fff'7fffu, y = b & 0x7fff'7fffu;
   if constexpr (Nan)
-    asm("max.NaN.f16x2 %0, %1, %2;" : "=r"(d) : "r"(x), "r"(y));
+    asm("{ .reg .b32 x, y; abs.f16x2 x, %1; abs.f16x2 y, %2; max.NaN.f16x2 %0, x, y; }"
+        : "=r"(d)
+        : "r"(a), "r"(b));
   else
-    asm("max.f16x2 %0, %1, %2;" : "=r"(d) : "r"(x), "r"(y));
-  return detail::with_signs_of_products(d, a, b);
+    asm("{ .reg .b32 x, y; abs.f16x2 x, %1; abs.f16x2 y, %2; max.f16x2 %0, x, y; }"
+        : "=r"(d)
+        : "r"(a), "r"(b));
 #endif
+  return d;
 }
 
 /// min.xorsign.abs.bf16x2 d, a, b;   PTX ISA 9.7.4.7 (7.2), as above: the smaller magnitudes.
