@@ -7,8 +7,8 @@
 
 namespace fourscale::cta {
 
-/// What sum() needs of shared memory: a number for each warp. Two sums one after the other need one each,
-/// or a __syncthreads() between them.
+/// What sum() and largest() need of shared memory: a number for each warp. Two calls one after the other need
+/// one each, or a __syncthreads() between them.
 struct reduction {
   float of_warp[32];
 };
@@ -29,6 +29,16 @@ FOURSCALE_D inline float sum(float mine, reduction& shared) {
   if (lane == 0) shared.of_warp[threadIdx.x / 32] = mine;
   __syncthreads();
   return warp_sum(lane < blockDim.x / 32 ? shared.of_warp[lane] : 0.0f);
+}
+
+/// The largest `mine`, magnitudes that are no NaN, of a one-dimensional CTA, the same in all threads.
+FOURSCALE_D inline float largest(float mine, reduction& shared) {
+  const u32 lane = threadIdx.x % 32;
+  const i32 of_warp = __reduce_max_sync(0xffff'ffffu, bit_cast<i32>(mine));
+  if (lane == 0) shared.of_warp[threadIdx.x / 32] = bit_cast<float>(of_warp);
+  __syncthreads();
+  mine = lane < blockDim.x / 32 ? shared.of_warp[lane] : 0.0f;
+  return bit_cast<float>(__reduce_max_sync(0xffff'ffffu, bit_cast<i32>(mine)));
 }
 
 /// Raises *amax (device memory) to the largest `mine`, magnitudes that are no NaN, of a warp. Asks before it

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// Whole matrices on a stream. Every kernel is a loop around one block by one thread, so their bits are those of
-// the host. Which of them a call takes: explain.cuh.
+// Whole matrices on a stream. Every kernel is a loop around one block by one thread, or by eight threads if
+// it is wide, so their bits are those of the host. Which of them a call takes: explain.cuh.
 #pragma once
 
 #include "quantize_2d.cuh"
 #include "quantize_rows.cuh"
 #include "quantize_tiles.cuh"
+#include "quantize_wide.cuh"
 
 namespace fourscale::device {
 
@@ -33,7 +34,8 @@ void launch_1d(transposed_view<T const> const& x, block_scaled_view<F, Layout> c
   launch_view(x, q, quantizer, stream);
 }
 
-/// 2-D blocks: of a matrix in memory by tiles where squares round alike, of any other view by rows of squares.
+/// 2-D blocks: of a matrix in memory by tiles where squares round alike, of any other view by rows of
+/// squares.
 template <class F, class Layout, class M, class Quantizer>
 void launch_2d(M const& x, block_scaled_view<F, Layout> const& q, Quantizer const& quantizer,
                cudaStream_t stream) {
@@ -45,6 +47,22 @@ void launch_2d(M const& x, block_scaled_view<F, Layout> const& q, Quantizer cons
       if (fits_tiles(x.base, q)) return launch_column_squares(x.base, q, quantizer, stream);
   }
   launch_2d_view(x, q, quantizer, stream);
+}
+
+/// Blocks of 128 and of 128 x 128 values of a matrix in memory: by eight threads, and by a CTA.
+template <class F, class Layout, class T, class Quantizer>
+requires(is_loadable<T>&& cta::is_wide<F, Quantizer>) void launch_1d(matrix_view<T const> const& x,
+                                                                     block_scaled_view<F, Layout> const& q,
+                                                                     Quantizer const& quantizer,
+                                                                     cudaStream_t stream) {
+  launch_wide(x, q, quantizer, constant<false>{}, stream);
+}
+template <class F, class Layout, class T, class Quantizer>
+requires(is_loadable<T>&& cta::is_wide<F, Quantizer>) void launch_2d(matrix_view<T const> const& x,
+                                                                     block_scaled_view<F, Layout> const& q,
+                                                                     Quantizer const& quantizer,
+                                                                     cudaStream_t stream) {
+  launch_wide(x, q, quantizer, constant<true>{}, stream);
 }
 
 }  // namespace detail

@@ -1,0 +1,175 @@
+// SPDX-License-Identifier: Apache-2.0
+// Blocks of 128 values by eight neighbouring threads, a piece of sixteen values each: one thread that held
+// all of a block would have room for no other. Bits are those of fourscale::quantize_block().
+#pragma once
+
+#include "quantize.cuh"
+#include "reduce.cuh"
+
+namespace fourscale::cta {
+
+inline constexpr int piece_values = 16;  ///< of a block, to a thread
+inline constexpr int pieces_of_block = 8;
+inline constexpr int wide_block = piece_values * pieces_of_block;
+
+/// Is a block of F one that eight threads take, and does the quantizer ask for no more of it than its amax?
+template <class F, class Quantizer>
+inline constexpr bool is_wide =
+    F::block_size == wide_block&& F::element::width == 8 && !F::has_tensor_scale &&
+    __is_same(typename F::scale, f32) && detail::is_plain<Quantizer> &&
+    amax_scaling_policy<decltype(Quantizer::scale), F>;
+
+/// A scale layout as a walk over pieces sees it.
+template <class Layout>
+struct layout_of_pieces {
+  static constexpr i64 padded_rows(i64 rows) { return Layout::padded_rows(rows); }
+  static constexpr i64 padded_blocks(i64 pieces) {
+    return Layout::padded_blocks(pieces / pieces_of_block) * pieces_of_block;
+  }
+};
+
+/// Where pieces go. A place counts pieces, in a row and in all. `Aligned`: q.codes is a multiple of 16,
+/// q.scales of 4.
+template <class F, class Layout, bool Aligned>
+struct wide_sink {
+  block_scaled_view<F, Layout> q;
+
+  FOURSCALE_D void store(place const& at, u8 const (&codes)[piece_values]) const {
+    const i64 index = Layout::has_padding ? at.row * (q.blocks() * pieces_of_block) + at.block : at.index;
+    u8* const to = q.codes + index * piece_values;
+    if (Aligned || reinterpret_cast<u64>(to) % 16 == 0)
+      store_codes<16>(codes, to);
+    else
+      store_codes_anywhere(codes, to);
+  }
+  FOURSCALE_D void store_scale(place const& at, f32 scale) const {
+    const i64 block = at.block / pieces_of_block,
+              offset = __is_same(Layout, linear) ? at.index / pieces_of_block * block_scale_bytes<F>
+                                                 : q.scale_offset(at.row, block);
+    if constexpr (Aligned)
+      *reinterpret_cast<u32*>(q.scales + offset) = scale.bits;
+    else
+      q.store_scale(at.row, block, scale);
+  }
+};
+
+namespace detail {
+
+/// F with blocks of one piece.
+template <class F>
+struct piece_of : F {
+  static constexpr int block_size = piece_values;
+};
+
+/// The position of a block's, or a piece's, first value.
+FOURSCALE_D inline position block_position(place const& at) {
+  return {at.row, at.block / pieces_of_block * wide_block};
+}
+FOURSCALE_D inline position piece_position(place const& at) { return {at.row, at.block * piece_values}; }
+
+template <class F, class Values, class Round, class Sink>
+FOURSCALE_D void round_piece(Values const& piece, float multiplier, Round const& round, place const& at,
+                             Sink const& sink) {
+  float x[piece_values];
+  u8 codes[piece_values];
+  piece.to_floats(x);
+  round_block<piece_of<F>>(x, multiplier, round, piece_position(at), codes);
+  sink.store(at, codes);
+}
+
+/// Of `Count` numbers from each of eight neighbouring lanes: number i % Count, the largest of all lanes, to
+/// lane i. While there are several, each lane gives half of them away. They are magnitudes, and no NaN.
+template <int Count>
+FOURSCALE_D float largest_of_lanes(float (&mine)[Count]) {
+  static_assert(Count == 1 || Count == 2 || Count == 4 || Count == 8);
+  FOURSCALE_UNROLL
+  for (int distance = 1; distance < pieces_of_block; distance *= 2) {
+    const bool upper = (threadIdx.x & static_cast<u32>(distance)) != 0;
+    const auto raised = [&](float keep, float give) {
+      const i32 a = bit_cast<i32>(keep), b = __shfl_xor_sync(0xffff'ffffu, bit_cast<i32>(give), distance);
+      return bit_cast<float>(a > b ? a : b);
+    };
+    if (distance >= Count) {
+      mine[0] = raised(mine[0], mine[0]);
+    } else {
+      FOURSCALE_UNROLL
+      for (int i = 0; i < Count / (2 * distance); ++i)
+        mine[i] = raised(upper ? mine[2 * i + 1] : mine[2 * i], upper ? mine[2 * i] : mine[2 * i + 1]);
+    }
+  }
+  return mine[0];
+}
+
+}  // namespace detail
+
+/// By all threads of a CTA, along rows: the cursor counts pieces. Each lane chooses the scale of one step and
+/// stores it; the others of its block ask it for the multiplier. `q` is prepared().
+template <block_format F, class Cursor, producer Producer, class Sink, quantizer_for<F> Quantizer>
+FOURSCALE_D void quantize_wide_rows(Cursor const& cursor, Producer const& source, Sink const& sink,
+                                    Quantizer const& q) {
+  constexpr int batch = Cursor::batch;
+  typename Producer::block_type raw[batch] = {};
+  FOURSCALE_UNROLL
+  for (int k = 0; k < batch; ++k)
+    if (cursor.inside(k)) raw[k] = source.load(cursor.at(k));
+  float amaxes[batch];
+  FOURSCALE_UNROLL
+  for (int k = 0; k < batch; ++k) amaxes[k] = raw[k].amax();
+  const int lane = static_cast<int>(threadIdx.x) % pieces_of_block, own = lane % batch;
+  const place of_own = cursor.at(own);
+  const block_scale<F> scaled = scale_for<F>(q.scale, detail::largest_of_lanes(amaxes), tensor_scale<F>{},
+                                             detail::block_position(of_own));
+  if (lane < batch) {
+    if (cursor.inside(own))
+      sink.store_scale(of_own, scaled.scale);
+    else if (cursor.padding(own))
+      sink.store_scale(of_own, {});
+  }
+  FOURSCALE_UNROLL
+  for (int k = 0; k < batch; ++k) {
+    const float multiplier = __shfl_sync(0xffff'ffffu, scaled.multiplier, k, pieces_of_block);
+    if (cursor.inside(k)) detail::round_piece<F>(raw[k], multiplier, q.round, cursor.at(k), sink);
+  }
+}
+
+/// By the 256 threads of a CTA: the block of 128 rows at tile_row, tile_block of the scale layout. A thread
+/// takes a piece of rows r, r + 32, r + 64 and r + 96.
+template <block_format F, producer Producer, class Layout, bool Aligned, quantizer_for<F> Quantizer>
+FOURSCALE_D void quantize_wide_square(i64 tile_row, i64 tile_block, Producer const& source,
+                                      wide_sink<F, Layout, Aligned> const& sink, Quantizer const& q,
+                                      reduction& shared) {
+  constexpr int steps = wide_block * pieces_of_block / threads, apart = threads / pieces_of_block;
+  const i64 first_row = tile_row * wide_block, pieces = source.cols / piece_values;
+  const int thread = static_cast<int>(threadIdx.x);
+  const bool in_row = tile_block < sink.q.blocks();
+  const auto place_at = [&](int row, int piece) {
+    const i64 r = first_row + row, p = tile_block * pieces_of_block + piece;
+    return place{r, p, r * pieces + p};
+  };
+  const auto at = [&](int k) {
+    return place_at(thread / pieces_of_block + apart * k, thread % pieces_of_block);
+  };
+  const auto inside = [&](place const& p) { return in_row && p.row < sink.q.rows; };
+  typename Producer::block_type raw[steps] = {};
+  FOURSCALE_UNROLL
+  for (int k = 0; k < steps; ++k)
+    if (inside(at(k))) raw[k] = source.load(at(k));
+  i32 most = 0;
+  FOURSCALE_UNROLL
+  for (int k = 0; k < steps; ++k) {
+    const i32 amax = bit_cast<i32>(raw[k].amax());
+    most = amax > most ? amax : most;
+  }
+  const block_scale<F> scaled = scale_for<F>(q.scale, largest(bit_cast<float>(most), shared),
+                                             tensor_scale<F>{}, detail::block_position(place_at(0, 0)));
+  if (thread < wide_block) {
+    const place of_row = place_at(thread, 0);
+    if (of_row.row < Layout::padded_rows(sink.q.rows))
+      sink.store_scale(of_row, inside(of_row) ? scaled.scale : f32{});
+  }
+  FOURSCALE_UNROLL
+  for (int k = 0; k < steps; ++k)
+    if (inside(at(k))) detail::round_piece<F>(raw[k], scaled.multiplier, q.round, at(k), sink);
+}
+
+}  // namespace fourscale::cta
