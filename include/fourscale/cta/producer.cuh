@@ -33,7 +33,7 @@ struct matrix_producer {
   }
   /// In two steps, so that several may be on their way.
   FOURSCALE_D shifted_values<T, N> start(place const& at) const requires(Access == access::anywhere) {
-    return {data + at.row * ld + at.block * N, data, data + (rows - 1) * ld + cols};
+    return {data + at.row * ld + at.block * N, data + (rows - 1) * ld + cols};
   }
 };
 

@@ -49,12 +49,17 @@ struct tile_copies {
   }
   /// Loads a tile, and finds the tensor scale while it is on its way.
   FOURSCALE_D void load(place_of_tile const& at, memory& tile) const {
-    if (wide_values)
+    if (wide_values) {
       start_tile(x, values, at, tile);
-    else
-      copy_tile(x, at, tile);
-    find_tensor_scale(tile);
-    finish_tile();
+      find_tensor_scale(tile);
+      finish_tile();
+    } else {
+      const shifted_tile<T, F, tile_cols> shifted(x, at, tile);
+      shifted.start();
+      find_tensor_scale(tile);
+      finish_tile();
+      shifted.shift();
+    }
   }
   FOURSCALE_D void store_codes_of_columns(place_of_tile const& at, memory& tile) const {
     store_tile_codes<threads, tile_cols, memory::column_bytes>(
@@ -138,7 +143,7 @@ FOURSCALE_D void quantize_rows_into_tile(Copies const& p, typename Copies::place
   const auto load = [&](int k) {
     T const* const first = reinterpret_cast<T const*>(from + static_cast<u64>(k) * p.values.step(step));
     if (Inside || p.wide_values) return values<T, n>::load(first);
-    return shifted_values<T, n>(first, p.x.data, p.x.data + p.x.extent()).arrived();
+    return shifted_values<T, n>(first, p.x.data + p.x.extent()).arrived();
   };
   values<T, n> raw[each];
   FOURSCALE_UNROLL

@@ -15,8 +15,9 @@ inline constexpr int group_rows = 32;  // that a thread takes of two columns
 inline constexpr int warp_cols = 64;
 template <int Cols>
 inline constexpr int tile_threads = Cols / 2 * (tile_rows / group_rows);
+/// CTAs that an SM has: fewer where E2M1 without any conversions of its own takes more registers.
 template <int Cols>
-inline constexpr int tile_ctas = 1024 / tile_threads<Cols>;  // that an SM has
+inline constexpr int tile_ctas = (FOURSCALE_DEVICE_PASS > 0 && !arch::has_cvt_fp8 ? 768 : 1024) / tile_threads<Cols>;
 
 /// A tensor scale in shared memory, where nothing may have a constructor.
 template <class F>
@@ -77,42 +78,6 @@ struct tile_place {
   FOURSCALE_D i64 col() const { return i64{tile_col} * Cols; }
 };
 
-/// Copies what a warp takes of a tile, 64 columns of 32 rows, from rows that begin anywhere; what lies outside
-/// the matrix becomes 0.
-template <class T, class F, int Cols, u32 Down>
-FOURSCALE_D void copy_tile(matrix_view<T const> const& x, tile_place<Cols, Down> const& place,
-                           tile_memory<F, Cols>& tile) {
-  constexpr u32 chunk = 16 / sizeof(T), chunks = warp_cols / chunk, step = 32 / chunks, at_once = 4;
-  const u32 warp = threadIdx.x / 32, lane = threadIdx.x % 32;
-  const u32 c = warp % (Cols / warp_cols) * warp_cols + lane % chunks * chunk,
-            first = warp / (Cols / warp_cols) * group_rows + lane / chunks;
-  const i64 col = place.col() + c;
-  T const *const begin = x.data, *const end = x.data + x.extent();
-#pragma unroll 1
-  for (u32 r = first; r < first + group_rows; r += at_once * step) {
-    const i64 row = place.row() + r;
-    T const* const from = x.data + row * x.ld + col;
-    const auto inside = [&](u32 k) { return row + k * step < x.rows && col + chunk <= x.cols; };
-    shifted_values<T, chunk> started[at_once];
-    FOURSCALE_UNROLL
-    for (u32 k = 0; k < at_once; ++k)
-      if (inside(k)) started[k] = {from + k * step * x.ld, begin, end};
-    FOURSCALE_UNROLL
-    for (u32 k = 0; k < at_once; ++k) {
-      values<T, chunk> eight{};
-      if (inside(k)) {
-        eight = started[k].arrived();
-      } else if (row + k * step < x.rows) {
-        FOURSCALE_UNROLL
-        for (int i = 0; i < static_cast<int>(chunk); ++i)
-          if (col + i < x.cols) eight.set(i, from[k * step * x.ld + i]);
-      }
-      u32* const to = &tile.words[r + k * step][tile.word(c / 2)];
-      *reinterpret_cast<vector16*>(to) = {{eight.words[0], eight.words[1], eight.words[2], eight.words[3]}};
-    }
-  }
-}
-
 /// Starts copying what a warp takes of a tile, 64 columns of 32 rows, so that it need not wait for others;
 /// what lies outside the matrix becomes 0. Rows are vectors. Ends with finish_tile().
 template <class T, class F, int Cols, u32 Down>
@@ -146,6 +111,72 @@ FOURSCALE_D inline void finish_tile() {
   ptx::cp_async_wait_all();
   __syncwarp();
 }
+
+/// Rows that begin anywhere: the vectors that they lie in are copied, and shifted when they are there. The last
+/// vector of each row waits where codes come later. Device memory is allocated at multiples of 16 bytes, so that
+/// the first vector may be read before the matrix, but the last one not behind it.
+template <class T, class F, int Cols>
+struct shifted_tile {
+  static constexpr u32 vectors = warp_cols * sizeof(T) / 16;
+  matrix_view<T const> const& x;
+  tile_memory<F, Cols>& tile;
+  i64 row, col;  ///< of the warp's first value
+  u32 first, first_word, lane = threadIdx.x % 32;
+
+  template <u32 Down>
+  FOURSCALE_D shifted_tile(matrix_view<T const> const& m, tile_place<Cols, Down> const& place,
+                           tile_memory<F, Cols>& memory)
+      : x(m), tile(memory) {
+    const u32 warp = threadIdx.x / 32, c = warp % (Cols / warp_cols) * warp_cols;
+    first = warp / (Cols / warp_cols) * group_rows;
+    first_word = c / 2;
+    row = place.row() + first;
+    col = place.col() + c;
+  }
+
+  FOURSCALE_D void start() const {
+    FOURSCALE_UNROLL
+    for (u32 r = lane / vectors; r < group_rows; r += 32 / vectors)
+      start_vector(r, lane % vectors, &tile.words[first + r][tile.word(first_word + lane % vectors * 4)]);
+    start_vector(lane, vectors, last_vector(lane));
+  }
+  /// By all threads of the CTA, when all has arrived.
+  FOURSCALE_D void shift() const {
+    constexpr u32 at_once = 8;
+    const i64 left = x.cols - col - 2 * lane;
+    const u32 inside = left >= 2 ? ~0u : left == 1 ? 0xffffu : 0u;
+#pragma unroll 1
+    for (u32 r = 0; r < group_rows; r += at_once) {
+      u32 words[at_once];
+      FOURSCALE_UNROLL
+      for (u32 k = 0; k < at_once; ++k) {
+        const u32 offset = static_cast<u32>(reinterpret_cast<u64>(address(r + k))) % 16, at = lane + offset / 4;
+        words[k] = __funnelshift_r(arrived(r + k, at), arrived(r + k, at + 1), 8 * (offset & 2)) & inside;
+      }
+      __syncwarp();
+      FOURSCALE_UNROLL
+      for (u32 k = 0; k < at_once; ++k) tile.words[first + r + k][tile.word(first_word + lane)] = words[k];
+    }
+    __syncthreads();  // codes may take the place of the last vectors
+  }
+
+ private:
+  FOURSCALE_D T const* address(u32 r) const { return x.data + (row + r) * x.ld + col; }
+  FOURSCALE_D u32* last_vector(u32 r) const {
+    return reinterpret_cast<u32*>(&tile.codes[0][0]) + (threadIdx.x / 32 * group_rows + r) * 4;
+  }
+  FOURSCALE_D void start_vector(u32 r, u32 vector, u32* to) const {
+    const u64 from = reinterpret_cast<u64>(address(r)) / 16 * 16 + 16 * vector,
+              end = reinterpret_cast<u64>(x.data + x.extent());
+    const bool there = row + r < x.rows && from < end;
+    const int bytes = !there ? 0 : end - from < 16 ? static_cast<int>(end - from) : 16;
+    ptx::cp_async_cg_16(ptx::shared_address(to), reinterpret_cast<void const*>(there ? from : reinterpret_cast<u64>(x.data) / 16 * 16),
+                        bytes);
+  }
+  FOURSCALE_D u32 arrived(u32 r, u32 word) const {
+    return word < 32 ? tile.words[first + r][tile.word(first_word + word)] : last_vector(r)[word - 32];
+  }
+};
 
 /// Scales of N whole rows to memory, `Along` of each, see store_tile_scales().
 template <u32 N, u32 Along>

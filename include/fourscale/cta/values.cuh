@@ -158,7 +158,8 @@ struct values {
 };
 
 /// N consecutive values on their way from an address that is a multiple of sizeof(T): the vectors that they lie
-/// in. What of these is before `begin` or behind `end` is not read.
+/// in. Device memory is allocated at multiples of 16 bytes, so that the first may be read before the matrix, but
+/// the last one not behind its `end`.
 template <class T, int N>
 struct shifted_values {
   static constexpr int count = values<T, N>::count, vectors = count / 4 + 1;
@@ -166,26 +167,24 @@ struct shifted_values {
   u32 words[4 * vectors];
 
   FOURSCALE_D shifted_values() {}
-  FOURSCALE_D shifted_values(T const* from, T const* begin, T const* end)
+  FOURSCALE_D shifted_values(T const* from, T const* end)
       : offset(static_cast<u32>(reinterpret_cast<u64>(from)) % 16) {
     u8 const* const aligned = reinterpret_cast<u8 const*>(from) - offset;
-    const i64 first = reinterpret_cast<u8 const*>(begin) - aligned,
-              last = reinterpret_cast<u8 const*>(end) - aligned;
-    if (first <= 0 && last >= 16 * vectors) {
-      FOURSCALE_UNROLL
-      for (int i = 0; i < vectors; ++i) {
+    const i64 there = reinterpret_cast<u8 const*>(end) - aligned;
+    FOURSCALE_UNROLL
+    for (int i = 0; i < vectors; ++i) {
+      if (i + 1 < vectors || there >= 16 * vectors) {
         const vector16 v = reinterpret_cast<vector16 const*>(aligned)[i];
         FOURSCALE_UNROLL
         for (int j = 0; j < 4; ++j) words[4 * i + j] = v.words[j];
+      } else {
+        FOURSCALE_UNROLL
+        for (int j = 0; j < 4; ++j) {
+          u16 const* const two = reinterpret_cast<u16 const*>(aligned) + 8 * i + 2 * j;
+          words[4 * i + j] = there >= 16 * i + 4 * j + 2 ? two[0] : 0;
+          if (there >= 16 * i + 4 * j + 4) words[4 * i + j] |= u32{two[1]} << 16;
+        }
       }
-    } else {
-      const int low = first > 0 ? static_cast<int>(first) : 0,
-                high = last < 16 * vectors ? static_cast<int>(last) : 16 * vectors;
-      const auto half = [&](int at) -> u32 {
-        return at >= low && at < high ? *reinterpret_cast<u16 const*>(aligned + at) : 0;
-      };
-      FOURSCALE_UNROLL
-      for (int i = 0; i < 4 * vectors; ++i) words[i] = half(4 * i) | half(4 * i + 2) << 16;
     }
   }
   FOURSCALE_D values<T, N> arrived() const {

@@ -55,14 +55,14 @@ requires(is_loadable<T>&& cta::is_wide<F, Quantizer>) void launch_1d(matrix_view
                                                                      block_scaled_view<F, Layout> const& q,
                                                                      Quantizer const& quantizer,
                                                                      cudaStream_t stream) {
-  launch_wide(x, q, quantizer, constant<false>{}, stream);
+  launch_wide(x, q, quantizer, cta::detail::boolean<false>{}, stream);
 }
 template <class F, class Layout, class T, class Quantizer>
 requires(is_loadable<T>&& cta::is_wide<F, Quantizer>) void launch_2d(matrix_view<T const> const& x,
                                                                      block_scaled_view<F, Layout> const& q,
                                                                      Quantizer const& quantizer,
                                                                      cudaStream_t stream) {
-  launch_wide(x, q, quantizer, constant<true>{}, stream);
+  launch_wide(x, q, quantizer, cta::detail::boolean<true>{}, stream);
 }
 
 }  // namespace detail

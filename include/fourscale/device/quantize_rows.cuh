@@ -50,12 +50,9 @@ template <class F, class Layout, class Producer, class Quantizer>
 void launch_rows(Producer const& source, block_scaled_view<F, Layout> const& q, Quantizer const& quantizer,
                  cudaStream_t stream) {
   using value = decltype(typename Producer::block_type{}.get(0));
-  // What is still to be shifted takes more registers, weighing more instructions than a cache holds.
+  // Weighing takes more instructions than a cache holds for more blocks.
   constexpr int all = cta::blocks_on_the_way<F::block_size, value>,
-                batch = all > 1 && (requires(cta::place at) { source.start(at); } ||
-                                    !amax_scaling_policy<decltype(quantizer.scale), F>)
-                            ? all / 2
-                            : all;
+                batch = all > 1 && !amax_scaling_policy<decltype(quantizer.scale), F> ? all / 2 : all;
   constexpr bool gathers = __is_same(Layout, swizzled_128x4) && block_scale_bytes<F> == 1;
   if constexpr (gathers) {
     const auto walk = cta::tile_walk<batch>::over(q.rows, q.blocks());

@@ -25,7 +25,7 @@ FOURSCALE_KERNEL void __launch_bounds__(cta_threads, sizeof(typename Producer::b
 
 template <bool Aligned, class F, class Layout, class Producer, class Quantizer, bool Is2d>
 void launch_wide_from(Producer const& source, block_scaled_view<F, Layout> const& q,
-                      Quantizer const& quantizer, constant<Is2d>, cudaStream_t stream) {
+                      Quantizer const& quantizer, cta::detail::boolean<Is2d>, cudaStream_t stream) {
   using value = decltype(typename Producer::block_type{}.get(0));
   constexpr int n = cta::piece_values;
   const cta::wide_sink<F, Layout, Aligned> sink{q};
@@ -45,7 +45,7 @@ void launch_wide_from(Producer const& source, block_scaled_view<F, Layout> const
 /// A matrix in memory, by how its rows and those of q lie.
 template <class F, class Layout, class T, class Quantizer, bool Is2d>
 void launch_wide(matrix_view<T const> const& x, block_scaled_view<F, Layout> const& q,
-                 Quantizer const& quantizer, constant<Is2d> shape, cudaStream_t stream) {
+                 Quantizer const& quantizer, cta::detail::boolean<Is2d> shape, cudaStream_t stream) {
   constexpr int n = cta::piece_values;
   using cta::access, cta::matrix_producer;
   const bool aligned = rows_are_vectors(x) && reinterpret_cast<u64>(q.codes) % 16 == 0 &&
