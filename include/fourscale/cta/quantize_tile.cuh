@@ -49,17 +49,12 @@ struct tile_copies {
   }
   /// Loads a tile, and finds the tensor scale while it is on its way.
   FOURSCALE_D void load(place_of_tile const& at, memory& tile) const {
-    if (wide_values) {
+    if (wide_values)
       start_tile(x, values, at, tile);
-      find_tensor_scale(tile);
-      finish_tile();
-    } else {
-      const shifted_tile<T, F, tile_cols> shifted(x, at, tile);
-      shifted.start();
-      find_tensor_scale(tile);
-      finish_tile();
-      shifted.shift();
-    }
+    else
+      copy_tile(x, at, tile);
+    find_tensor_scale(tile);
+    finish_tile();
   }
   FOURSCALE_D void store_codes_of_columns(place_of_tile const& at, memory& tile) const {
     store_tile_codes<threads, tile_cols, memory::column_bytes>(

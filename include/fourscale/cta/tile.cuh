@@ -112,71 +112,46 @@ FOURSCALE_D inline void finish_tile() {
   __syncwarp();
 }
 
-/// Rows that begin anywhere: the vectors that they lie in are copied, and shifted when they are there. The last
-/// vector of each row waits where codes come later. Device memory is allocated at multiples of 16 bytes, so that
-/// the first vector may be read before the matrix, but the last one not behind it.
-template <class T, class F, int Cols>
-struct shifted_tile {
-  static constexpr u32 vectors = warp_cols * sizeof(T) / 16;
-  matrix_view<T const> const& x;
-  tile_memory<F, Cols>& tile;
-  i64 row, col;  ///< of the warp's first value
-  u32 first, first_word, lane = threadIdx.x % 32;
-
-  template <u32 Down>
-  FOURSCALE_D shifted_tile(matrix_view<T const> const& m, tile_place<Cols, Down> const& place,
-                           tile_memory<F, Cols>& memory)
-      : x(m), tile(memory) {
-    const u32 warp = threadIdx.x / 32, c = warp % (Cols / warp_cols) * warp_cols;
-    first = warp / (Cols / warp_cols) * group_rows;
-    first_word = c / 2;
-    row = place.row() + first;
-    col = place.col() + c;
-  }
-
-  FOURSCALE_D void start() const {
+/// The same from rows that begin anywhere: a lane loads an aligned vector of eight rows and asks its neighbour
+/// for the next one. Needs no finish_tile(), but the CTA's barrier.
+template <class T, class F, int Cols, u32 Down>
+FOURSCALE_D void copy_tile(matrix_view<T const> const& x, tile_place<Cols, Down> const& place,
+                           tile_memory<F, Cols>& tile) {
+  constexpr u32 chunk = 16 / sizeof(T), chunks = warp_cols / chunk, step = 32 / chunks, steps = group_rows / step;
+  const u32 warp = threadIdx.x / 32, lane = threadIdx.x % 32, r = lane / chunks;
+  const u32 c = warp % (Cols / warp_cols) * warp_cols, first = warp / (Cols / warp_cols) * group_rows;
+  const i64 row = place.row() + first, col = place.col() + c, left = x.cols - col - lane % chunks * chunk;
+  T const *const begin = x.data + row * x.ld + col, *const end = x.data + x.extent();
+  const auto load = [&](u32 of_row, u32 vector) -> vector16 {
+    T const* const from = begin + of_row * x.ld;
+    u8 const* const aligned = reinterpret_cast<u8 const*>(from) - reinterpret_cast<u64>(from) % 16 + 16 * vector;
+    return row + of_row < x.rows ? load_before(aligned, reinterpret_cast<u8 const*>(end)) : vector16{};
+  };
+  vector16 v[steps];
+  FOURSCALE_UNROLL
+  for (u32 s = 0; s < steps; ++s) v[s] = load(r + s * step, lane % chunks);
+  const vector16 last = load(lane, chunks);  // of the row that is the lane's number
+  FOURSCALE_UNROLL
+  for (u32 s = 0; s < steps; ++s) {
+    const u32 offset = static_cast<u32>(reinterpret_cast<u64>(begin + (r + s * step) * x.ld)) % 16;
+    u32 w[8], shifted[4];
     FOURSCALE_UNROLL
-    for (u32 r = lane / vectors; r < group_rows; r += 32 / vectors)
-      start_vector(r, lane % vectors, &tile.words[first + r][tile.word(first_word + lane % vectors * 4)]);
-    start_vector(lane, vectors, last_vector(lane));
-  }
-  /// By all threads of the CTA, when all has arrived.
-  FOURSCALE_D void shift() const {
-    constexpr u32 at_once = 8;
-    const i64 left = x.cols - col - 2 * lane;
-    const u32 inside = left >= 2 ? ~0u : left == 1 ? 0xffffu : 0u;
-#pragma unroll 1
-    for (u32 r = 0; r < group_rows; r += at_once) {
-      u32 words[at_once];
-      FOURSCALE_UNROLL
-      for (u32 k = 0; k < at_once; ++k) {
-        const u32 offset = static_cast<u32>(reinterpret_cast<u64>(address(r + k))) % 16, at = lane + offset / 4;
-        words[k] = __funnelshift_r(arrived(r + k, at), arrived(r + k, at + 1), 8 * (offset & 2)) & inside;
-      }
-      __syncwarp();
-      FOURSCALE_UNROLL
-      for (u32 k = 0; k < at_once; ++k) tile.words[first + r + k][tile.word(first_word + lane)] = words[k];
+    for (int i = 0; i < 4; ++i) {
+      const u32 next = __shfl_down_sync(0xffff'ffffu, v[s].words[i], 1),
+                of_last = __shfl_sync(0xffff'ffffu, last.words[i], static_cast<int>(r + s * step));
+      w[i] = v[s].words[i];
+      w[4 + i] = lane % chunks == chunks - 1 ? of_last : next;
     }
-    __syncthreads();  // codes may take the place of the last vectors
+    shift_words(w, offset, shifted);
+    if (!place.inside) {
+      FOURSCALE_UNROLL
+      for (int i = 0; i < 4; ++i)
+        shifted[i] &= left >= 2 * i + 2 ? ~0u : left == 2 * i + 1 ? 0xffffu : 0u;
+    }
+    *reinterpret_cast<vector16*>(&tile.words[first + r + s * step][tile.word(c / 2 + lane % chunks * 4)]) = {
+        {shifted[0], shifted[1], shifted[2], shifted[3]}};
   }
-
- private:
-  FOURSCALE_D T const* address(u32 r) const { return x.data + (row + r) * x.ld + col; }
-  FOURSCALE_D u32* last_vector(u32 r) const {
-    return reinterpret_cast<u32*>(&tile.codes[0][0]) + (threadIdx.x / 32 * group_rows + r) * 4;
-  }
-  FOURSCALE_D void start_vector(u32 r, u32 vector, u32* to) const {
-    const u64 from = reinterpret_cast<u64>(address(r)) / 16 * 16 + 16 * vector,
-              end = reinterpret_cast<u64>(x.data + x.extent());
-    const bool there = row + r < x.rows && from < end;
-    const int bytes = !there ? 0 : end - from < 16 ? static_cast<int>(end - from) : 16;
-    ptx::cp_async_cg_16(ptx::shared_address(to), reinterpret_cast<void const*>(there ? from : reinterpret_cast<u64>(x.data) / 16 * 16),
-                        bytes);
-  }
-  FOURSCALE_D u32 arrived(u32 r, u32 word) const {
-    return word < 32 ? tile.words[first + r][tile.word(first_word + word)] : last_vector(r)[word - 32];
-  }
-};
+}
 
 /// Scales of N whole rows to memory, `Along` of each, see store_tile_scales().
 template <u32 N, u32 Along>

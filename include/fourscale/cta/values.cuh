@@ -157,6 +157,31 @@ struct values {
   }
 };
 
+/// The part of a vector that lies before `end`, the rest 0; of two-byte values.
+FOURSCALE_D inline vector16 load_before(u8 const* aligned, u8 const* end) {
+  if (const i64 there = end - aligned; there >= 16) {
+    return *reinterpret_cast<vector16 const*>(aligned);
+  } else {
+    vector16 v{};
+    u16 const* const halves = reinterpret_cast<u16 const*>(aligned);
+    FOURSCALE_UNROLL
+    for (int i = 0; i < 8; ++i)
+      if (there >= 2 * i + 2) v.words[i / 2] |= u32{halves[i]} << (16 * (i % 2));
+    return v;
+  }
+}
+
+/// Words that begin `offset` bytes, an even number below 16, after the first of w. Changes w.
+template <int Count>
+FOURSCALE_D void shift_words(u32 (&w)[Count + 4], u32 offset, u32 (&result)[Count]) {
+  FOURSCALE_UNROLL
+  for (int i = 0; i < Count + 2; ++i) w[i] = offset & 8 ? w[i + 2] : w[i];
+  FOURSCALE_UNROLL
+  for (int i = 0; i < Count + 1; ++i) w[i] = offset & 4 ? w[i + 1] : w[i];
+  FOURSCALE_UNROLL
+  for (int i = 0; i < Count; ++i) result[i] = __funnelshift_r(w[i], w[i + 1], 8 * (offset & 2));
+}
+
 /// N consecutive values on their way from an address that is a multiple of sizeof(T): the vectors that they lie
 /// in. Device memory is allocated at multiples of 16 bytes, so that the first may be read before the matrix, but
 /// the last one not behind its `end`.
@@ -164,40 +189,27 @@ template <class T, int N>
 struct shifted_values {
   static constexpr int count = values<T, N>::count, vectors = count / 4 + 1;
   u32 offset;  ///< of the first value, in bytes
-  u32 words[4 * vectors];
+  u32 words[count + 4];
 
   FOURSCALE_D shifted_values() {}
   FOURSCALE_D shifted_values(T const* from, T const* end)
       : offset(static_cast<u32>(reinterpret_cast<u64>(from)) % 16) {
     u8 const* const aligned = reinterpret_cast<u8 const*>(from) - offset;
-    const i64 there = reinterpret_cast<u8 const*>(end) - aligned;
     FOURSCALE_UNROLL
     for (int i = 0; i < vectors; ++i) {
-      if (i + 1 < vectors || there >= 16 * vectors) {
-        const vector16 v = reinterpret_cast<vector16 const*>(aligned)[i];
-        FOURSCALE_UNROLL
-        for (int j = 0; j < 4; ++j) words[4 * i + j] = v.words[j];
-      } else {
-        FOURSCALE_UNROLL
-        for (int j = 0; j < 4; ++j) {
-          u16 const* const two = reinterpret_cast<u16 const*>(aligned) + 8 * i + 2 * j;
-          words[4 * i + j] = there >= 16 * i + 4 * j + 2 ? two[0] : 0;
-          if (there >= 16 * i + 4 * j + 4) words[4 * i + j] |= u32{two[1]} << 16;
-        }
-      }
+      const vector16 v = i + 1 < vectors
+                             ? reinterpret_cast<vector16 const*>(aligned)[i]
+                             : load_before(aligned + 16 * i, reinterpret_cast<u8 const*>(end));
+      FOURSCALE_UNROLL
+      for (int j = 0; j < 4; ++j) words[4 * i + j] = v.words[j];
     }
   }
   FOURSCALE_D values<T, N> arrived() const {
-    u32 w[4 * vectors];
+    u32 w[count + 4];
     FOURSCALE_UNROLL
-    for (int i = 0; i < 4 * vectors; ++i) w[i] = words[i];
-    FOURSCALE_UNROLL
-    for (int i = 0; i < count + 2; ++i) w[i] = offset & 8 ? w[i + 2] : w[i];
-    FOURSCALE_UNROLL
-    for (int i = 0; i < count + 1; ++i) w[i] = offset & 4 ? w[i + 1] : w[i];
+    for (int i = 0; i < count + 4; ++i) w[i] = words[i];
     values<T, N> result;
-    FOURSCALE_UNROLL
-    for (int i = 0; i < count; ++i) result.words[i] = __funnelshift_r(w[i], w[i + 1], 8 * (offset & 2));
+    shift_words(w, offset, result.words);
     return result;
   }
 };
