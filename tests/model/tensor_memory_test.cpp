@@ -122,6 +122,15 @@ struct placed {
 
 // ---- words
 
+// The model shares the enums of ptx/, so their codes are restated here: tables 40, 43 and 44.
+constexpr u32 code_of(auto e) { return static_cast<u32>(e); }
+static_assert(code_of(scale_type::ue4m3) == 0 && code_of(scale_type::ue8m0) == 1);
+static_assert(code_of(element_type::e4m3) == 0 && code_of(element_type::e5m2) == 1 &&
+              code_of(element_type::e2m3) == 3 && code_of(element_type::e3m2) == 4 &&
+              code_of(element_type::e2m1) == 5);
+static_assert(code_of(swizzle::none) == 0 && code_of(swizzle::b128_atom_32b) == 1 &&
+              code_of(swizzle::b128) == 2 && code_of(swizzle::b64) == 4 && code_of(swizzle::b32) == 6);
+
 // The golden words of the manual's tables, as CUTLASS and ThunderKittens build them.
 constexpr instruction_fields golden[] = {decode_instruction(0x0820'0480, mma_kind::mxf4nvf4),
                                          decode_instruction(0x0840'0480, mma_kind::mxf4nvf4),
