@@ -104,7 +104,8 @@
 #define FOURSCALE_HAS_MMA_BLOCK_SCALE (FOURSCALE_DETAIL_FAMILY >= 1200 && FOURSCALE_DETAIL_FAMILY < 1300)
 
 // Internal linkage without -rdc, hidden visibility with it: two libraries that instantiate the same kernel
-// must not launch each other's copy (nvcc 13 does this by default, nvcc 12 does not).
+// must not launch each other's copy (nvcc 13 does this by default, nvcc 12 does not). Every kernel is a
+// template: nvcc ignores `inline` on a kernel, so with -rdc two units could not both define a plain one.
 #if defined(__CUDACC_RDC__)
 #define FOURSCALE_KERNEL __attribute__((visibility("hidden"))) __global__
 #else
