@@ -59,4 +59,11 @@ FOURSCALE_HD constexpr tensor_scale<F> tensor_scale_for(Scale const& scale, floa
     return tensor_scale<F>(amax);
 }
 
+/// The rule for the tensor scale under a scaling policy, which holds for every amax: what a policy's member
+/// `tensor(F{}, amax)` brings an amax to must not depend on it.
+template <block_format F, class Scale>
+FOURSCALE_HD constexpr tensor_range<F> range_of(Scale const& scale) {
+  return tensor_scale_for<F>(scale, 1.0f).range();
+}
+
 }  // namespace fourscale

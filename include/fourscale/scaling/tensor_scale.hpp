@@ -26,6 +26,75 @@ constexpr float largest_value() {
 template <block_format F>
 inline constexpr float largest_block_value = largest_value<F>();
 
+template <block_format F>
+struct tensor_scale;
+
+/// The rule of a tensor scale by itself, without an amax: what range_of() finds in a scaling policy.
+template <block_format F>
+struct tensor_range {
+  float largest = largest_block_value<F>;  ///< what amax is brought to
+
+  FOURSCALE_HD constexpr tensor_scale<F> scale(float amax) const { return tensor_scale<F>(amax, largest); }
+  friend constexpr bool operator==(tensor_range, tensor_range) = default;
+};
+
+/// FP8 per tensor.
+template <block_format F>
+requires(F::has_tensor_scale&& block_scale_bytes<F> == 0) struct tensor_range<F> {
+  float largest = largest_block_value<F>;  ///< 448, less the margin
+  float epsilon = 0.0f;                    ///< the least amax
+  bool power_of_two = false;               ///< rounds the scale down to a power of two
+
+  FOURSCALE_HD constexpr tensor_scale<F> scale(float amax) const {
+    return tensor_scale<F>(amax, largest, epsilon, power_of_two);
+  }
+  friend constexpr bool operator==(tensor_range, tensor_range) = default;
+};
+
+/// The other formats have no tensor scale, and so no rule for it.
+template <block_format F>
+requires(!F::has_tensor_scale) struct tensor_range<F> {
+  FOURSCALE_HD constexpr tensor_scale<F> scale(float amax) const { return tensor_scale<F>(amax); }
+  friend constexpr bool operator==(tensor_range, tensor_range) = default;
+};
+
+namespace detail {
+
+/// True for a scale that can be inverted: above 0, finite.
+FOURSCALE_HD constexpr bool is_scale(float s) { return less_magnitude(0.0f, s) && s <= float_max; }
+FOURSCALE_HD constexpr float kept_finite(float x) { return x <= float_max ? x : float_max; }
+
+/// range / e and d * range, each rounded once. Of a scale the result is finite; 0, infinity and NaN give
+/// infinity, 0 and NaN, or what they are.
+FOURSCALE_HD constexpr float amax_of_encode(float e, float range) {
+  if (is_scale(e)) return kept_finite(ptx::div_rn_f32(range, e));
+  return amax_bits(e) == 0 && e == e ? bit_cast<float>(float_inf_bits) : ptx::div_rn_f32(range, e);
+}
+FOURSCALE_HD constexpr float amax_of_decode(float d, float range) {
+  if (is_scale(d)) return kept_finite(ptx::mul_rn_f32(d, range));
+  return amax_bits(d) == 0 && d == d ? 0.0f : d;
+}
+
+/// The tensor scale T of that amax, with the scale that was given and its inverse in place of the rule's.
+template <class T>
+FOURSCALE_HD constexpr T from_encode(float e, float range) {
+  T tensor(amax_of_encode(e, range), range);
+  if (!is_scale(e)) return tensor;
+  tensor.encode = e;
+  tensor.decode = kept_finite(ptx::rcp_rn_f32(e));
+  return tensor;
+}
+template <class T>
+FOURSCALE_HD constexpr T from_decode(float d, float range) {
+  T tensor(amax_of_decode(d, range), range);
+  if (!is_scale(d)) return tensor;
+  tensor.decode = d;
+  tensor.encode = kept_finite(ptx::rcp_rn_f32(d));
+  return tensor;
+}
+
+}  // namespace detail
+
 /// The tensor scale of a format that has one. It is kept as the amax that it follows from, because
 /// dequantization multiplies by amax / 2688 and quantization by 2688 / amax, and neither can be had exactly
 /// from the other.
@@ -47,8 +116,25 @@ struct tensor_scale {
     decode = ptx::rcp_rn_f32(encode);
   }
 
-  /// The same rule for another amax.
+  /// From an encode scale, which others keep in place of an amax (vLLM's global_scale, 2688 / amax): `encode`
+  /// is e itself, `decode` 1 / e and `amax` range / e, each rounded once, FLT_MAX where they overflow. What
+  /// is no scale gives what its amax gives: e = infinity as amax 0, 0 as infinity, NaN as NaN. e >= 0.
+  static FOURSCALE_HD constexpr tensor_scale from_encode_scale(float e,
+                                                               float range = largest_block_value<F>) {
+    return detail::from_encode<tensor_scale>(e, range);
+  }
+
+  /// From a decode scale (amax / 2688, a factor of a GEMM's alpha): `decode` is d itself, `encode` 1 / d and
+  /// `amax` d * range, each rounded once, FLT_MAX where they overflow. d = 0, infinity and NaN give what
+  /// these as an amax give. d >= 0. Dequantization goes by amax; range 1 makes it scale * d, rounded once.
+  static FOURSCALE_HD constexpr tensor_scale from_decode_scale(float d,
+                                                               float range = largest_block_value<F>) {
+    return detail::from_decode<tensor_scale>(d, range);
+  }
+
+  /// The same rule for another amax, and the rule by itself.
   FOURSCALE_HD constexpr tensor_scale with_amax(float other) const { return tensor_scale(other, largest); }
+  FOURSCALE_HD constexpr tensor_range<F> range() const { return {largest}; }
 
   /// What a code is multiplied by in dequantization: (scale * amax) * (1 / 2688), two roundings, as TE does.
   FOURSCALE_HD constexpr float dequantize_factor(float scale) const {
@@ -79,9 +165,20 @@ requires(F::has_tensor_scale&& block_scale_bytes<F> == 0) struct tensor_scale<F>
     decode = ptx::rcp_rn_f32(encode);
   }
 
+  /// As for the formats with two levels: from 448 / amax, or from amax / 448 (TE's scale_inv).
+  static FOURSCALE_HD constexpr tensor_scale from_encode_scale(float e,
+                                                               float range = largest_block_value<F>) {
+    return detail::from_encode<tensor_scale>(e, range);
+  }
+  static FOURSCALE_HD constexpr tensor_scale from_decode_scale(float d,
+                                                               float range = largest_block_value<F>) {
+    return detail::from_decode<tensor_scale>(d, range);
+  }
+
   FOURSCALE_HD constexpr tensor_scale with_amax(float other) const {
     return tensor_scale(other, largest, epsilon, power_of_two);
   }
+  FOURSCALE_HD constexpr tensor_range<F> range() const { return {largest, epsilon, power_of_two}; }
 
   /// 1 / scale, rounded once, as TE does.
   FOURSCALE_HD constexpr float dequantize_factor(float) const { return decode; }
@@ -93,7 +190,35 @@ requires(!F::has_tensor_scale) struct tensor_scale<F> {
   constexpr tensor_scale() = default;
   FOURSCALE_HD constexpr explicit tensor_scale(float) {}
   FOURSCALE_HD constexpr tensor_scale with_amax(float) const { return {}; }
+  FOURSCALE_HD constexpr tensor_range<F> range() const { return {}; }
   FOURSCALE_HD constexpr float dequantize_factor(float scale) const { return scale; }
 };
+
+/// An amax to the scale that brings it to `range`, and to that scale's inverse: tensor_scale<F>(amax, range)
+/// says what zero, infinity, NaN and overflow give. The inverse is TE's 1 / fl(range / amax), not always
+/// amax / range rounded once.
+template <block_format F>
+FOURSCALE_HD constexpr float encode_scale_of(float amax, float range = largest_block_value<F>) {
+  static_assert(F::has_tensor_scale, "This format has no tensor scale.");
+  return tensor_scale<F>(amax, range).encode;
+}
+template <block_format F>
+FOURSCALE_HD constexpr float decode_scale_of(float amax, float range = largest_block_value<F>) {
+  static_assert(F::has_tensor_scale, "This format has no tensor scale.");
+  return tensor_scale<F>(amax, range).decode;
+}
+
+/// And back: range / e and d * range, rounded once, FLT_MAX where they overflow. e = infinity gives 0 and
+/// e = 0 infinity; d = 0 and infinity give themselves; NaN gives NaN.
+template <block_format F>
+FOURSCALE_HD constexpr float amax_of_encode_scale(float e, float range = largest_block_value<F>) {
+  static_assert(F::has_tensor_scale, "This format has no tensor scale.");
+  return detail::amax_of_encode(e, range);
+}
+template <block_format F>
+FOURSCALE_HD constexpr float amax_of_decode_scale(float d, float range = largest_block_value<F>) {
+  static_assert(F::has_tensor_scale, "This format has no tensor scale.");
+  return detail::amax_of_decode(d, range);
+}
 
 }  // namespace fourscale
