@@ -118,8 +118,9 @@ void quantize_band(M const& x, i64 x_row, i64 x_first, block_scaled_view<F, Layo
 
 /// quantize() of what is valid; policies see row r as `above` + r.
 template <bool Is2d, matrix_like M, class F, class Layout, class Quantizer>
-void quantize_bands(M const& x, block_scaled_view<F, Layout, u8> const& q, Quantizer const& recipe,
+void quantize_bands(M const& x, block_scaled_view<F, Layout, u8> const& q, Quantizer const& of_any_input,
                     i64 above) {
+  const Quantizer recipe = for_input<typename M::value_type>(of_any_input);
   clear_scale_padding(q);
   using shape_of = band_shape<F, M, Is2d>;
   const i64 bands_along = ceil_div(q.blocks(), shape_of::blocks),
