@@ -3,6 +3,7 @@
 // kernel.
 #pragma once
 
+#include "../view/requirements.hpp"
 #include "../view/validate.hpp"
 #include "run.hpp"
 
@@ -150,14 +151,13 @@ void quantize_bands(M const& x, block_scaled_view<F, Layout, u8> const& q, Quant
 /// q.tensor_scale before, from amax(x), for formats that have one. Padding of the scale layout is zeroed.
 /// `blocks_2d<16, 16>{}` (32 for MX) gives square tiles; the last tiles may have fewer rows.
 /// Errors: see validate(); the output is then untouched.
-template <matrix_like M, class F, class Layout, quantizer_for<F> Quantizer = quantizer<>,
-          class Blocks = blocks_1d>
-errc quantize(M const& x, block_scaled_view<F, Layout, u8> const& q, Quantizer const& recipe = {},
+template <class M, class F, class Layout, class Byte, class Quantizer = quantizer<>, class Blocks = blocks_1d>
+errc quantize(M const& x, block_scaled_view<F, Layout, Byte> const& q, Quantizer const& recipe = {},
               Blocks shape = {}) {
-  static_assert(!Blocks::is_2d || __is_same(decltype(recipe.transform), identity),
-                "2-D blocks take no transform.");
-  if (const errc e = validate(x, q, shape); e != errc::ok) return e;
-  detail::quantize_bands<Blocks::is_2d>(x, q, recipe, 0);
+  if constexpr (fourscale::detail::can_quantize<M, F, Byte, Quantizer, Blocks>()) {
+    if (const errc e = validate(x, q, shape); e != errc::ok) return e;
+    detail::quantize_bands<Blocks::is_2d>(x, q, recipe, 0);
+  }
   return errc::ok;
 }
 
