@@ -19,6 +19,7 @@
 #include "host/transform.hpp"
 #include "rounding/stochastic.hpp"
 #include "scaling/four_over_six.hpp"
+#include "scaling/two_level_inference.hpp"
 #include "transform/hadamard.hpp"
 #include "view/block_scaled_view.hpp"
 #include "view/validate.hpp"

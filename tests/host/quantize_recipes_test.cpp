@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // host::quantize with 16-bit sources and with every other policy, and on any number of threads.
+#include <fourscale/host/quantize_grouped.hpp>
 #include <fourscale/rounding/stochastic.hpp>
 #include <fourscale/scaling/four_over_six.hpp>
 #include <fourscale/transform/hadamard.hpp>
@@ -68,6 +69,30 @@ TEST_CASE("host::quantize: other scaling rules", "[host][quantize]") {
   check_recipe<nvfp4>(quantizer{nearest_even{}, two_level_division{}});
   check_recipe<mxfp4>(quantizer{nearest_even{}, power_of_two_floor{}});
   check_recipe<fp8_block_e4m3>(quantizer{nearest_even{}, fp8_block_scale{false}});
+}
+
+TEST_CASE("host::quantize: an FP8 block scale that overflows is the largest value of the matrix's type",
+          "[host][quantize]") {
+  std::vector<bf16> x(128 * 128);
+  x[0].bits = 1;
+  const matrix_view<bf16 const> m{x, 128, 128};
+  const quantizer recipe{nearest_even{}, fp8_block_scale{false}};
+  const auto first_scale = [](auto const& q) { return q.view.load_scale(0, 0).bits; };
+  output<fp8_block_e4m3, linear> q(128, 128), qt(128, 128);
+  REQUIRE(host::quantize(m, q.view, recipe) == errc::ok);
+  CHECK(first_scale(q) == 0x0020'2020);
+  REQUIRE(host::quantize(transposed(m), qt.view, recipe, blocks_2d<128, 128>{}) == errc::ok);
+  CHECK(first_scale(qt) == 0x0020'2020);
+  i64 const ends[2] = {0, 128};
+  REQUIRE(host::quantize_grouped(m, qt.view, row_groups{ends, 1}, nullptr, recipe) == errc::ok);
+  CHECK(first_scale(qt) == 0x0020'2020);
+  std::vector<float> floats(128 * 128);
+  floats[0] = to_float(x[0]);
+  REQUIRE(host::quantize(matrix_view<float const>{floats, 128, 128}, q.view, recipe) == errc::ok);
+  CHECK(first_scale(q) == 0x0020'0000);
+  const quantizer named{nearest_even{}, recipe.scale.for_input<bf16>()};
+  REQUIRE(host::quantize(matrix_view<float const>{floats, 128, 128}, q.view, named) == errc::ok);
+  CHECK(first_scale(q) == 0x0020'2020);
 }
 
 TEST_CASE("host::quantize: four over six, by rows and by tiles", "[host][quantize]") {

@@ -166,6 +166,11 @@ TEST_CASE("cuda_fp: bf16 and fp16 round as the toolkit's types do", "[interop][c
   CHECK(interop::from_cuda<fp16>(interop::to_cuda(fp16{0x3c01})) == fp16{0x3c01});
 }
 
+TEST_CASE("cuda_fp: the largest value of a 16-bit type is the toolkit's", "[interop][cuda_fp]") {
+  CHECK(largest_real<__nv_bfloat16>() == __bfloat162float(__ushort_as_bfloat16(0x7f7f)));
+  CHECK(largest_real<__half>() == __half2float(__ushort_as_half(0x7bff)));
+}
+
 TEST_CASE("cuda_fp: a matrix of __nv_bfloat16 or __half quantizes as one of bf16 or fp16",
           "[interop][cuda_fp]") {
   check_source<__nv_bfloat16, bf16>();

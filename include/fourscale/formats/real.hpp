@@ -96,4 +96,13 @@ FOURSCALE_HD constexpr T from_float(float x) {
   return real_traits<T>::from_float(x);
 }
 
+/// The largest finite value of T: 65504 for fp16. Of a type that goes beyond float, float's.
+template <real T>
+FOURSCALE_HD constexpr float largest_real() {
+  const T most = from_float<T>(float_max);
+  if ((bit_cast<u32>(to_float(most)) & 0x7fff'ffffu) < float_inf_bits) return to_float(most);
+  using bits = uint_t<8 * static_cast<int>(sizeof(T))>;  // infinity, or NaN: the code below it
+  return to_float(bit_cast<T>(static_cast<bits>(bit_cast<bits>(most) - 1)));
+}
+
 }  // namespace fourscale

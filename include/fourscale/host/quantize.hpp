@@ -3,6 +3,7 @@
 // kernel.
 #pragma once
 
+#include "../view/requirements.hpp"
 #include "../view/validate.hpp"
 #include "run.hpp"
 
@@ -112,8 +113,9 @@ void quantize_band(M const& x, i64 x_row, i64 x_first, block_scaled_view<F, Layo
 
 /// quantize() of what is valid; policies see row r as `above` + r.
 template <bool Is2d, matrix_like M, class F, class Layout, class Quantizer>
-void quantize_bands(M const& x, block_scaled_view<F, Layout, u8> const& q, Quantizer const& recipe,
+void quantize_bands(M const& x, block_scaled_view<F, Layout, u8> const& q, Quantizer const& of_any_input,
                     i64 above) {
+  const Quantizer recipe = for_input<typename M::value_type>(of_any_input);
   clear_scale_padding(q);
   using shape_of = band_shape<F, M, Is2d>;
   const i64 bands_along = ceil_div(q.blocks(), shape_of::blocks),
@@ -143,14 +145,13 @@ void quantize_bands(M const& x, block_scaled_view<F, Layout, u8> const& q, Quant
 /// with a tensor scale take the amax of q, which must be brought to the range of the quantizer. Padding of the scale layout is zeroed.
 /// `blocks_2d<16, 16>{}` (32 for MX) gives square tiles; the last tiles may have fewer rows.
 /// Errors: see validate(); the output is then untouched.
-template <matrix_like M, class F, class Layout, quantizer_for<F> Quantizer = quantizer<>,
-          class Blocks = blocks_1d>
-errc quantize(M const& x, block_scaled_view<F, Layout, u8> const& q, Quantizer const& recipe = {},
+template <class M, class F, class Layout, class Byte, class Quantizer = quantizer<>, class Blocks = blocks_1d>
+errc quantize(M const& x, block_scaled_view<F, Layout, Byte> const& q, Quantizer const& recipe = {},
               Blocks shape = {}) {
-  static_assert(!Blocks::is_2d || __is_same(decltype(recipe.transform), identity),
-                "2-D blocks take no transform.");
-  if (const errc e = validate(x, q, shape, recipe); e != errc::ok) return e;
-  detail::quantize_bands<Blocks::is_2d>(x, q, recipe, 0);
+  if constexpr (fourscale::detail::can_quantize<M, F, Byte, Quantizer, Blocks>()) {
+    if (const errc e = validate(x, q, shape, recipe); e != errc::ok) return e;
+    detail::quantize_bands<Blocks::is_2d>(x, q, recipe, 0);
+  }
   return errc::ok;
 }
 
