@@ -98,7 +98,7 @@ template <class Machine>
 errc fake_quantize_in_place(Machine machine, operand_recipe const& o, operand_place const& at,
                             matrix_view<float> const& y, fake_quantize_buffers const& b) {
   if (o.format == format_name::bf16)
-    return o == operand_recipe{.copy = o.copy} ? errc::ok : errc::bad_recipe;
+    return has_known_values(o) && o == operand_recipe{.copy = o.copy} ? errc::ok : errc::bad_recipe;
   if (b.codes == nullptr || b.scales == nullptr) return errc::null_pointer;
   errc result = errc::ok;
   if (!visit(o, at, [](auto, auto const&, auto) {})) return errc::bad_recipe;
