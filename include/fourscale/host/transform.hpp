@@ -57,7 +57,7 @@ errc amax(M const& x, Transform const& transform, float* amax) {
   return errc::ok;
 }
 
-/// What quantize() of format F needs as amax when its recipe transforms: amax<nvfp4>(transposed(x),
+/// What quantize() of format F needs as amax when its quantizer transforms: amax<nvfp4>(transposed(x),
 /// hadamard<16>{signs}, &a) is that of the columnwise copy.
 template <block_format F, matrix_like M, transform_policy<F::block_size> Transform>
 errc amax(M const& x, Transform const& transform, float* amax) {
