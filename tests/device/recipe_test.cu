@@ -40,10 +40,10 @@ void check_operand(operand_recipe const& o, test_matrix<bf16> const& m) {
   scratch<device_vector> d;
   const bool t = o.copy == copy_kind::columnwise;
   const i64 r = t ? cols : rows, c = t ? rows : cols;
-  REQUIRE(host::fake_quantize(o, stored, place, m.on_host(), matrix_view<float>{h.y.data(), r, c}, h.buffers()) ==
-          errc::ok);
+  REQUIRE(host::fake_quantize(o, stored, place, m.on_host(), matrix_view<float>{h.y.data(), r, c},
+                              h.buffers()) == errc::ok);
   REQUIRE(device::fake_quantize(o, stored, place, m.on_device(), matrix_view<float>{d.y.data(), r, c},
-                          d.buffers()) == cudaSuccess);
+                                d.buffers()) == cudaSuccess);
   REQUIRE(cudaDeviceSynchronize() == cudaSuccess);
   CHECK(same_values(d.y.to_host(), h.y));
 }

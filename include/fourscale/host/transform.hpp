@@ -65,7 +65,8 @@ errc amax(M const& x, Transform const& transform, float* amax) {
 }
 
 /// Both amaxes of a tensor: of x, for the rowwise copy, and of transposed(x) after `transform`, for the
-/// columnwise one. Also rejects x.rows that is no multiple of the block size; both outputs are then untouched.
+/// columnwise one. Also rejects x.rows that is no multiple of the block size; both outputs are then
+/// untouched.
 template <block_format F, class T, transform_policy<F::block_size> Transform>
 errc amax_both(matrix_view<T> const& x, Transform const& transform, float* amax, float* amax_t) {
   if (const errc e = detail::check_amax_output(amax); e != errc::ok) return e;
