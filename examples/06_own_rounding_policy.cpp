@@ -39,7 +39,7 @@ template <class Round>
 result measure(char const* name, matrix const& x, Round const& round) {
   quantized<> q(x.rows, x.cols);
   quantize(x.view(), q, f4::quantizer{round});
-  const matrix y = values_of(q.view);
+  const matrix y = values_of(q.view());
   double xy = 0, xx = 0;
   for (std::size_t i = 0; i < x.values.size(); ++i) {
     xy += static_cast<double>(x.values[i]) * static_cast<double>(y.values[i]);

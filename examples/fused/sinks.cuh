@@ -31,12 +31,11 @@ struct to_bf16 {
   __device__ void end() {}
 };
 
-/// The tensor scale must be known before the first block is: from the amax of an earlier step (delayed
+/// The tensor scale must be known before the first block is: q.amax is that of an earlier step (delayed
 /// scaling), while that of this step is gathered for the next.
 template <class Layout>
 struct to_nvfp4 {
   f4::block_scaled_view<f4::nvfp4, Layout> q;
-  float const* amax;                     ///< to quantize under
   float* next_amax;                      ///< raised to that of the values; zero it before
   f4::tensor_scale<f4::nvfp4> tensor{};  ///< what ready() found
   float largest = 0.0f;
@@ -45,7 +44,7 @@ struct to_nvfp4 {
   static i64 padded_blocks(i64 blocks) { return Layout::padded_blocks(blocks); }
   /// By every thread, with a __syncthreads() in between: one divides, all read.
   __device__ void begin() {
-    if (threadIdx.x == 0) shared_scale() = f4::tensor_scale<f4::nvfp4>(*amax);
+    if (threadIdx.x == 0) shared_scale() = q.amax.scale_of_row(0);
   }
   __device__ void ready() { tensor = shared_scale(); }
   using row_type = f4::cta::output_row<f4::nvfp4, Layout>;

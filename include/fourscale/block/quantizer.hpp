@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A recipe for one operand as a value: how to transform, scale and round.
+// How an operand is quantized, as a value: how to transform, scale and round.
 #pragma once
 
 #include "../formats/real.hpp"
@@ -22,7 +22,7 @@ struct quantizer {
       : round(r), scale(s), transform(t) {}
 };
 
-/// What block, host and device functions ask of a recipe for format F.
+/// What block, host and device functions ask of a quantizer for format F.
 template <class Q, class F>
 concept quantizer_for = block_format<F> && requires(Q q, float (&x)[F::block_size]) {
   requires rounding_policy<decltype(q.round), typename F::element>;

@@ -8,8 +8,8 @@
 namespace fourscale {
 
 /// The values of a quantized matrix, or of its transpose, computed as they are read: what dequantize() to
-/// float would have stored. quantize(transposed(dequantized(q)), qt, recipe) requantizes from 4 bits without
-/// a copy in between.
+/// float would have stored. quantize(transposed(dequantized(q)), qt, quantizer) requantizes from 4 bits
+/// without a copy in between.
 template <block_format F, scale_layout Layout, bool Transposed = false>
 struct dequantized_view {
   using value_type = float;
