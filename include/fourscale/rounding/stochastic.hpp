@@ -3,11 +3,28 @@
 // right.
 #pragma once
 
-#include "../formats/convert_stochastic.hpp"
+#include "../formats/convert_lanes.hpp"
 #include "../ptx/arith.hpp"
 #include "philox.hpp"
 
 namespace fourscale {
+
+namespace detail {
+
+/// The words of 4 * `count` elements from `where` on, one for each four, by the fast form of `bits` if it has
+/// one and they begin where that can.
+template <random_bits Bits>
+FOURSCALE_HD constexpr void draw_words(Bits const& bits, position where, int count, u32* words) {
+  int done = 0;
+  if constexpr (lane_random_bits<Bits>)
+    if (where.col % 16 == 0) {
+      bits.draw_lanes(where, count / 4, words);
+      done = count / 4 * 4;
+    }
+  for (; done < count; ++done) words[done] = bits(where.right(4 * done));
+}
+
+}  // namespace detail
 
 /// Rounds as the instruction cvt.rs does, 16 random bits an element, from any random_bits: a philox, or your
 /// own. The mean over all words is x minus less than 2^-16 of the step between codes; values beyond the
@@ -25,6 +42,25 @@ struct stochastic {
   template <element_format F>
   FOURSCALE_HD constexpr packed<F, 8> operator()(F, float const (&x)[8], position where) const {
     return encode_stochastic<F>(x, bits(where), bits(where.right(4)));
+  }
+
+  /// Fast form: see drawing_lane_rounding_policy.
+  template <element_format F>
+  FOURSCALE_HD constexpr void draw_lanes(F, position where, int count, u32* drawn) const {
+    constexpr int most = 64;
+    for (int done = 0; done < count; done += most) {
+      const int left = count - done, n = left < most ? left : most;
+      u32 words[most];
+      detail::draw_words(bits, where.right(4 * done), n, words);
+      for (int i = 0; i < n; ++i) {
+        drawn[2 * (done + i)] = dither_bits<F>(words[i], 0) | dither_bits<F>(words[i], 1) << 16;
+        drawn[2 * (done + i) + 1] = dither_bits<F>(words[i], 2) | dither_bits<F>(words[i], 3) << 16;
+      }
+    }
+  }
+  template <element_format F>
+  FOURSCALE_HD constexpr u32 encode_lane(F, float x, u32 dither) const {
+    return lanes::encode_stochastic<F>(x, dither);
   }
 };
 

@@ -23,6 +23,11 @@ struct amax_scale {
     else
       return power_of_two_up{}(F{}, amax, tensor);
   }
+  template <block_format F>
+  requires(F::has_tensor_scale&& block_scale_bytes<F> == 1) FOURSCALE_HD
+      constexpr block_scale<F> scale_lane(F, float amax, tensor_scale<F> const& tensor) const {
+    return two_level{}.scale_lane(F{}, amax, tensor);
+  }
 };
 
 }  // namespace fourscale

@@ -80,7 +80,37 @@ struct hadamard {
     for (int first = 0; first < Length; first += N) tile(x, first);
   }
 
+  /// Fast form: see lane_transform_policy.
+  template <int Length>
+  FOURSCALE_HD constexpr void transform_lanes(float* x, int count) const {
+    const int all = count * Length;
+    u32 masks[N]{};
+    for (int i = 0; i < N; ++i) masks[i] = signs.mask(i);
+    for (int first = 0; first < all; first += N)
+      for (int i = 0; i < N; ++i) x[first + i] = input_lane(x[first + i], masks[i]);
+    add_lanes<1>(x, all);
+    for (int i = 0; i < all; ++i) x[i] = detail::hadamard_result<N, Rounded>(x[i]);
+  }
+
  private:
+  /// hadamard_input(). The sign is put in by a selection of bits, past which no compiler joins the product
+  /// and a sum into an fma; where it flips that of a NaN, no result shows it.
+  static FOURSCALE_HD constexpr float input_lane(float x, u32 mask) {
+    const u32 magnitude = bit_cast<u32>(x * detail::hadamard_first_factor<N>()) & 0x7fff'ffffu;
+    return bit_cast<float>(magnitude | ((bit_cast<u32>(x) ^ mask) & 0x8000'0000u));
+  }
+  /// hadamard_additions() of all tiles, one distance after the other.
+  template <int Half>
+  static FOURSCALE_HD constexpr void add_lanes(float* x, int all) {
+    for (int first = 0; first < all; first += 2 * Half)
+      for (int i = first; i < first + Half; ++i) {
+        const float a = x[i], b = x[i + Half];
+        x[i] = a + b;
+        x[i + Half] = a - b;
+      }
+    if constexpr (2 * Half < N) add_lanes<2 * Half>(x, all);
+  }
+
   template <int Length>
   FOURSCALE_HD constexpr void tile(float (&x)[Length], int first) const {
     constexpr float factor = detail::hadamard_first_factor<N>();
