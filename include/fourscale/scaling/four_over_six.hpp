@@ -81,9 +81,8 @@ struct four_over_six {
     const u32 code = lanes::encode_nearest<typename F::element>(x * multiplier) >> (32 - F::element::width);
     const float value = lanes::decode_bits<typename F::element>(code) * scale * tensor.amax / tensor.largest;
     const float difference = value - x;
-    const float error = Norm == error_norm::mean_square ? difference * difference : difference;
-    // A magnitude even of a square: no compiler can then join it and the sum that follows into an fma.
-    return bit_cast<float>(bit_cast<u32>(error) & 0x7fff'ffffu);
+    return Norm == error_norm::mean_square ? ptx::mul_rn_f32(difference, difference)
+                                           : bit_cast<float>(bit_cast<u32>(difference) & 0x7fff'ffffu);
   }
 };
 

@@ -86,19 +86,14 @@ struct hadamard {
     const int all = count * Length;
     u32 masks[N]{};
     for (int i = 0; i < N; ++i) masks[i] = signs.mask(i);
+    constexpr float factor = detail::hadamard_first_factor<N>();
     for (int first = 0; first < all; first += N)
-      for (int i = 0; i < N; ++i) x[first + i] = input_lane(x[first + i], masks[i]);
+      for (int i = 0; i < N; ++i) x[first + i] = detail::hadamard_input(x[first + i], factor, masks[i]);
     add_lanes<1>(x, all);
     for (int i = 0; i < all; ++i) x[i] = detail::hadamard_result<N, Rounded>(x[i]);
   }
 
  private:
-  /// hadamard_input(). The sign is put in by a selection of bits, past which no compiler joins the product
-  /// and a sum into an fma; where it flips that of a NaN, no result shows it.
-  static FOURSCALE_HD constexpr float input_lane(float x, u32 mask) {
-    const u32 magnitude = bit_cast<u32>(x * detail::hadamard_first_factor<N>()) & 0x7fff'ffffu;
-    return bit_cast<float>(magnitude | ((bit_cast<u32>(x) ^ mask) & 0x8000'0000u));
-  }
   /// hadamard_additions() of all tiles, one distance after the other.
   template <int Half>
   static FOURSCALE_HD constexpr void add_lanes(float* x, int all) {
