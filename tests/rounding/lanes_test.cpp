@@ -19,7 +19,7 @@ static_assert(drawing_lane_rounding_policy<stochastic_te_software<>, e2m1> &&
 
 /// Random bits of a user, without a fast form.
 struct own_bits {
-  u32 operator()(position where) const {
+  FOURSCALE_HD u32 operator()(position where) const {
     return static_cast<u32>(test::mix(static_cast<u64>(where.row * 1000003 + where.col)));
   }
 };
@@ -76,7 +76,7 @@ u64 differences(Round const& round) {
 u64 te_differences() {
   struct same_byte {
     u32 byte;
-    u32 operator()(position) const { return byte * 0x0101'0101u; }
+    FOURSCALE_HD u32 operator()(position) const { return byte * 0x0101'0101u; }
   };
   u64 sum = 0;
   for (u32 byte = 0; byte < 256; ++byte)

@@ -97,7 +97,7 @@ FOURSCALE_HD constexpr u32 encode_nearest(float x) {
 /// of a code, exactly, as a whole number.
 template <element_format E>
 FOURSCALE_HD constexpr u32 encode_stochastic(float x, u32 dither) {
-  constexpr u32 spare = 23 - E::mantissa_bits, first_normal = (128u - E::bias) << 23;
+  constexpr u32 spare = 23 - E::mantissa_bits, first_normal = static_cast<u32>(128 - E::bias) << 23;
   constexpr u32 largest = bit_cast<u32>(decode(E{E::max_bits}));
   constexpr float units = 65536.0f / decode(E{1});
   const u32 u = bit_cast<u32>(x), magnitude = u & 0x7fff'ffffu;
@@ -116,7 +116,7 @@ FOURSCALE_HD constexpr u32 encode_stochastic(float x, u32 dither) {
 /// read with the leading one that it lacks, which is then taken away.
 template <element_format E>
 FOURSCALE_HD constexpr float decode_bits(u32 code) {
-  constexpr u32 spare = 23 - E::mantissa_bits, first_normal = (128u - E::bias) << 23;
+  constexpr u32 spare = 23 - E::mantissa_bits, first_normal = static_cast<u32>(128 - E::bias) << 23;
   const u32 magnitude = code & magnitude_mask<E>, sign = (code << (32 - E::width)) & 0x8000'0000u;
   const u32 is_below = if_less(magnitude, 1u << E::mantissa_bits);
   const u32 as_normal = (magnitude << spare) + (first_normal - (1u << 23)) + (is_below & (1u << 23));

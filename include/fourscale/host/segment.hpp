@@ -74,8 +74,10 @@ struct segment {
     for (int b = 0; b < count; ++b) amax[b] = 0;
   }
 
-  /// Raises each block's amax to that of the loaded values: once for 1-D blocks, once a row for 2-D ones.
+  /// Raises each block's amax to that of the loaded values: once for 1-D blocks, once a row for 2-D ones. A
+  /// format without block scales has nothing that it could change.
   void raise_amax() {
+    if constexpr (block_scale_bytes<F> == 0) return;
     alignas(64) i32 keys[segment_size / 2];
     for (int i = 0; i < at.count * pairs; ++i) {
       const i32 p = key(values.even(i)), r = key(values.odd(i));

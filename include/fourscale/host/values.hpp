@@ -32,6 +32,7 @@ struct row_part {
 /// Calls action(row_part) for the rows that a range has part in.
 template <class Action>
 void for_each_row(block_range const& at, i64 blocks_in_row, Action action) {
+  if (at.count <= blocks_in_row - at.block) return action(row_part{at.row, at.block, 0, at.count});
   row_part part{at.row, at.block, 0, 0};
   for (; part.first < at.count; part = {part.row + 1, 0, part.first + part.count, 0}) {
     const i64 in_row = blocks_in_row - part.block, left = at.count - part.first;

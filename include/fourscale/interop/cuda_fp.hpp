@@ -26,6 +26,7 @@ namespace fourscale {
 /// A matrix_view may hold the toolkit's 16-bit types directly; they convert as bf16 and fp16 do.
 template <>
 struct real_traits<__nv_bfloat16> {
+  using same_bits = bf16;
   FOURSCALE_HD static float to_float(__nv_bfloat16 x) { return fourscale::to_float(bit_cast<bf16>(x)); }
   FOURSCALE_HD static __nv_bfloat16 from_float(float x) {
     return bit_cast<__nv_bfloat16>(fourscale::from_float<bf16>(x));
