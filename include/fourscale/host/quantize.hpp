@@ -112,7 +112,7 @@ void quantize_tiles(Segment& s, M const& x, i64 x_row, i64 x_block, band const& 
   }
 }
 
-/// Band i of a matrix that is transposed or in 2-D blocks.
+/// A band of a matrix that is transposed or in 2-D blocks, brought to where its rows lie in memory.
 template <bool Is2d, matrix_like M, class F, class Layout, class Quantizer>
 void quantize_band(M const& x, block_scaled_view<F, Layout, u8> const& q, Quantizer const& recipe,
                    band const& b) {
@@ -149,12 +149,10 @@ void quantize_ranges(M const& x, block_scaled_view<F, Layout, u8> const& q, Quan
   }
 }
 
-/// quantize() of what is valid; policies see row r as `above` + r.
+/// A matrix that is transposed or in 2-D blocks, by bands.
 template <bool Is2d, matrix_like M, class F, class Layout, class Quantizer>
 void quantize_bands(M const& x, block_scaled_view<F, Layout, u8> const& q, Quantizer const& recipe,
                     i64 above) {
-  clear_scale_padding(q);
-  if constexpr (!Is2d && !M::is_transposed) return quantize_ranges(x, q, recipe, above);
   using shape_of = band_shape<F, M, Is2d>;
   const i64 bands_along = ceil_div(q.blocks(), shape_of::blocks),
             bands = ceil_div(q.rows, shape_of::rows) * bands_along;
@@ -170,6 +168,17 @@ void quantize_bands(M const& x, block_scaled_view<F, Layout, u8> const& q, Quant
   }
 }
 
+/// quantize() of what is valid; policies see row r as `above` + r.
+template <bool Is2d, matrix_like M, class F, class Layout, class Quantizer>
+void quantize_valid(M const& x, block_scaled_view<F, Layout, u8> const& q, Quantizer const& recipe,
+                    i64 above) {
+  clear_scale_padding(q);
+  if constexpr (Is2d || M::is_transposed)
+    quantize_bands<Is2d>(x, q, recipe, above);
+  else
+    quantize_ranges(x, q, recipe, above);
+}
+
 }  // namespace detail
 
 /// Quantizes x into q, blocks along the rows of x; quantize(transposed(x), q) makes the columnwise copy. Set
@@ -183,7 +192,7 @@ errc quantize(M const& x, block_scaled_view<F, Layout, u8> const& q, Quantizer c
   static_assert(!Blocks::is_2d || __is_same(decltype(recipe.transform), identity),
                 "2-D blocks take no transform.");
   if (const errc e = validate(x, q, shape); e != errc::ok) return e;
-  detail::quantize_bands<Blocks::is_2d>(x, q, recipe, 0);
+  detail::quantize_valid<Blocks::is_2d>(x, q, recipe, 0);
   return errc::ok;
 }
 

@@ -38,7 +38,7 @@ errc quantize_grouped(matrix_view<T> const& x, block_scaled_view<F, Layout> cons
     if (F::has_tensor_scale && amax != nullptr)
       group.tensor_scale = tensor_scale_for<F>(recipe.scale, amax[g]);
     scale_rows += Layout::padded_rows(rows);
-    detail::quantize_bands<false>(matrix_view<T>{x.data + first * x.ld, rows, x.cols, x.ld}, group, recipe,
+    detail::quantize_valid<false>(matrix_view<T>{x.data + first * x.ld, rows, x.cols, x.ld}, group, recipe,
                                   first);
   }
   return errc::ok;
