@@ -14,7 +14,20 @@
 using namespace fourscale;
 using namespace fourscale::test;
 
+/// A bf16 of a user, like the toolkit's.
+struct own_bf16 {
+  u16 bits;
+};
+template <>
+struct fourscale::real_traits<own_bf16> {
+  using same_bits = bf16;
+  static float to_float(own_bf16 x) { return fourscale::to_float(bf16{x.bits}); }
+  static own_bf16 from_float(float x) { return {fourscale::from_float<bf16>(x).bits}; }
+};
+
 namespace {
+
+static_assert(host::detail::is_bf16<own_bf16>() && !host::detail::is_bf16<fp16>());
 
 template <real T, block_format F>
 void check_source() {
@@ -52,6 +65,7 @@ TEST_CASE("host::quantize: bf16 sources", "[host][quantize]") {
   check_source<bf16, mxfp6_e3m2>();
   check_source<bf16, mxfp8_e5m2>();
   check_source<bf16, fp8_block_e4m3>();
+  check_source<own_bf16, nvfp4>();
 }
 TEST_CASE("host::quantize: fp16 sources", "[host][quantize]") {
   check_source<fp16, nvfp4>();

@@ -37,7 +37,7 @@ errc quantize_grouped(matrix_view<T> const& x, block_scaled_view<F, Layout> cons
     const i64 first = groups.offsets[g], rows = groups.offsets[g + 1] - first;
     const block_scaled_view<F, Layout> group = group_of(q, g, first, rows, scale_rows);
     scale_rows += Layout::padded_rows(rows);
-    detail::quantize_bands<false>(matrix_view<T>{x.data + first * x.ld, rows, x.cols, x.ld}, group, quantizer,
+    detail::quantize_valid<false>(matrix_view<T>{x.data + first * x.ld, rows, x.cols, x.ld}, group, quantizer,
                                   first);
   }
   return errc::ok;
