@@ -6,7 +6,7 @@
 #include <fourscale/device/statistics.cuh>
 
 #include "matches_host.cuh"
-#include "support/amax_law.hpp"
+#include "support/amax_law_groups.hpp"
 
 namespace fourscale::test::law {
 

@@ -6,7 +6,7 @@
 #include <fourscale/recipe/presets.hpp>
 #include <fourscale/recipe/visit.hpp>
 
-#include "support/amax_law.hpp"
+#include "support/amax_law_groups.hpp"
 
 namespace fourscale::test::law {
 
