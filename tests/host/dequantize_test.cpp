@@ -24,7 +24,7 @@ i64 count_differences(output<F, Layout> const& q, std::vector<T> const& y, bool 
   for (i64 row = 0; row < q.view.rows; ++row)
     for (i64 block = 0; block < q.view.blocks(); ++block) {
       float want[F::block_size];
-      dequantize_block(q.view.load(row, block), want, q.view.tensor_scale_of_row(row));
+      dequantize_block(q.view.load(row, block), want, q.view.amax.scale_of_row(row));
       for (i64 i = 0; i < F::block_size; ++i) {
         const i64 col = block * F::block_size + i;
         const i64 at = is_transposed ? col * q.view.rows + row : row * (q.view.cols + 3) + col;
@@ -42,8 +42,7 @@ void check(i64 rows, i64 blocks, float amax, bool by_row) {
   for (i64 i = 0; i < q.scales.count(); ++i) q.scales.data()[i] = static_cast<u8>(i * 7 + rows);
   std::vector<float> amaxes(size(rows));
   for (std::size_t i = 0; i < amaxes.size(); ++i) amaxes[i] = 0.5f + static_cast<float>(i);
-  q.view.tensor_scale = tensor_scale<F>(amax);
-  if (by_row) q.view.row_amax = amaxes.data();
+  q.view.amax = by_row ? amax_of_rows(amaxes.data()) : amax_value(amax);
   std::vector<T> y(size(rows * (cols + 3))), yt(size(rows * cols));
   REQUIRE(host::dequantize(q.view, matrix_view<T>(y.data(), rows, cols, cols + 3)) == errc::ok);
   REQUIRE(host::dequantize(q.view, transposed(matrix_view<T>(yt.data(), cols, rows))) == errc::ok);

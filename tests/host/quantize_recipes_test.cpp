@@ -124,10 +124,10 @@ TEST_CASE("host::quantize: an amax for each row", "[host][quantize]") {
   const source<float> y(test_cols<nvfp4>, test_rows<nvfp4>, 0, values::activations);
   std::vector<float> amaxes(size(test_rows<nvfp4>));
   for (std::size_t i = 0; i < amaxes.size(); ++i) amaxes[i] = 0.5f + static_cast<float>(i);
-  check_quantize<nvfp4, linear>(x.view, quantizer{}, blocks_1d{}, amaxes.data());
-  check_quantize<nvfp4, linear>(transposed(y.view), quantizer{}, blocks_1d{}, amaxes.data());
+  check_quantize<nvfp4, linear>(x.view, quantizer{}, blocks_1d{}, amax_of_rows(amaxes.data()));
+  check_quantize<nvfp4, linear>(transposed(y.view), quantizer{}, blocks_1d{}, amax_of_rows(amaxes.data()));
   const quantizer weighing{nearest_even{}, four_over_six<>{}};
-  check_quantize<nvfp4, swizzled_128x4>(x.view, weighing, blocks_1d{}, amaxes.data());
+  check_quantize<nvfp4, swizzled_128x4>(x.view, weighing, blocks_1d{}, amax_of_rows(amaxes.data()));
 }
 
 #ifdef _OPENMP
@@ -137,6 +137,7 @@ TEST_CASE("host::quantize: the number of threads changes no byte", "[host][quant
   const quantizer recipe{stochastic{philox{4, 5}}};
   output<nvfp4, swizzled_128x4> rowwise[2] = {{257, 512}, {257, 512}}, tiles[2] = {{257, 512}, {257, 512}};
   for (int k = 0; k < 2; ++k) {
+    rowwise[k].view.amax = tiles[k].view.amax = unit_scale;
     omp_set_num_threads(k ? 4 : 1);
     CHECK(host::quantize(x.view, rowwise[k].view, recipe) == errc::ok);
     CHECK(host::quantize(transposed(y.view), tiles[k].view, quantizer{}, blocks_2d<16, 16>{}) == errc::ok);

@@ -54,9 +54,9 @@ void check_narrow(Quantizer const& recipe) {
       const i64 cols = blocks * F::block_size;
       const source<T> x(203, cols, gap, values::activations), y(cols, 203, gap, values::ugly);
       check_quantize<F, linear>(x.view, recipe);
-      check_quantize<F, swizzled_128x4>(x.view, recipe, blocks_1d{}, amaxes.data());
+      check_quantize<F, swizzled_128x4>(x.view, recipe, blocks_1d{}, amax_of_rows(amaxes.data()));
       check_quantize<F, swizzled_128x4>(transposed(y.view), recipe);
-      check_quantize<F, linear>(transposed(y.view), recipe, blocks_1d{}, amaxes.data());
+      check_quantize<F, linear>(transposed(y.view), recipe, blocks_1d{}, amax_of_rows(amaxes.data()));
     }
 }
 

@@ -90,8 +90,7 @@ void check_source() {
   std::vector<u8> codes[2], scales[2];
   for (int k = 0; k < 2; ++k) {
     codes[k].resize(8 * 32), scales[k].resize(8 * 4);
-    block_scaled_view<nvfp4> q{codes[k], scales[k], 8, 64};
-    q.tensor_scale = tensor_scale<nvfp4>(300.0f);
+    const block_scaled_view<nvfp4> q{codes[k], scales[k], 8, 64, amax_value(300.0f)};
     if (k == 0)
       CHECK(host::quantize(matrix_view<Theirs const>{x, 8, 64}, q) == errc::ok);
     else
