@@ -100,7 +100,8 @@ struct matrices {
       __builtin_memset(scales.data() + row * scale_row, 0, static_cast<u64>(scale_row));
     });
     plain_memcpy();
-    if constexpr (F::has_tensor_scale) q.tensor_scale = tensor_scale<F>(host::amax(x));
+    float amax = 0.0f;
+    if (host::amax(x, &amax) == errc::ok) q.amax = amax_value(amax);
   }
 
   void plain_memcpy() const {
@@ -135,7 +136,10 @@ struct tiles {
 template <class F>
 struct weighed : rowwise<F> {
   static errc call(matrices<F>& m) {
-    return host::quantize(m.x, m.q, quantizer{nearest_even{}, four_over_six<>{}});
+    constexpr quantizer recipe{nearest_even{}, four_over_six<>{}};
+    block_scaled_view<F> q = m.q;
+    q.amax = {q.amax, recipe};
+    return host::quantize(m.x, q, recipe);
   }
 };
 template <class F>
@@ -217,9 +221,8 @@ void run(benchmark::State& state, shape const& of, int threads) {
   use_threads(threads);
   matrices<F> m(of, Case::columnwise);
   // dequantize() needs codes.
-  if (host::quantize(m.x, block_scaled_view<F>{m.codes.data(), m.scales.data(), of.rows, of.cols}) !=
-          errc::ok ||
-      Case::call(m) != errc::ok)
+  const block_scaled_view<F> by_rows{m.codes.data(), m.scales.data(), of.rows, of.cols, m.q.amax};
+  if (host::quantize(m.x, by_rows) != errc::ok || Case::call(m) != errc::ok)
     return state.SkipWithError("a function of the library refused its arguments");
   for (auto _ : state) {
     benchmark::DoNotOptimize(Case::call(m));
