@@ -79,7 +79,7 @@ template <class Make>
 void measure(benchmark::State& state, workplace const& w, double bytes, Make producer,
              launch const& ceiling) {
   const launch run = [&](i64 i) {
-    require(fused::launch(producer(i), fused::to_nvfp4<f4::linear>{w.q(), w.amax.data(), w.amax.data() + 1}));
+    require(fused::launch(producer(i), fused::to_nvfp4<f4::linear>{w.q(), w.amax.data() + 1}));
   };
   const launch unfused = [&](i64 i) {
     require(fused::launch(producer(i), fused::to_bf16{w.output()}));

@@ -12,11 +12,10 @@ using output = f4::block_scaled_view<F, Layout>;
 using nvfp4 = output<f4::nvfp4>;
 
 // roofline.py counts per element of a thread.
-using f4::device::detail::blocks_per_thread;
-static_assert(16 * blocks_per_thread<f4::nvfp4, f4::bf16> == 64 &&
-                  32 * blocks_per_thread<f4::mxfp4, f4::bf16> == 64,
+using f4::cta::blocks_on_the_way;
+static_assert(16 * blocks_on_the_way<16, f4::bf16> == 64 && 32 * blocks_on_the_way<32, f4::bf16> == 64,
               "A thread of the rowwise kernels takes another number of elements: tell ROWS in roofline.py.");
-using f4::device::detail::tile_rows, f4::device::detail::tile_threads;
+using f4::cta::tile_rows, f4::cta::tile_threads;
 static_assert(tile_rows * 64 / tile_threads<64> == 64 && tile_rows * 128 / tile_threads<128> == 64,
               "A thread of the tile kernels takes another number of elements: tell ROWS in roofline.py.");
 

@@ -3,9 +3,9 @@
 // being there. Both see the same bf16 values, so that fused and unfused agree in every bit.
 #pragma once
 
+#include <fourscale/cta/quantize_block.cuh>
 #include <fourscale/cta/reduce.cuh>
-#include <fourscale/cta/values.cuh>
-#include <fourscale/device/quantize_block.cuh>
+#include <fourscale/cta/sink.cuh>
 
 namespace fused {
 
@@ -50,8 +50,8 @@ struct to_nvfp4 {
   using row_type = f4::cta::output_row<f4::nvfp4, Layout>;
   __device__ row_type row(i64 row) const { return {q, row}; }
   __device__ void take(row_type const& to, int block, block_of_bf16 const& values) {
-    to.store(block, f4::device::quantize_block<f4::nvfp4>(values, f4::quantizer{}, tensor,
-                                                          {to.row, 16 * i64{block}}, largest));
+    to.store(block, f4::cta::quantize_block<f4::nvfp4>(values, f4::quantizer{}, tensor,
+                                                       {to.row, 16 * i64{block}}, largest));
   }
   /// Scales that a layout has beyond rows and columns are zero.
   __device__ void pad(i64 row, i64 block) {

@@ -67,8 +67,8 @@ __global__ void quantize_kernel(matrix_view<T const> x, block_scaled_view<F, Lay
   const i64 row = blockIdx.x, block = threadIdx.x;
   const auto v = cta::values<T, F::block_size>::load(&x.at(row, block * F::block_size));
   float most = 0.0f;
-  cta::output_row(q, row).store(threadIdx.x, device::quantize_block<F>(v, recipe, q.amax.scale_of_row(row),
-                                                                       {row, block * F::block_size}, most));
+  cta::output_row(q, row).store(threadIdx.x, cta::quantize_block<F>(v, recipe, q.amax.scale_of_row(row),
+                                                                    {row, block * F::block_size}, most));
   largest[row * q.blocks() + block] = most;
 }
 
@@ -84,7 +84,7 @@ void check_blocks(Recipe const& recipe, float (*value)(u64, u64)) {
   block_scaled_view<F, Layout> q{c, s, rows, cols}, d{d_c.data(), d_s.data(), rows, cols};
   q.amax = d.amax = {amax_value(37.0f), recipe};
   REQUIRE(host::quantize(m.on_host(), q, recipe) == errc::ok);
-  const auto made = device::scheduled(recipe);
+  const auto made = cta::prepared(recipe);
   quantize_kernel<F, Layout, T><<<rows, blocks>>>(m.on_device(), d, made, d_largest.data());
   REQUIRE(cudaDeviceSynchronize() == cudaSuccess);
   check_same_codes(q, d_c.to_host(), c);

@@ -183,10 +183,10 @@ void quantize_valid(M const& x, block_scaled_view<F, Layout, u8> const& q, Quant
 
 }  // namespace detail
 
-/// Quantizes x into q, blocks along the rows of x; quantize(transposed(x), q) makes the columnwise copy. Formats
-/// with a tensor scale take the amax of q, which must be brought to the range of the quantizer. Padding of the
-/// scale layout is zeroed. `blocks_2d<16, 16>{}` (32 for MX) gives square tiles; the last tiles may have fewer
-/// rows. Errors: see validate(); the output is then untouched.
+/// Quantizes x into q, blocks along the rows of x; quantize(transposed(x), q) makes the columnwise copy.
+/// Formats with a tensor scale take the amax of q, which must be brought to the range of the quantizer.
+/// Padding of the scale layout is zeroed. `blocks_2d<16, 16>{}` (32 for MX) gives square tiles; the last
+/// tiles may have fewer rows. Errors: see validate(); the output is then untouched.
 template <class M, class F, class Layout, class Byte, class Quantizer = quantizer<>, class Blocks = blocks_1d>
 errc quantize(M const& x, block_scaled_view<F, Layout, Byte> const& q, Quantizer const& quantizer = {},
               Blocks shape = {}) {

@@ -69,13 +69,14 @@ struct segment {
   /// Raises each block's amax to that of the loaded values: once for 1-D blocks, once a row for 2-D ones. A
   /// format without block scales has nothing that it could change.
   void raise_amax() {
-    if constexpr (block_scale_bytes<F> == 0) return;
-    alignas(64) i32 keys[segment_size / 2];
-    for (int i = 0; i < at.count * pairs; ++i) {
-      const i32 p = key(values.even(i)), r = key(values.odd(i));
-      keys[i] = lanes::larger(p, r);
+    if constexpr (block_scale_bytes<F> != 0) {
+      alignas(64) i32 keys[segment_size / 2];
+      for (int i = 0; i < at.count * pairs; ++i) {
+        const i32 p = key(values.even(i)), r = key(values.odd(i));
+        keys[i] = lanes::larger(p, r);
+      }
+      raise_amax(keys);
     }
-    raise_amax(keys);
   }
 
   /// The scale of each loaded block: from its amax, or by weighing its values.
