@@ -15,17 +15,21 @@ int main() {
   std::vector<f4::bf16> x(rows * cols), y(rows * cols);
   for (f4::bf16& value : x) value = f4::from_float<f4::bf16>(normal(random));
 
-  // The library allocates nothing: you own the bytes, a view says what they are.
+  // The library allocates nothing: you own the bytes, a view says what they are. (f4::host_buffer, which is
+  // opt-in, holds two such vectors for you.)
   std::vector<f4::u8> codes(f4::code_bytes<f4::nvfp4>(rows, cols)),
       scales(f4::scale_bytes<f4::nvfp4>(rows, cols));
   const f4::matrix_view<f4::bf16> from(x, rows, cols), to(y, rows, cols);
   f4::block_scaled_view<f4::nvfp4> q(codes, scales, rows, cols);
 
-  // NVFP4 has two levels of scales. The upper one, for the tensor, follows from its amax.
-  q.tensor_scale = f4::tensor_scale<f4::nvfp4>(f4::host::amax(from));
+  // NVFP4 has two levels of scales. The upper one, for the tensor, follows from its amax; the view says where
+  // that is, for all who read or write the codes. amax_value(number) would do as well.
+  float amax = 0;
+  q.amax = f4::amax_in(&amax);
 
   // Whatever is wrong with the arguments comes back as a value, with a sentence to it.
-  f4::errc e = f4::host::quantize(from, q);
+  f4::errc e = f4::host::amax(from, &amax);
+  if (e == f4::errc::ok) e = f4::host::quantize(from, q);
   if (e == f4::errc::ok) e = f4::host::dequantize(q, to);
   if (e != f4::errc::ok) return std::printf("%s\n", f4::message(e)), 1;
 
@@ -37,7 +41,7 @@ int main() {
     largest = std::fmax(largest, std::fabs(error));
   }
   const double sqnr = 10 * std::log10(signal / noise);
-  std::printf("%d x %d values, amax %g\n", rows, cols, q.tensor_scale.amax);
+  std::printf("%d x %d values, amax %g\n", rows, cols, amax);
   std::printf("  bf16   %7zu bytes\n  nvfp4  %7zu bytes, %.2f bits a value\n", x.size() * sizeof x[0],
               codes.size() + scales.size(),
               8.0 * static_cast<double>(codes.size() + scales.size()) / (rows * cols));

@@ -9,7 +9,7 @@ using nvfp4_operand = quantized<f4::nvfp4, f4::swizzled_128x4>;
 
 /// How many values of q and of its transpose qt are the same.
 int agreeing(nvfp4_operand const& q, nvfp4_operand const& qt) {
-  const matrix a = values_of(q.view), b = values_of(qt.view);
+  const matrix a = values_of(q.view()), b = values_of(qt.view());
   int same = 0;
   for (int r = 0; r < a.rows; ++r)
     for (int c = 0; c < a.cols; ++c) same += a(r, c) == b(c, r);
@@ -19,18 +19,17 @@ int agreeing(nvfp4_operand const& q, nvfp4_operand const& qt) {
 int main() {
   constexpr int rows = 160, cols = 192;
   const matrix w = normal(rows, cols, 0.05f, 1);
-  const f4::tensor_scale<f4::nvfp4> tensor(f4::host::amax(w.view()));
+  float amax = 0;
+  check(f4::host::amax(w.view(), &amax));
 
   // Activations and gradients: blocks of 16 along the rows of x, and for the second copy along its columns.
-  nvfp4_operand q(rows, cols), qt(cols, rows);
-  q.view.tensor_scale = qt.view.tensor_scale = tensor;
-  check(f4::host::quantize_both(w.view(), q.view, qt.view));
+  nvfp4_operand q(rows, cols, f4::amax_value(amax)), qt(cols, rows, f4::amax_value(amax));
+  check(f4::host::quantize_both(w.view(), q.view(), qt.view()));
   const int with_1d = agreeing(q, qt);
 
   // Weights: one scale for 16 x 16 values, so that forward and backward pass see the same numbers.
-  nvfp4_operand tiles(rows, cols), tiles_t(cols, rows);
-  tiles.view.tensor_scale = tiles_t.view.tensor_scale = tensor;
-  check(f4::host::quantize_both(w.view(), tiles.view, tiles_t.view, f4::quantizer{}, f4::quantizer{},
+  nvfp4_operand tiles(rows, cols, f4::amax_value(amax)), tiles_t(cols, rows, f4::amax_value(amax));
+  check(f4::host::quantize_both(w.view(), tiles.view(), tiles_t.view(), f4::quantizer{}, f4::quantizer{},
                                 f4::blocks_2d<16, 16>{}));
   const int with_2d = agreeing(tiles, tiles_t);
 
@@ -39,20 +38,20 @@ int main() {
   std::printf("  tiles of 16 x 16    %6.2f %%\n\n", 100.0 * with_2d / (rows * cols));
 
   // The layout of the scales is part of the view's type; the codes are the same in every layout.
-  quantized<f4::nvfp4, f4::linear> plain(rows, cols);
-  plain.view.tensor_scale = tensor;
-  check(f4::host::quantize(w.view(), plain.view));
+  quantized<f4::nvfp4, f4::linear> plain(rows, cols, f4::amax_value(amax));
+  check(f4::host::quantize(w.view(), plain.view()));
   bool same_scales = plain.codes == q.codes;
   for (int r = 0; r < rows; ++r)
-    for (int b = 0; b < cols / 16; ++b) same_scales &= plain.view.load_scale(r, b) == q.view.load_scale(r, b);
+    for (int b = 0; b < cols / 16; ++b)
+      same_scales &= plain.view().load_scale(r, b) == q.view().load_scale(r, b);
 
   std::printf("%d x %d scales: %zu bytes in rows, %zu in tiles of 128 x 4 (padded with zeros)\n", rows,
               cols / 16, plain.scales.size(), q.scales.size());
   std::printf("%14s  %7s  %7s\n", "row, block", "linear", "128x4");
   for (const int row : {0, 1, 32, 33, 128})
-    std::printf("%10d, %2d  %7d  %7d\n", row, 5, static_cast<int>(plain.view.scale_offset(row, 5)),
-                static_cast<int>(q.view.scale_offset(row, 5)));
+    std::printf("%10d, %2d  %7d  %7d\n", row, 5, static_cast<int>(plain.view().scale_offset(row, 5)),
+                static_cast<int>(q.view().scale_offset(row, 5)));
   same_scales &=
-      q.view.scale_offset(33, 5) == 512 + 16 + 4 + 1;  // tile 1; row 1 of 32, second 32 rows, block 1
+      q.view().scale_offset(33, 5) == 512 + 16 + 4 + 1;  // tile 1; row 1 of 32, second 32 rows, block 1
   return with_2d == rows * cols && with_1d < with_2d && same_scales ? 0 : 1;
 }

@@ -28,21 +28,44 @@ matrix exact(A const& a, B const& b) {
 
 /// Quantizes both operands, multiplies them and says how far the product is from the exact one; false if it
 /// is not where 4 bits should be, or if the GEMM itself is in error.
-template <class A, class RecipeA, class B, class RecipeB>
-bool gemm(char const* name, A const& a, RecipeA const& recipe_a, B const& b, RecipeB const& recipe_b) {
+template <class A, class QuantizerA, class B, class QuantizerB>
+bool gemm(char const* name, A const& a, QuantizerA const& quantizer_a, B const& b,
+          QuantizerB const& quantizer_b) {
   quantized<> qa(static_cast<int>(a.rows), static_cast<int>(a.cols)),
       qb(static_cast<int>(b.rows), static_cast<int>(b.cols));
-  quantize(a, qa, recipe_a);
-  quantize(b, qb, recipe_b);
+  quantize(a, qa, quantizer_a);
+  quantize(b, qb, quantizer_b);
   matrix d(static_cast<int>(a.rows), static_cast<int>(b.rows));
-  check(f4::host::gemm(qa.view, qb.view, d.view()));
+  check(f4::host::gemm(qa.view(), qb.view(), d.view()));
 
   const double error = std::sqrt(relative_square_error(d.values, exact(a, b).values));
-  const matrix of_values = exact(f4::dequantized(qa.view), f4::dequantized(qb.view));
+  const matrix of_values = exact(f4::dequantized(qa.view()), f4::dequantized(qb.view()));
   const double own = std::sqrt(relative_square_error(d.values, of_values.values));
   std::printf("%-6s %4lld x %3lld x %3lld   %6.1f %%   %.0e\n", name, static_cast<long long>(a.rows),
               static_cast<long long>(b.rows), static_cast<long long>(a.cols), 100 * error, own);
   return error > 0.10 && error < 0.22 && own < 2e-7;
+}
+
+/// Inference engines keep a number of their own in place of the amax: the global scale of vLLM and
+/// compressed-tensors is the encode scale, 2688 / amax, and ModelOpt's weight_scale_2 the decode scale,
+/// amax / 2688. A view takes either by its name; the product is the same but for the roundings of that
+/// number.
+bool gemm_of_global_scales(matrix const& x, matrix const& w) {
+  quantized<> qx(x.rows, x.cols), qw(w.rows, w.cols);
+  quantize(x.view(), qx);
+  quantize(w.view(), qw);
+  matrix of_amaxes(x.rows, w.rows), of_scales(x.rows, w.rows);
+  check(f4::host::gemm(qx.view(), qw.view(), of_amaxes.view()));
+
+  const float x_global_scale = f4::encode_scale_of<f4::nvfp4>(qx.amax.value),
+              w_scale_2 = f4::decode_scale_of<f4::nvfp4>(qw.amax.value);
+  qx.amax = f4::encode_scale_in(&x_global_scale);
+  qw.amax = f4::decode_scale_in(&w_scale_2);
+  check(f4::host::gemm(qx.view(), qw.view(), of_scales.view()));
+  const double apart = std::sqrt(relative_square_error(of_scales.values, of_amaxes.values));
+  std::printf("\nfprop under global scale %g and scale_2 %g: %.0e from that under the amaxes\n",
+              x_global_scale, w_scale_2, apart);
+  return apart < 3e-7;
 }
 
 int main() {
@@ -64,5 +87,6 @@ int main() {
   bool ok = gemm("fprop", x.view(), nearest, w.view(), nearest);
   ok &= gemm("dgrad", dy.view(), gradient, wt, nearest);
   ok &= gemm("wgrad", dyt, rotated_gradient, xt, rotated);
+  ok &= gemm_of_global_scales(x, w);
   return ok ? 0 : 1;
 }

@@ -28,13 +28,13 @@ void rotate_back(matrix& m, f4::sign_vector signs) {
 matrix plain(matrix const& x) {
   quantized<> q(channels, tokens);
   quantize(f4::transposed(x.view()), q);
-  return values_of(q.view);
+  return values_of(q.view());
 }
 matrix rotated(matrix const& x, f4::sign_vector signs) {
   quantized<> q(channels, tokens);
   quantize(f4::transposed(x.view()), q,
            f4::quantizer{f4::nearest_even{}, f4::amax_scale{}, f4::hadamard<16>{signs}});
-  matrix y = values_of(q.view);
+  matrix y = values_of(q.view());
   rotate_back(y, signs);
   return y;
 }

@@ -16,7 +16,7 @@ matrix mean_of(matrix const& x, int draws, Scale const& scale) {
   for (int draw = 0; draw < draws; ++draw) {
     const f4::philox bits{42, static_cast<f4::u64>(draw)};  // seed, stream: no state to carry or to lose
     quantize(x.view(), q, f4::quantizer{f4::stochastic{bits}, scale});
-    check(f4::host::dequantize(q.view, y.view()));
+    check(f4::host::dequantize(q.view(), y.view()));
     for (std::size_t i = 0; i < sum.size(); ++i) sum[i] += static_cast<double>(y.values[i]);
   }
   for (std::size_t i = 0; i < sum.size(); ++i) y.values[i] = static_cast<float>(sum[i] / draws);
@@ -26,7 +26,7 @@ matrix mean_of(matrix const& x, int draws, Scale const& scale) {
 matrix to_nearest(matrix const& x) {
   quantized<> q(x.rows, x.cols);
   quantize(x.view(), q);
-  return values_of(q.view);
+  return values_of(q.view());
 }
 
 int main() {

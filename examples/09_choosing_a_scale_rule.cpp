@@ -14,7 +14,7 @@ template <class F, class Scale>
 result measure(matrix const& x, Scale const& scale) {
   quantized<F> q(x.rows, x.cols);
   quantize(x.view(), q, f4::quantizer{f4::nearest_even{}, scale});
-  const matrix y = values_of(q.view);
+  const matrix y = values_of(q.view());
   double xy = 0, xx = 0;
   for (std::size_t i = 0; i < x.values.size(); ++i) {
     const double v = x.values[i];

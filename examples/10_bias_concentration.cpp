@@ -9,7 +9,7 @@ using namespace example;
 
 constexpr int tokens = 512, channels = 128, draws = 256;
 
-// Recipes as functions of the draw. Operand n of draw k has the random stream 2k + n.
+// Quantizers as functions of the draw. Operand n of draw k has the random stream 2k + n.
 const auto nearest = [](f4::u64) { return f4::quantizer{}; };
 const auto stochastic = [](f4::u64 stream) { return f4::quantizer{f4::stochastic{f4::philox{1, stream}}}; };
 const auto headroom = [](f4::u64 stream) {
@@ -19,9 +19,9 @@ const auto fixed_signs = [](f4::u64) { return f4::te_signs; };
 const auto fresh_signs = [](f4::u64 stream) {  // the same for both operands, so that the rotation cancels
   return f4::sign_vector{f4::philox{2, stream / 2}(f4::position{}) & 0xffff};
 };
-const auto rotated = [](auto recipe, auto signs) {
+const auto rotated = [](auto quantizer, auto signs) {
   return [=](f4::u64 stream) {
-    const auto q = recipe(stream);
+    const auto q = quantizer(stream);
     return f4::quantizer{q.round, q.scale, f4::hadamard<16>{signs(stream)}};
   };
 };
@@ -33,18 +33,20 @@ const auto ms_eden = [](f4::u64 stream) {
 
 /// MS-EDEN is more than three policies: it rotates 128 values, and mends their mean with the scales.
 template <class M, class Bits>
-void quantize(M const& m, quantized<>& q, f4::ms_eden<Bits> const& recipe) {
-  q.view.tensor_scale = recipe.tensor(f4::nvfp4{}, f4::host::amax<128>(m, recipe.transform));
-  check(f4::host::quantize(m, q.view, recipe));
+void quantize(M const& m, quantized<>& q, f4::ms_eden<Bits> const& quantizer) {
+  float amax = 0;
+  check(f4::host::amax<128>(m, quantizer.transform, &amax));
+  q.amax = {f4::amax_value(amax), quantizer};
+  check(f4::host::quantize(m, q.view(), quantizer));
 }
 
 /// The values of m as the GEMM sees them: quantized with blocks along the tokens.
-template <class Recipe>
-matrix estimate(matrix const& m, Recipe const& recipe) {
+template <class Quantizer>
+matrix estimate(matrix const& m, Quantizer const& quantizer) {
   quantized<> q(channels, tokens);
-  quantize(f4::transposed(m.view()), q, recipe);
+  quantize(f4::transposed(m.view()), q, quantizer);
   matrix values(tokens, channels);
-  check(f4::host::dequantize(q.view, f4::transposed(values.view())));
+  check(f4::host::dequantize(q.view(), f4::transposed(values.view())));
   return values;
 }
 

@@ -19,6 +19,7 @@ OUTSIDE = {
     "formats/limits.hpp": {"limits"},
     "formats/io.hpp": {"ostream", "fmt/format.h", "fmt/base.h", "fmt/core.h"},
     "host/": {"omp.h"},
+    "host/buffer.hpp": {"vector"},
 }
 CUDA = re.compile(r"cuda_runtime(_api)?\.h|cuda/.*|cuda\.h")
 

@@ -3,16 +3,13 @@
 // writing bf16, amax() and quantize(), one after the other. The kernels are those of the examples.
 #include "../../examples/fused/rmsnorm.cuh"
 #include "../../examples/fused/swiglu.cuh"
-#include "harness.cuh"
+#include "check.cuh"
 
 using namespace bench;
 
 namespace {
 
 using f4::bf16;
-struct shape {
-  i64 rows, cols;
-};
 
 /// Reads `Inputs` streams of 32 bytes a thread, writes eight bytes, a byte, and 32 bytes more if `Sum`.
 template <int Inputs, bool Sum>
@@ -35,28 +32,28 @@ __global__ void __launch_bounds__(256)
 /// What a GEMM leaves: Gaussian, one value in 500 eight times larger. (The product of two activations{}
 /// would span so many binades that most blocks were lost under one tensor scale.)
 struct projections {
-  FOURSCALE_HD float operator()(u64, u64 i) const {
+  FOURSCALE_HD float operator()(u64, u64, u64 i) const {
     return f4::test::gaussian(i) * (f4::test::mix(i ^ 0x5bd1'e995) % 500 == 0 ? 8.0f : 1.0f);
   }
 };
 /// What a norm multiplies by.
 struct gains {
-  FOURSCALE_HD float operator()(u64, u64 i) const { return 1.0f + 0.125f * f4::test::gaussian(i); }
+  FOURSCALE_HD float operator()(u64, u64, u64 i) const { return 1.0f + 0.125f * f4::test::gaussian(i); }
 };
 
 /// Everything a producer of rows x cols activations works on. Inputs are several, outputs one each.
-template <class Value>
 struct workplace {
   shape s;
-  inputs<bf16, Value> x, residual;
+  inputs<bf16> x, residual;
   buffer<bf16> gamma, sum, y;
   buffer<u8> codes, scales, other_codes, other_scales;
   buffer<float> amax;  ///< the delayed one, this step's fused, this step's unfused
 
-  workplace(shape of, i64 input_cols)
+  template <class Value>
+  workplace(shape of, i64 input_cols, Value value)
       : s(of),
-        x(s.rows, input_cols),
-        residual(s.rows, s.cols),
+        x(s.rows, input_cols, 0, 0, value),
+        residual(s.rows, s.cols, 0, 0, value),
         gamma(s.cols),
         sum(s.rows * s.cols),
         y(s.rows * s.cols),
@@ -65,36 +62,36 @@ struct workplace {
         other_codes(s.rows * s.cols / 2),
         other_scales(s.rows * s.cols / 16),
         amax(3) {
-    fill_kernel<gains><<<64, 256>>>(gamma.data(), 1, s.cols, 77);
+    fill_kernel<<<64, 256>>>(gains{}, gamma.data(), 1, s.cols, u64{77});
     require(cudaMemset(amax.data(), 0, amax.bytes()));
   }
-  f4::block_scaled_view<f4::nvfp4> q() const { return {codes.data(), scales.data(), s.rows, s.cols}; }
-  f4::block_scaled_view<f4::nvfp4> other_q() const {
-    return {other_codes.data(), other_scales.data(), s.rows, s.cols};
+  f4::block_scaled_view<f4::nvfp4> q() const {
+    return {codes.data(), scales.data(), s.rows, s.cols, f4::amax_in(amax.data())};
   }
-  f4::matrix_view<bf16> activations() const { return {y.data(), s.rows, s.cols}; }
+  f4::block_scaled_view<f4::nvfp4> other_q() const {
+    return {other_codes.data(), other_scales.data(), s.rows, s.cols, f4::amax_in(amax.data())};
+  }
+  f4::matrix_view<bf16> output() const { return {y.data(), s.rows, s.cols}; }
 };
 
 /// `producer(i)`: on input i. `bytes` of an activation.
-template <class Value, class Make>
-void measure(benchmark::State& state, workplace<Value> const& w, double bytes, Make producer,
+template <class Make>
+void measure(benchmark::State& state, workplace const& w, double bytes, Make producer,
              launch const& ceiling) {
   const launch run = [&](i64 i) {
-    require(fused::launch(producer(i), fused::to_nvfp4<f4::linear>{w.q(), w.amax.data(), w.amax.data() + 1}));
+    require(fused::launch(producer(i), fused::to_nvfp4<f4::linear>{w.q(), w.amax.data() + 1}));
   };
   const launch unfused = [&](i64 i) {
-    require(fused::launch(producer(i), fused::to_bf16{w.activations()}));
-    require(f4::device::amax(w.activations(), w.amax.data() + 2));
-    require(f4::device::quantize(w.activations(), w.other_q(), w.amax.data()));
+    require(fused::launch(producer(i), fused::to_bf16{w.output()}));
+    require(f4::device::amax(w.output(), w.amax.data() + 2));
+    require(f4::device::quantize(w.output(), w.other_q()));
   };
   // Delayed scaling whose step before was like this one.
-  require(fused::launch(producer(0), fused::to_bf16{w.activations()}));
-  require(f4::device::amax(w.activations(), w.amax.data()));
+  require(fused::launch(producer(0), fused::to_bf16{w.output()}));
+  require(f4::device::amax(w.output(), w.amax.data()));
   run(0);
   unfused(0);
-  const std::vector<bf16> host = w.y.to_host();
-  check(w.q(), f4::matrix_view<bf16 const>{host, w.s.rows, w.s.cols}, f4::quantizer{}, w.amax.to_host()[0],
-        w.codes, w.scales);
+  check(w.q(), f4::matrix_view<bf16 const>{w.output()}, f4::quantizer{});
   require(w.codes.to_host() == w.other_codes.to_host(), "the codes differ from the unfused ones");
   require(w.scales.to_host() == w.other_scales.to_host(), "the scales differ from the unfused ones");
   require(w.amax.to_host()[1] == w.amax.to_host()[2], "the amax differs from the unfused one");
@@ -109,7 +106,7 @@ void measure(benchmark::State& state, workplace<Value> const& w, double bytes, M
 }
 
 void swiglu(benchmark::State& state, shape s) {
-  const workplace<projections> w(s, 2 * s.cols);
+  const workplace w(s, 2 * s.cols, projections{});
   measure(
       state, w, 4.5625, [&](i64 i) { return fused::swiglu{w.x.view(i)}; },
       [&](i64 i) {
@@ -122,7 +119,7 @@ void swiglu(benchmark::State& state, shape s) {
 
 template <bool Residual>
 void rmsnorm(benchmark::State& state, shape s) {
-  const workplace<activations> w(s, s.cols);
+  const workplace w(s, s.cols, activations{});
   measure(
       state, w, Residual ? 6.5625 : 2.5625,
       [&](i64 i) {
@@ -140,20 +137,17 @@ void rmsnorm(benchmark::State& state, shape s) {
       });
 }
 
-void add(char const* what, void (*run)(benchmark::State&, shape), std::initializer_list<shape> shapes) {
-  for (shape s : shapes)
-    benchmark::RegisterBenchmark(
-        (std::string(what) + "/" + std::to_string(s.rows) + "x" + std::to_string(s.cols)).c_str(),
-        [=](benchmark::State& state) { run(state, s); })
-        ->UseManualTime()
-        ->Iterations(1)
-        ->Unit(benchmark::kMicrosecond);
+void add_shapes(std::string const& what, void (*run)(benchmark::State&, shape),
+                std::initializer_list<shape> shapes) {
+  for (const shape s : shapes)
+    add(what + "/" + to_string(s), [=](benchmark::State& state) { run(state, s); });
 }
 
 const bool registered = [] {
-  add("swiglu_nvfp4", swiglu, {{16384, 14336}, {8192, 4096}, {2048, 28672}});
-  add("rmsnorm_nvfp4", rmsnorm<false>, {{16384, 4096}, {16384, 8192}, {8192, 14336}, {2048, 4096}});
-  add("residual_rmsnorm_nvfp4", rmsnorm<true>, {{16384, 4096}, {16384, 8192}, {8192, 14336}, {2048, 4096}});
+  add_shapes("swiglu_nvfp4", swiglu, {{16384, 14336}, {8192, 4096}, {2048, 28672}});
+  add_shapes("rmsnorm_nvfp4", rmsnorm<false>, {{16384, 4096}, {16384, 8192}, {8192, 14336}, {2048, 4096}});
+  add_shapes("residual_rmsnorm_nvfp4", rmsnorm<true>,
+             {{16384, 4096}, {16384, 8192}, {8192, 14336}, {2048, 4096}});
   return true;
 }();
 

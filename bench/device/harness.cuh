@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 // How kernels are timed and judged: against a kernel with the same reads and writes and no arithmetic, in the
-// same run, on random data, in turns, with buffers larger than the L2 cache; and bit for bit against the
-// host.
+// same run, on random data, in turns, with buffers larger than the L2 cache.
 #pragma once
 
 #include <benchmark/benchmark.h>
 
 #include <algorithm>
-#include <cstdio>
 #include <cstdlib>
 #include <fourscale/fourscale.cuh>
 #include <functional>
+#include <stdexcept>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "support/data.hpp"
@@ -23,10 +23,9 @@ using f4::i64;
 using f4::u64;
 using f4::u8;
 
+/// What is not so ends the measurement, not the program: see add().
 inline void require(bool condition, char const* what) {
-  if (condition) return;
-  std::fprintf(stderr, "benchmark: %s\n", what);
-  std::exit(1);
+  if (!condition) throw std::runtime_error(what);
 }
 inline void require(cudaError_t e) { require(e == cudaSuccess, cudaGetErrorString(e)); }
 inline void require(f4::errc e) { require(e == f4::errc::ok, f4::message(e)); }
@@ -55,39 +54,58 @@ class buffer {
   T* data_ = nullptr;
 };
 
-/// Element i, of row `row`.
+/// A type of ours with the bits of T: what a matrix is filled as, and what the host reads it as.
+template <class T>
+struct same_bits {
+  using type = T;
+};
+template <class T>
+using same_bits_t = typename same_bits<T>::type;
+
+/// What the toolkit's types are, too: the same memory as a view of ours.
+template <class T>
+auto as_ours(f4::matrix_view<T const> const& m) {
+  using ours = same_bits_t<T>;
+  return f4::matrix_view<ours const>{reinterpret_cast<ours const*>(m.data), m.rows, m.cols, m.ld};
+}
+
+/// Values of matrices are functors of row, column and a number that no other element has, whose upper 24 bits
+/// are those of the copy.
 struct activations {
-  FOURSCALE_HD float operator()(u64 row, u64 i) const { return f4::test::activation(row, i); }
+  FOURSCALE_HD float operator()(u64 row, u64, u64 i) const { return f4::test::activation(row, i); }
 };
 
 template <class Value, class T>
-__global__ void fill_kernel(T* x, i64 rows, i64 cols, u64 seed) {
+__global__ void fill_kernel(Value value, T* x, i64 rows, i64 cols, u64 copy) {
   for (i64 i = blockIdx.x * i64{256} + threadIdx.x; i < rows * cols; i += i64{gridDim.x} * 256)
-    x[i] = f4::from_float<T>(Value{}(static_cast<u64>(i / cols), static_cast<u64>(i) + (seed << 40)));
+    x[i] = f4::from_float<T>(
+        value(static_cast<u64>(i / cols), static_cast<u64>(i % cols), static_cast<u64>(i) + (copy << 40)));
 }
 
 /// Several matrices of random values, together larger than the L2 cache, so that no call finds its input
-/// there.
-template <class T, class Value = activations>
+/// there. `gap` elements between rows, `offset` before the first.
+template <class T>
 struct inputs {
-  i64 rows, cols, ld;
+  i64 rows, cols, ld, offset;
   std::vector<buffer<T>> matrices;
 
-  inputs(i64 r, i64 c, i64 gap = 0) : rows(r), cols(c), ld(c + gap) {
+  template <class Value = activations>
+  inputs(i64 r, i64 c, i64 gap = 0, i64 before = 0, Value const& value = {})
+      : rows(r), cols(c), ld(c + gap), offset(before) {
     int l2 = 0;
     require(cudaDeviceGetAttribute(&l2, cudaDevAttrL2CacheSize, 0));
     const i64 bytes = r * ld * static_cast<i64>(sizeof(T)), wanted = 3 * i64{l2};
     const i64 copies = std::clamp<i64>((wanted + bytes - 1) / bytes, 1, 64);
     for (i64 i = 0; i < copies; ++i) {
-      matrices.emplace_back(r * ld);
-      fill_kernel<Value><<<2048, 256>>>(matrices.back().data(), r, ld, static_cast<u64>(i));
+      matrices.emplace_back(r * ld + offset);
+      fill_kernel<<<2048, 256>>>(value, reinterpret_cast<same_bits_t<T>*>(matrices.back().data() + offset), r,
+                                 ld, static_cast<u64>(i));
     }
     require(cudaDeviceSynchronize());
   }
   i64 count() const { return static_cast<i64>(matrices.size()); }
-  f4::matrix_view<T const> view(i64 i) const {
-    return {matrices[static_cast<size_t>(i % count())].data(), rows, cols, ld};
-  }
+  T* data(i64 i) const { return matrices[static_cast<size_t>(i % count())].data() + offset; }
+  f4::matrix_view<T const> view(i64 i) const { return {data(i), rows, cols, ld}; }
 };
 
 /// One launch of something, on copy i of its buffers.
@@ -126,19 +144,20 @@ struct alignas(16) word16 {
   f4::u32 w[4];
 };
 
-/// Reads 32 bytes, writes what 16 bf16 values become: the traffic of a quantizer, and nothing else. `Codes`
-/// bytes of codes and `Scales` bytes of scales for 32 bytes of input; each with its own buffer, all accesses
-/// in vectors.
-template <int Codes, int Scales>
+/// Reads 16 values of `Width` bytes, writes what they become: the traffic of a quantizer, and nothing else.
+/// `Codes` bytes of codes a thread; `Scales` bytes of scales for `Sharing` threads; each with its own buffer,
+/// all accesses in vectors.
+template <int Width, int Codes, int Scales, int Sharing>
 __global__ void __launch_bounds__(256) ceiling_kernel(word16 const* x, i64 count, u8* codes, u8* scales) {
   const i64 i = blockIdx.x * i64{256} + threadIdx.x;
   if (i >= count) return;
-  const word16 a = x[2 * i], b = x[2 * i + 1];
-  f4::u32 all[8];
-  for (int k = 0; k < 4; ++k) all[k] = a.w[k], all[4 + k] = b.w[k];
+  word16 v[Width];
+  for (int k = 0; k < Width; ++k) v[k] = x[Width * i + k];
+  f4::u32 all[8] = {};
+  for (int k = 0; k < 4 * Width; ++k) all[k % 8] ^= v[k / 4].w[k % 4];
   if constexpr (Codes == 32) {
-    reinterpret_cast<word16*>(codes)[2 * i] = a;
-    reinterpret_cast<word16*>(codes)[2 * i + 1] = b;
+    reinterpret_cast<word16*>(codes)[2 * i] = word16{{all[0], all[1], all[2], all[3]}};
+    reinterpret_cast<word16*>(codes)[2 * i + 1] = word16{{all[4], all[5], all[6], all[7]}};
   } else if constexpr (Codes == 16) {
     reinterpret_cast<word16*>(codes)[i] =
         word16{{all[0] ^ all[1], all[2] ^ all[3], all[4] ^ all[5], all[6] ^ all[7]}};
@@ -150,58 +169,23 @@ __global__ void __launch_bounds__(256) ceiling_kernel(word16 const* x, i64 count
     for (int k = 0; k < 8; ++k) any |= all[k];
     if (any == 0x1234'5678u) codes[i] = 1;
   }
-  if constexpr (Scales == 1) scales[i] = static_cast<u8>(all[0]);
-  if constexpr (Scales == 2) reinterpret_cast<f4::u16*>(scales)[i] = static_cast<f4::u16>(all[0]);
+  if (i % Sharing != 0) return;
+  if constexpr (Scales == 1) scales[i / Sharing] = static_cast<u8>(all[0]);
+  if constexpr (Scales == 2) reinterpret_cast<f4::u16*>(scales)[i / Sharing] = static_cast<f4::u16>(all[0]);
 }
 
-/// The same for 16 values of four bytes, eight bytes of codes and one of scales.
-__global__ void __launch_bounds__(256)
-    wide_ceiling_kernel(word16 const* x, i64 count, u8* codes, u8* scales) {
-  const i64 i = blockIdx.x * i64{256} + threadIdx.x;
-  if (i >= count) return;
-  f4::u32 any[2] = {};
-  for (int k = 0; k < 4; ++k) {
-    const word16 v = x[4 * i + k];
-    any[k % 2] ^= v.w[0] ^ v.w[1] ^ v.w[2] ^ v.w[3];
-  }
-  reinterpret_cast<u64*>(codes)[i] = u64{any[0]} << 32 | any[1];
-  scales[i] = static_cast<u8>(any[0]);
-}
-
-/// The other way: reads 4 bytes of codes and a byte of scales for two threads, writes 16 bytes of values.
-__global__ void __launch_bounds__(256)
-    dequantize_ceiling_kernel(f4::u32 const* codes, u8 const* scales, i64 count, word16* y) {
-  const i64 i = blockIdx.x * i64{256} + threadIdx.x;
-  if (i >= count) return;
-  const f4::u32 word = codes[i], scale = scales[i / 2];
-  y[i] = word16{{word, word ^ scale, word + scale, scale}};
-}
-
-/// Copies to the host, quantizes there, compares every byte.
-template <class F, class Layout, class HostView, class Quantizer>
-void check(f4::block_scaled_view<F, Layout> const& d, HostView const& x, Quantizer const& recipe, float amax,
-           buffer<u8> const& codes, buffer<u8> const& scales) {
-  std::vector<u8> want_codes(static_cast<size_t>(f4::code_bytes<F>(d.rows, d.cols)));
-  std::vector<u8> want_scales(static_cast<size_t>(f4::scale_bytes<F, Layout>(d.rows, d.cols)) + 1);
-  f4::block_scaled_view<F, Layout> q{want_codes, want_scales, d.rows, d.cols};
-  q.tensor_scale = f4::tensor_scale_for<F>(recipe.scale, amax);
-  require(f4::host::quantize(x, q, recipe));
-  require(codes.to_host() == want_codes, "the codes differ from the host's");
-  want_scales.pop_back();
-  require(scales.to_host() == want_scales, "the scales differ from the host's");
-}
-
-/// Launches of a graph each, so that the time is the GPU's own.
+/// Launches of a graph each, so that the time is the GPU's own. A graph has `calls` launches, of copies one
+/// after the other.
 class graphs {
  public:
-  graphs(launch const& what, i64 copies) {
+  graphs(launch const& what, i64 copies, i64 calls) {
     cudaStream_t stream;
     require(cudaStreamCreate(&stream));
     for (i64 i = 0; i < copies; ++i) {
       cudaGraph_t graph;
       require(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal));
       capturing() = stream;
-      what(i);
+      for (i64 k = 0; k < calls; ++k) what(i * calls + k);
       capturing() = nullptr;
       require(cudaStreamEndCapture(stream, &graph));
       execs_.emplace_back();
@@ -209,6 +193,10 @@ class graphs {
       require(cudaGraphDestroy(graph));
     }
     require(cudaStreamDestroy(stream));
+  }
+  graphs(graphs const&) = delete;
+  ~graphs() {
+    for (cudaGraphExec_t exec : execs_) cudaGraphExecDestroy(exec);
   }
   /// The stream that launches go to.
   static cudaStream_t& capturing() {
@@ -224,27 +212,50 @@ class graphs {
   std::vector<cudaGraphExec_t> execs_;
 };
 
-/// The ceiling for `count` values of two bytes.
-template <int Codes, int Scales>
-launch ceiling(inputs<f4::bf16> const& x, buffer<u8> const& codes, buffer<u8> const& scales) {
+/// The ceiling of `x`, whose rows have no gaps; as many bytes as ceiling_kernel says.
+template <int Codes, int Scales, int Sharing = 1, class T>
+launch ceiling(inputs<T> const& x, buffer<u8> const& codes, buffer<u8> const& scales) {
   return [&](i64 i) {
     const i64 threads = x.rows * x.cols / 16;
-    ceiling_kernel<Codes, Scales>
+    ceiling_kernel<sizeof(T), Codes, Scales, Sharing>
         <<<static_cast<unsigned>(f4::ceil_div<i64>(threads, 256)), 256, 0, graphs::capturing()>>>(
-            reinterpret_cast<word16 const*>(x.view(i).data), threads, codes.data(), scales.data());
+            reinterpret_cast<word16 const*>(x.data(i)), threads, codes.data(), scales.data());
   };
 }
 
-/// Reports one kernel beside its ceiling: time, bandwidth and percent of the ceiling.
+/// Reports one kernel beside its ceiling: time of one of `calls` that a launch makes, bandwidth and percent
+/// of the ceiling.
 inline void report(benchmark::State& state, double bytes, launch const& kernel, launch const& ceiling,
-                   int batch = 4) {
+                   int batch = 4, int calls = 1) {
   for (auto _ : state) {
     const std::vector<double> t = medians({ceiling, kernel}, 31, batch);
-    state.SetIterationTime(t[1]);
-    state.counters["GB/s"] = bytes / t[1] * 1e-9;
-    state.counters["ceiling_GB/s"] = bytes / t[0] * 1e-9;
+    state.SetIterationTime(t[1] / calls);
+    state.counters["GB/s"] = calls * bytes / t[1] * 1e-9;
+    state.counters["ceiling_GB/s"] = calls * bytes / t[0] * 1e-9;
     state.counters["percent_of_ceiling"] = 100 * t[0] / t[1];
   }
+}
+
+struct shape {
+  i64 rows, cols;
+};
+inline std::string to_string(shape s) { return std::to_string(s.rows) + "x" + std::to_string(s.cols); }
+
+/// One measurement, which repeats its kernels itself. If it fails, that is in its row, and table.py says so.
+template <class Run>
+void add(std::string const& name, Run run) {
+  const auto guarded = [=](benchmark::State& state) {
+    try {
+      run(state);
+    } catch (std::exception const& e) {
+      graphs::capturing() = nullptr;
+      state.SkipWithError(e.what());
+    }
+  };
+  benchmark::RegisterBenchmark(name.c_str(), guarded)
+      ->UseManualTime()
+      ->Iterations(1)
+      ->Unit(benchmark::kMicrosecond);
 }
 
 }  // namespace bench

@@ -1,10 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The table and the picture of the README, from what the device benchmarks print as JSON:
+"""The tables of the device benchmarks and the picture of the README, from what they print as JSON:
 
-    quantize_bench --benchmark_out=speed.json && python3 bench/device/table.py speed.json --plot docs/speed.svg
+    python3 bench/device/table.py build/gpu/bench/device_*_bench.json --plot docs/speed.svg
 """
 import argparse
+import collections
 import json
+import sys
 
 SHAPES = ["16384x16384", "8192x28672", "2048x8192", "4096x4096"]
 TOKENS, FEATURES = [2048, 4096, 8192, 16384], [4096, 8192, 14336, 28672]
@@ -14,14 +16,18 @@ ROWS = [  # of the benchmark, of the table
     ("nvfp4_rowwise_nearest", "NVFP4 rowwise, nearest"),
     ("nvfp4_rowwise_nearest_swizzled", "the same, swizzled scales"),
     ("nvfp4_rowwise_stochastic", "NVFP4 rowwise, stochastic"),
+    ("nvfp4_rowwise_stochastic_swizzled", "the same, swizzled scales"),
     ("nvfp4_rowwise_four_over_six", "NVFP4 rowwise, four over six"),
+    ("nvfp4_rowwise_four_over_six_swizzled", "the same, swizzled scales"),
     ("nvfp4_columnwise_nearest", "NVFP4 columnwise, nearest"),
     ("nvfp4_columnwise_rht_nearest", "NVFP4 columnwise, Hadamard 16, nearest"),
     ("nvfp4_columnwise_rht_nearest_swizzled", "the same, swizzled scales"),
     ("nvfp4_columnwise_rht_stochastic", "NVFP4 columnwise, Hadamard 16, stochastic"),
+    ("nvfp4_columnwise_rht_stochastic_swizzled", "the same, swizzled scales"),
     ("nvfp4_both_nearest", "NVFP4 both copies, nearest"),
     ("nvfp4_both_nearest_swizzled", "the same, swizzled scales"),
     ("nvfp4_both_stochastic", "NVFP4 both copies, stochastic"),
+    ("nvfp4_both_stochastic_column_rht_swizzled", "the same, columns with Hadamard 16, swizzled scales"),
     ("nvfp4_both_row_plain_column_rht", "NVFP4 both copies, columns with Hadamard 16"),
     ("nvfp4_both_row_plain_column_rht_swizzled", "the same, swizzled scales"),
     ("nvfp4_both_16x16", "NVFP4 16x16, both copies"),
@@ -36,49 +42,170 @@ ROWS = [  # of the benchmark, of the table
 ]
 
 
-def read(path):
-    """{(kernel, shape): (microseconds, GB/s, percent of the ceiling)}"""
-    with open(path) as file:
-        found = {}
-        for b in json.load(file)["benchmarks"]:
-            kernel, shape = b["name"].split("/")[:2]
-            found[kernel, shape] = (b["real_time"], b["GB/s"], b["percent_of_ceiling"])
-        return found
+# The programs of bench/device say what they measure: data/KERNEL/DATA/SHAPE, types/ROW/LAYOUT/SHAPE,
+# sm80/KERNEL/DATA/SHAPE, grouped_KERNEL/GROUPS/SHAPE; the others KERNEL/SHAPE.
+DATA_SHAPE, OTHER_DATA_SHAPE = "16384x8192", "8192x28672"
+DATA = [("gaussian", "Gaussian"), ("rows_exp2", "rows exp(2 N)"), ("rows_exp3.5", "rows exp(3.5 N)"),
+        ("pairs", "pairs 2^(-40..23)"), ("student_t2", "Student t(2)"), ("half_zero_rows", "half the rows zero"),
+        ("channels_x50", "x50 channels"), ("one_in_100", "1 % nonzero")]
+DATA_KERNELS = [  # of data_bench, of the table, of quantize_bench
+    ("rowwise_nearest", "rowwise, nearest", "nvfp4_rowwise_nearest_swizzled"),
+    ("rowwise_stochastic", "rowwise, stochastic", "nvfp4_rowwise_stochastic_swizzled"),
+    ("rowwise_four_over_six", "rowwise, four over six", "nvfp4_rowwise_four_over_six_swizzled"),
+    ("columnwise_rht_stochastic", "columnwise, Hadamard 16, stochastic", "nvfp4_columnwise_rht_stochastic_swizzled"),
+    ("both_nearest", "both copies, nearest", "nvfp4_both_nearest_swizzled"),
+    ("both_stochastic_column_rht", "both copies, stochastic, columns with Hadamard 16",
+     "nvfp4_both_stochastic_column_rht_swizzled"),
+    ("both_16x16", "16x16, both copies", "nvfp4_both_16x16_swizzled"),
+]
+TYPES = [  # of types_bench, of the table
+    ("bf16", "bf16"), ("fp16", "fp16"), ("fp32", "fp32"), ("nv_bfloat16", "`__nv_bfloat16`"), ("half", "`__half`"),
+]
+OTHER_TYPES = [
+    ("mxfp8_rowwise", "MXFP8 rowwise"), ("mxfp8_columnwise", "MXFP8 columnwise"),
+    ("mxfp8_both", "MXFP8 both copies"), ("fp8_1x128_rowwise", "FP8 1x128 rowwise"), ("fp8_128x128", "FP8 128x128"),
+    ("row_amax_rowwise", "NVFP4 rowwise, an amax for each row"),
+    ("off_by_one_rowwise", "source one element off alignment: rowwise"),
+    ("off_by_one_columnwise_rht", "the same: columnwise, Hadamard 16"),
+    ("off_by_one_both_16x16", "the same: 16x16, both copies"),
+    ("odd_stride_rowwise", "odd leading dimension: rowwise"),
+    ("odd_stride_columnwise_rht", "the same: columnwise, Hadamard 16"),
+    ("odd_stride_both_16x16", "the same: 16x16, both copies"),
+    ("user_round_rowwise", "a user's rounding, as its definition: rowwise"),
+    ("user_round_columnwise", "the same: columnwise"), ("user_round_both", "the same: both copies"),
+    ("user_bits_rowwise", "a user's random bits: rowwise"), ("user_scale_rowwise", "a user's scales: rowwise"),
+    ("user_transform_rowwise", "a user's transform: rowwise"),
+    ("graph_both", "both copies, nearest, in a graph"),
+    ("graph_both_stochastic_column_rht", "both copies, stochastic, columns with Hadamard 16, in a graph"),
+    ("graph_both_16x16", "16x16, both copies, in a graph"),
+]
+TYPE_ROWS = [(f"{t}_{kernel}", f"{label} source: {what}") for t, label in TYPES
+             for kernel, what in (("rowwise", "rowwise"), ("columnwise", "columnwise"), ("both", "both copies"))]
+
+Figure = collections.namedtuple("Figure", "us gb_per_s percent times_unfused")
+
+
+def read(paths):
+    """{name as a tuple: Figure}, and sentences about what failed; names without what Google Benchmark adds."""
+    found, failed = {}, []
+    for path in paths:
+        with open(path) as file:
+            for b in json.load(file)["benchmarks"]:
+                name = [part for part in b["name"].split("/") if part != "manual_time" and "iterations:" not in part]
+                if b.get("error_occurred"):
+                    failed.append(f"{'/'.join(name)}: {b.get('error_message')}")
+                if "percent_of_ceiling" in b:
+                    found[tuple(name)] = Figure(b["real_time"], b["GB/s"], b["percent_of_ceiling"],
+                                                b.get("times_unfused"))
+    return found, failed
+
+
+def markdown(head, rows):
+    """Nothing where there are no rows."""
+    if not rows:
+        return ""
+    lines = ["| " + " | ".join(head) + " |", "|" + "---|" * len(head)]
+    return "\n".join(lines + ["| " + " | ".join(cells) + " |" for cells in rows])
+
+
+def percent(figure):
+    return f"{figure.percent:.0f} %" if figure else ""
+
+
+def worst_data(found, kernel):
+    """(percent, what data) of the slowest."""
+    labels = dict(DATA)
+    return min(((f.percent, labels.get(name[2], name[2])) for name, f in found.items()
+                if name[:2] == ("data", kernel)), default=None)
 
 
 def table(found):
-    lines = ["| kernel | us | TB/s | " + " | ".join(SHAPES) + " |", "|---|---|---|" + "---|" * len(SHAPES)]
+    data_kernels = {of_quantize: kernel for kernel, _, of_quantize in DATA_KERNELS}
+    rows = []
     for kernel, label in ROWS:
         first = found.get((kernel, SHAPES[0]))
         if first is None:
             continue
-        cells = [f"{found[kernel, s][2]:.0f} %" if (kernel, s) in found else "" for s in SHAPES]
-        lines.append(f"| {label} | {first[0]:.0f} | {first[1] / 1000:.2f} | " + " | ".join(cells) + " |")
-    return "\n".join(lines)
+        worst = worst_data(found, data_kernels.get(kernel))
+        rows.append([label, f"{first.us:.0f}", f"{first.gb_per_s / 1000:.2f}",
+                     *(percent(found.get((kernel, s))) for s in SHAPES),
+                     f"{worst[0]:.0f} %, {worst[1]}" if worst else ""])
+    return markdown(["kernel", "us", "TB/s", *SHAPES, "worst data"], rows)
+
+
+def data_table(found):
+    """Percent of the ceiling; in brackets, of what the kernel reaches on Gaussian values of that shape."""
+    columns = [(name, DATA_SHAPE, label) for name, label in DATA] + [
+        ("pairs", OTHER_DATA_SHAPE, f"pairs, {OTHER_DATA_SHAPE}")]
+    rows = []
+    for kernel, label, _ in DATA_KERNELS:
+        cells = []
+        for name, shape, _ in columns:
+            here = found.get(("data", kernel, name, shape))
+            gaussian = found.get(("data", kernel, "gaussian", shape))
+            cells.append(f"{here.percent:.0f} ({100 * here.percent / gaussian.percent:.0f})"
+                         if here and gaussian else "")
+        worst = worst_data(found, kernel)
+        if worst:
+            rows.append([label, *cells, f"{worst[0]:.0f} %, {worst[1]}"])
+    return markdown(["percent of the ceiling (of its own with Gaussian values)", *(c[2] for c in columns),
+                     "worst data"], rows)
+
+
+def types_table(found):
+    shapes = sorted({name[3] for name in found if name[0] == "types"}, key=lambda s: [int(n) for n in s.split("x")])
+    rows = []
+    for row, label in TYPE_ROWS + OTHER_TYPES:
+        for shape in reversed(shapes):
+            of = {layout: found.get(("types", row, layout, shape)) for layout in ("swizzled", "linear")}
+            first = of["swizzled"] or of["linear"]
+            if first:
+                rows.append([label, shape, f"{first.us:.0f}", f"{first.gb_per_s / 1000:.2f}",
+                             percent(of["swizzled"]), percent(of["linear"])])
+    return markdown(["NVFP4 unless it says otherwise", "shape", "us", "TB/s", "swizzled scales", "linear scales"], rows)
+
+
+def sm80_table(found):
+    rows = []
+    for kernel, label, _ in DATA_KERNELS:
+        for name, old in found.items():
+            if name[:2] != ("sm80", kernel):
+                continue
+            new = found.get(("data", *name[1:]))
+            rows.append([label, name[3], f"{old.us:.0f}", percent(old), f"{new.us:.0f}" if new else "",
+                         percent(new), f"{100 * new.us / old.us:.0f} %" if new else ""])
+    return markdown(["kernel", "shape", "sm_80's code, us", "of the ceiling", "this GPU's code, us", "of the ceiling",
+                     "speed of sm_80's code beside it"], rows)
+
+
+def other_table(found):
+    """Fused kernels and grouped ones."""
+    rows = [["/".join(name), f"{f.us:.0f}", percent(f), f"{f.times_unfused:.1f}" if f.times_unfused else ""]
+            for name, f in found.items() if f.times_unfused or name[0].startswith("grouped_")]
+    return markdown(["kernel", "us", "of the ceiling", "times as fast as two kernels"], rows)
 
 
 def llm_table(found):
     """The kernels that were measured on all shapes of an LLM's activations."""
-    lines = ["| percent of the ceiling, features: | tokens | " + " | ".join(map(str, FEATURES)) + " |",
-             "|---|---|" + "---|" * len(FEATURES)]
+    rows = []
     for kernel, label in ROWS:
         if any((kernel, f"{t}x{f}") not in found for t in TOKENS for f in FEATURES):
             continue
         for t in TOKENS:
-            cells = [f"{found[kernel, f'{t}x{f}'][2]:.0f}" for f in FEATURES]
-            lines.append(f"| {label if t == TOKENS[0] else ''} | {t} | " + " | ".join(cells) + " |")
-    return "\n".join(lines)
+            cells = [f"{found[kernel, f'{t}x{f}'].percent:.0f}" for f in FEATURES]
+            rows.append([label if t == TOKENS[0] else "", str(t), *cells])
+    return markdown(["percent of the ceiling, features:", "tokens", *map(str, FEATURES)], rows)
 
 
 def plot(found, machine):
-    rows = [(label, found[kernel, SHAPES[0]][2]) for kernel, label in ROWS if (kernel, SHAPES[0]) in found]
+    rows = [(label, found[kernel, SHAPES[0]].percent) for kernel, label in ROWS if (kernel, SHAPES[0]) in found]
     left, width, step, top = 380, 420, 24, 64
     height = top + step * len(rows) + 40
     x = lambda percent: left + width * percent / 100
     out = [f'<svg xmlns="http://www.w3.org/2000/svg" width="870" height="{height}" font-family="sans-serif" '
            'font-size="13">', f'<rect width="870" height="{height}" fill="white"/>',
            f'<text x="20" y="24" font-size="16">Percent of a kernel with the same reads and writes and no arithmetic</text>',
-           f'<text x="20" y="44" fill="#555">{machine}, {SHAPES[0]} bf16; every output equal to the host\'s in every bit'
+           f'<text x="20" y="44" fill="#555">{machine}, {SHAPES[0]} bf16; outputs equal to the host\'s in every bit'
            '</text>']
     for percent in (0, 25, 50, 75, 100):
         out.append(f'<line x1="{x(percent)}" y1="{top - 6}" x2="{x(percent)}" y2="{height - 30}" stroke="#ddd"/>')
@@ -93,17 +220,18 @@ def plot(found, machine):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("json")
+    parser.add_argument("json", nargs="+")
     parser.add_argument("--plot", metavar="SVG")
     parser.add_argument("--machine", default="NVIDIA H200")
     args = parser.parse_args()
-    found = read(args.json)
-    print(table(found))
-    print()
-    print(llm_table(found))
+    found, failed = read(args.json)
+    tables = [make(found) for make in (table, data_table, types_table, sm80_table, other_table, llm_table)]
+    print("\n\n".join(filter(None, tables)))
     if args.plot:
         with open(args.plot, "w") as file:
             file.write(plot(found, args.machine))
+    if failed:
+        sys.exit("\n".join(["table.py: measurements failed:", *failed]))
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // What Python calls: fourscale's functions on bf16 matrices behind a C interface, the plain kernel, and the
-// ceiling, a kernel with the same reads and writes and no arithmetic. Each returns a cudaError_t or errc, 0
+// ceiling, a kernel with the same reads and writes and no arithmetic. Each returns an errc or cudaError_t, 0
 // for success.
 #include <fourscale/fourscale.cuh>
 
@@ -33,28 +33,32 @@ constexpr f4::quantizer division{f4::nearest_even{}, f4::two_level_division{}};
 constexpr f4::hadamard<16> transform{f4::te_signs};
 constexpr f4::quantizer with_transform{f4::nearest_even{}, f4::two_level{}, transform};
 
-/// Calls run(x, q, shape, quantizer) with what a recipe means.
+/// Calls run(x, q, quantizer, shape) with what a recipe means; the amax is where the codes are.
 template <class Run>
-int with(int which, input const& x, u8* codes, u8* scales, Run const& run) {
+int with(int which, input const& x, float const* amax, u8* codes, u8* scales, Run const& run) {
   const f4::block_scaled_view<f4::nvfp4> linear{codes, scales, x.rows, x.cols};
   const swizzled q{codes, scales, x.rows, x.cols}, qt{codes, scales, x.cols, x.rows};
+  const auto call = [&](auto const& m, auto view, auto const& recipe, auto shape) {
+    view.amax = {f4::amax_in(amax), recipe};
+    return static_cast<int>(run(m, view, recipe, shape));
+  };
   switch (which) {
     case rowwise_linear:
-      return run(x, linear, f4::blocks_1d{}, nearest);
+      return call(x, linear, nearest, f4::blocks_1d{});
     case rowwise:
-      return run(x, q, f4::blocks_1d{}, nearest);
+      return call(x, q, nearest, f4::blocks_1d{});
     case rowwise_stochastic:
-      return run(x, q, f4::blocks_1d{}, stochastic);
+      return call(x, q, stochastic, f4::blocks_1d{});
     case rowwise_four_over_six:
-      return run(x, q, f4::blocks_1d{}, four_over_six);
+      return call(x, q, four_over_six, f4::blocks_1d{});
     case columnwise:
-      return run(f4::transposed(x), qt, f4::blocks_1d{}, nearest);
+      return call(f4::transposed(x), qt, nearest, f4::blocks_1d{});
     case columnwise_hadamard:
-      return run(f4::transposed(x), qt, f4::blocks_1d{}, with_transform);
+      return call(f4::transposed(x), qt, with_transform, f4::blocks_1d{});
     case rowwise_16x16:
-      return run(x, q, f4::blocks_2d<16, 16>{}, nearest);
+      return call(x, q, nearest, f4::blocks_2d<16, 16>{});
     case rowwise_division:
-      return run(x, q, f4::blocks_1d{}, division);
+      return call(x, q, division, f4::blocks_1d{});
     default:
       return cudaErrorInvalidValue;
   }
@@ -107,45 +111,46 @@ unsigned ctas(i64 threads) { return static_cast<unsigned>((threads + 255) / 256)
 extern "C" {
 
 int f4_amax(void const* x, i64 rows, i64 cols, float* amax, cudaStream_t stream) {
-  return f4::device::amax(matrix(x, rows, cols), amax, stream);
+  return static_cast<int>(f4::device::amax(matrix(x, rows, cols), amax, stream));
 }
 
 /// Of the transposed and transformed matrix.
 int f4_amax_hadamard(void const* x, i64 rows, i64 cols, float* amax, cudaStream_t stream) {
-  return f4::device::amax<f4::nvfp4>(f4::transposed(matrix(x, rows, cols)), transform, amax, stream);
+  const input m = matrix(x, rows, cols);
+  return static_cast<int>(f4::device::amax<f4::nvfp4>(f4::transposed(m), transform, amax, stream));
 }
 
 int f4_quantize(int which, void const* x, i64 rows, i64 cols, float const* amax, u8* codes, u8* scales,
                 cudaStream_t stream) {
-  return with(which, matrix(x, rows, cols), codes, scales,
-              [&](auto const& m, auto const& q, auto shape, auto const& recipe) -> int {
-                return f4::device::quantize(m, q, shape, amax, recipe, stream);
+  return with(which, matrix(x, rows, cols), amax, codes, scales,
+              [&](auto const& m, auto const& q, auto const& recipe, auto shape) {
+                return f4::device::quantize(m, q, recipe, shape, stream);
               });
 }
 
 /// The same on the CPU: all pointers are host memory.
 int f4_quantize_on_host(int which, void const* x, i64 rows, i64 cols, float const* amax, u8* codes,
                         u8* scales) {
-  return with(which, matrix(x, rows, cols), codes, scales,
-              [&](auto const& m, auto q, auto shape, auto const& recipe) -> int {
-                q.tensor_scale = f4::tensor_scale_for<f4::nvfp4>(recipe.scale, *amax);
-                return static_cast<int>(f4::host::quantize(m, q, recipe, shape));
+  return with(which, matrix(x, rows, cols), amax, codes, scales,
+              [&](auto const& m, auto const& q, auto const& recipe, auto shape) {
+                return f4::host::quantize(m, q, recipe, shape);
               });
 }
 
 int f4_quantize_both(void const* x, i64 rows, i64 cols, float const* amax, u8* codes, u8* scales, u8* codes_t,
                      u8* scales_t, cudaStream_t stream) {
-  const swizzled q{codes, scales, rows, cols}, qt{codes_t, scales_t, cols, rows};
-  return f4::device::quantize_both(matrix(x, rows, cols), q, qt, f4::blocks_1d{}, amax, amax, nearest,
-                                   nearest, stream);
+  const swizzled q{codes, scales, rows, cols, f4::amax_in(amax)};
+  const swizzled qt{codes_t, scales_t, cols, rows, f4::amax_in(amax)};
+  return static_cast<int>(
+      f4::device::quantize_both(matrix(x, rows, cols), q, qt, nearest, nearest, f4::blocks_1d{}, stream));
 }
 
 int f4_dequantize(void const* codes, void const* scales, i64 rows, i64 cols, float const* amax, void* y,
                   cudaStream_t stream) {
-  const f4::block_scaled_view<f4::nvfp4, f4::linear, u8 const> q{static_cast<u8 const*>(codes),
-                                                                 static_cast<u8 const*>(scales), rows, cols};
-  return f4::device::dequantize(q, f4::matrix_view<f4::bf16>{static_cast<f4::bf16*>(y), rows, cols}, amax,
-                                stream);
+  const f4::block_scaled_view<f4::nvfp4, f4::linear, u8 const> q{
+      static_cast<u8 const*>(codes), static_cast<u8 const*>(scales), rows, cols, f4::amax_in(amax)};
+  const f4::matrix_view<f4::bf16> values{static_cast<f4::bf16*>(y), rows, cols};
+  return static_cast<int>(f4::device::dequantize(q, values, stream));
 }
 
 int f4_round_trip(void const* x, i64 rows, i64 cols, float const* amax, void* y, cudaStream_t stream) {
@@ -157,8 +162,9 @@ int f4_round_trip(void const* x, i64 rows, i64 cols, float const* amax, void* y,
 
 int f4_hadamard(int size, void const* x, i64 rows, i64 cols, void* y, cudaStream_t stream) {
   const f4::matrix_view<f4::bf16> out{static_cast<f4::bf16*>(y), rows, cols};
-  if (size == 16) return f4::device::transform<16>(matrix(x, rows, cols), out, f4::hadamard<16>{}, stream);
-  return f4::device::transform<128>(matrix(x, rows, cols), out, f4::hadamard<128>{}, stream);
+  const input m = matrix(x, rows, cols);
+  return static_cast<int>(size == 16 ? f4::device::transform<16>(m, out, f4::hadamard<16>{}, stream)
+                                     : f4::device::transform<128>(m, out, f4::hadamard<128>{}, stream));
 }
 
 int f4_hadamard_on_host(int size, void const* x, i64 rows, i64 cols, void* y) {

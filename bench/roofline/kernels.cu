@@ -12,11 +12,10 @@ using output = f4::block_scaled_view<F, Layout>;
 using nvfp4 = output<f4::nvfp4>;
 
 // roofline.py counts per element of a thread.
-using f4::device::detail::blocks_per_thread;
-static_assert(16 * blocks_per_thread<f4::nvfp4, f4::bf16> == 64 &&
-                  32 * blocks_per_thread<f4::mxfp4, f4::bf16> == 64,
+using f4::cta::blocks_on_the_way;
+static_assert(16 * blocks_on_the_way<16, f4::bf16> == 64 && 32 * blocks_on_the_way<32, f4::bf16> == 64,
               "A thread of the rowwise kernels takes another number of elements: tell ROWS in roofline.py.");
-using f4::device::detail::tile_rows, f4::device::detail::tile_threads;
+using f4::cta::tile_rows, f4::cta::tile_threads;
 static_assert(tile_rows * 64 / tile_threads<64> == 64 && tile_rows * 128 / tile_threads<128> == 64,
               "A thread of the tile kernels takes another number of elements: tell ROWS in roofline.py.");
 
@@ -32,38 +31,37 @@ auto rht_random(f4::u64 seed) {
 
 }  // namespace
 
-cudaError_t amax(input x, float* out) { return f4::device::amax(x, out); }
+using f4::errc;
 
-cudaError_t rowwise(input x, nvfp4 q, float const* amax, f4::u64 seed) {
-  f4::device::quantize(x, q, amax, four_over_six);
-  f4::device::quantize(x, q, amax, random(seed));
-  return f4::device::quantize(x, q, amax, nearest);
+errc amax(input x, float* out) { return f4::device::amax(x, out); }
+
+void rowwise(input x, nvfp4 q, f4::u64 seed) {
+  (void)f4::device::quantize(x, q, nearest);
+  (void)f4::device::quantize(x, q, four_over_six);
+  (void)f4::device::quantize(x, q, random(seed));
 }
 
-cudaError_t rowwise_swizzled(input x, output<f4::nvfp4, f4::swizzled_128x4> q, float const* amax) {
-  return f4::device::quantize(x, q, amax, nearest);
+errc rowwise_swizzled(input x, output<f4::nvfp4, f4::swizzled_128x4> q) {
+  return f4::device::quantize(x, q, nearest);
 }
 
-cudaError_t other_formats(input x, output<f4::mxfp4> a, output<f4::mxfp8> b, output<f4::fp8_e4m3> c,
-                          float const* amax) {
-  f4::device::quantize(x, a);
-  f4::device::quantize(x, b);
-  return f4::device::quantize(x, c, amax);
+void other_formats(input x, output<f4::mxfp4> a, output<f4::mxfp8> b, output<f4::fp8_e4m3> c) {
+  (void)f4::device::quantize(x, a);
+  (void)f4::device::quantize(x, b);
+  (void)f4::device::quantize(x, c);
 }
 
-cudaError_t columnwise(input x, nvfp4 q, float const* amax, f4::u64 seed) {
-  f4::device::quantize(f4::transposed(x), q, amax, nearest);
-  f4::device::quantize(f4::transposed(x), q, amax, rht_nearest);
-  return f4::device::quantize(f4::transposed(x), q, amax, rht_random(seed));
+void columnwise(input x, nvfp4 q, f4::u64 seed) {
+  (void)f4::device::quantize(f4::transposed(x), q, nearest);
+  (void)f4::device::quantize(f4::transposed(x), q, rht_nearest);
+  (void)f4::device::quantize(f4::transposed(x), q, rht_random(seed));
 }
 
-cudaError_t both(input x, nvfp4 q, nvfp4 qt, float const* amax, f4::u64 seed) {
-  f4::device::quantize_both(x, q, qt, f4::blocks_1d{}, amax, amax, nearest, nearest);
-  f4::device::quantize_both(x, q, qt, f4::blocks_1d{}, amax, amax, random(seed), random(seed + 1));
-  f4::device::quantize_both(x, q, qt, f4::blocks_1d{}, amax, amax, nearest, rht_nearest);
-  return f4::device::quantize_both(x, q, qt, f4::blocks_2d<16, 16>{}, amax, amax, nearest, nearest);
+void both(input x, nvfp4 q, nvfp4 qt, f4::u64 seed) {
+  (void)f4::device::quantize_both(x, q, qt, nearest, nearest);
+  (void)f4::device::quantize_both(x, q, qt, random(seed), random(seed + 1));
+  (void)f4::device::quantize_both(x, q, qt, nearest, rht_nearest);
+  (void)f4::device::quantize_both(x, q, qt, nearest, nearest, f4::blocks_2d<16, 16>{});
 }
 
-cudaError_t dequantize(nvfp4 q, f4::matrix_view<f4::bf16> y, float const* amax) {
-  return f4::device::dequantize(q, y, amax);
-}
+errc dequantize(nvfp4 q, f4::matrix_view<f4::bf16> y) { return f4::device::dequantize(q, y); }

@@ -57,7 +57,7 @@ def row(name, has, lacks=(), elements=64, read=128, stores=({1: 4, 8: 4},), amax
 COLUMN, OF_COLUMN = ({16: 2, 8: 1}, {16: 2}), ({4: 32, 16: 2, 8: 2}, {4: 32, 16: 2, 8: 1})
 COLUMN_AND_ROW, OF_BOTH = ({16: 2, 8: 6}, {16: 2, 8: 4}), ({4: 32, 16: 2, 8: 3}, {4: 32, 16: 2, 8: 1})
 SQUARE, OF_SQUARE = ({16: 4, 8: 2}, {16: 4}), ({4: 32, 16: 4, 8: 3}, {4: 32, 16: 4, 8: 1})
-ROWS_OF, BOTH, SQUARES = "quantize_rows_kernel", "quantize_both_kernel", "quantize_squares_kernel"
+ROWS_OF, BOTH, SQUARES = "quantize_kernel", "quantize_tile_kernel", "quantize_squares_kernel"
 RHT, SR, NVFP4, ALONE = "hadamardILi16", "10stochastic", "5nvfp4", "no_copy"
 ROWS = [
     row("amax", ["amax_vectors_kernel"], stores=({},), amaxes=0),
@@ -65,7 +65,7 @@ ROWS = [
     row("NVFP4 rowwise, stochastic", [ROWS_OF, NVFP4, "linear", SR]),
     row("NVFP4 rowwise, four over six", [ROWS_OF, NVFP4, "four_over_six"]),
     # Scales gathered in shared memory; a quarter of the threads stores them.
-    row("NVFP4 rowwise, swizzled", ["quantize_swizzled_kernel", NVFP4], stores=(*3 * ({8: 4},), {8: 4, 16: 1})),
+    row("NVFP4 rowwise, swizzled", [ROWS_OF, NVFP4, "swizzled_sink"], stores=(*3 * ({8: 4},), {8: 4, 16: 1})),
     row("MXFP4 rowwise", [ROWS_OF, "5mxfp4"], stores=({16: 2, 1: 2},), amaxes=0),
     row("MXFP8 rowwise", [ROWS_OF, "10mxfp8_e4m3"], stores=({16: 4, 1: 2},), amaxes=0),
     row("FP8 per tensor", [ROWS_OF, "8fp8_e4m3"], stores=({16: 4},)),
@@ -75,7 +75,7 @@ ROWS = [
     row("NVFP4 both, nearest", [BOTH], [ALONE, RHT, SR], stores=COLUMN_AND_ROW, shared=OF_BOTH),
     row("NVFP4 both, stochastic", [BOTH, SR], [ALONE, RHT], stores=COLUMN_AND_ROW, shared=OF_BOTH),
     row("NVFP4 both, column RHT, nearest", [BOTH, RHT], [ALONE, SR], stores=COLUMN_AND_ROW, shared=OF_BOTH),
-    row("NVFP4 16x16, both", [SQUARES], stores=SQUARE, amaxes=0, shared=OF_SQUARE),
+    row("NVFP4 16x16, both", [SQUARES], [ALONE], stores=SQUARE, amaxes=0, shared=OF_SQUARE),
     row("NVFP4 dequantize", ["dequantize_rows_kernel", NVFP4], elements=32, read=20, stores=({16: 4},), twice=2),
 ]
 

@@ -3,7 +3,8 @@
 // kernels of device/quantize.cuh beside the host on ordinary values.
 #pragma once
 
-#include <vector>
+#include <fourscale/device/buffer.cuh>
+#include <fourscale/host/buffer.hpp>
 
 #include "harness.cuh"
 
@@ -56,35 +57,28 @@ struct golden_blocks {
 
 /// device::quantize beside host::quantize, byte by byte.
 template <class F, class Quantizer>
-void run_matrix(char const* what, Quantizer const& recipe) {
+void run_matrix(char const* what, Quantizer const& quantizer) {
   constexpr i64 rows = 384, cols = 2048;
   shared_array<f4::bf16> x(rows * cols);
   for (i64 i = 0; i < x.count; ++i) {
     const u32 r = random_word(static_cast<u64>(i), 5);
     x[i] = {static_cast<u16>((r & 0x807fu) | (108 + (r >> 16) % 22) << 7)};
   }
-  const float amax = as_float((129u << 23) | (0x7fu << 16));  // no value is larger
-  shared_array<float> device_amax(1);
-  device_amax[0] = amax;
-  shared_array<u8> codes(f4::code_bytes<F>(rows, cols)),
-      scales(f4::scale_bytes<F, f4::swizzled_128x4>(rows, cols));
-  std::vector<u8> want_codes(static_cast<size_t>(codes.count)),
-      want_scales(static_cast<size_t>(scales.count));
-  f4::block_scaled_view<F, f4::swizzled_128x4> q{codes.data, scales.data, rows, cols},
-      want{want_codes.data(), want_scales.data(), rows, cols};
+  shared_array<float> largest(1);
+  largest[0] = as_float((129u << 23) | (0x7fu << 16));  // no value is larger
+  const f4::tensor_amax<F> amax{f4::amax_in(largest.data), quantizer};
+  f4::host_buffer<F, f4::swizzled_128x4> want(rows, cols, amax), got(rows, cols, amax);
+  f4::device_buffer<F, f4::swizzled_128x4> q(rows, cols, amax);
+  require(q.status());
   const f4::matrix_view<f4::bf16 const> input{x.data, rows, cols};
-  float const* on_device = nullptr;
-  if constexpr (F::has_tensor_scale) {
-    on_device = device_amax.data;
-    want.tensor_scale = f4::tensor_scale_for<F>(recipe.scale, amax);
-  }
-  if (f4::host::quantize(input, want, recipe) != f4::errc::ok) require(cudaErrorInvalidValue);
-  require(f4::device::quantize(input, q, on_device, recipe));
+  require(f4::host::quantize(input, want.view(), quantizer));
+  require(f4::device::quantize(input, q.view(), quantizer));
+  require(f4::device::copy(q.view(), got.view()));
   require(cudaDeviceSynchronize());
   u64 different = 0;
-  for (i64 i = 0; i < codes.count; ++i) different += codes[i] != want_codes[static_cast<size_t>(i)];
-  for (i64 i = 0; i < scales.count; ++i) different += scales[i] != want_scales[static_cast<size_t>(i)];
-  print_verdict(what, static_cast<u64>(codes.count + scales.count), different);
+  for (size_t i = 0; i < got.codes.size(); ++i) different += got.codes[i] != want.codes[i];
+  for (size_t i = 0; i < got.scales.size(); ++i) different += got.scales[i] != want.scales[i];
+  print_verdict(what, static_cast<u64>(got.bytes()), different);
   std::printf("\n");
 }
 

@@ -23,6 +23,12 @@ inline void require(cudaError_t e) {
   std::exit(1);
 }
 
+inline void require(f4::errc e) {
+  if (e == f4::errc::ok) return;
+  std::printf("\nfourscale: %s. The report ends here; please send it all the same.\n", message(e));
+  std::exit(1);
+}
+
 /// Memory that both sides see.
 template <class T>
 struct shared_array {

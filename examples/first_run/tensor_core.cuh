@@ -142,7 +142,7 @@ struct operand {
       codes[i] = static_cast<u8>(code_word<F>(kind, static_cast<u64>(i) + (seed << 40), 0) >> 8);
     for (i64 i = 0; i < scales.count; ++i)
       scales[i] = static_cast<u8>(scale_byte<F>(kind, random_word(static_cast<u64>(i) + (seed << 40), 3)));
-    if constexpr (F::has_tensor_scale) view.tensor_scale = f4::tensor_scale<F>(3.5f);
+    view.amax = f4::amax_value(3.5f);
   }
   /// What one instruction reads of a row.
   model::operand_row row(i64 r, i64 step) const {
@@ -158,7 +158,7 @@ struct operand {
 template <class F, class Layout>
 u64 count_wrong(operand<F, Layout> const& a, operand<F, Layout> const& b, float const* d,
                 char (&first)[120]) {
-  const float factor = mma::output_factor(1.0f, a.view.tensor_scale, b.view.tensor_scale);
+  const float factor = mma::output_factor(1.0f, a.view.amax.scale_of_row(0), b.view.amax.scale_of_row(0));
   const i64 rows = a.view.rows, cols = b.view.rows, steps = a.view.cols / mma::step_elements<F>;
   std::vector<u32> want(static_cast<size_t>(rows * cols));
 #ifdef _OPENMP
@@ -196,8 +196,8 @@ void run_gemm(char const* what, char const* needs, Call call) {
     const operand<F, Layout> a(rows, k, kind, static_cast<u64>(2 * n)),
         b(cols, k, kind, static_cast<u64>(2 * n + 1));
     shared_array<float> d(rows * cols);
-    const cudaError_t e = call(a.view, b.view, f4::matrix_view<float>{d.data, rows, cols});
-    if (e == cudaErrorNoKernelImageForDevice) return print_not_possible(what, needs);
+    const f4::errc e = call(a.view, b.view, f4::matrix_view<float>{d.data, rows, cols});
+    if (e == f4::errc::no_instruction) return print_not_possible(what, needs);
     require(e);
     require(cudaDeviceSynchronize());
     char first[120];
@@ -240,7 +240,7 @@ void run_gemm_tcgen05_model(char const* what) {
   run_gemm<F, f4::swizzled_128x4>(what, "sm_90", [&](auto const& a, auto const& b, auto const& d) {
     // Every launch starts from zero; the one before has ended.
     std::memset(static_cast<void*>(memory.data), 0, groups * sizeof(mma::tcgen05::model_memory));
-    return f4::device::gemm_tcgen05<set>(a, b, d, {}, nullptr, nullptr, options);
+    return f4::device::gemm_tcgen05<set>(a, b, d, {}, options);
   });
   if (misuse[0] == 0) return;
   ++differences;

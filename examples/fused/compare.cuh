@@ -7,7 +7,9 @@
 #include <cstdio>
 #include <cstdlib>
 #include <fourscale/device/amax.cuh>
+#include <fourscale/device/buffer.cuh>
 #include <fourscale/device/quantize.cuh>
+#include <fourscale/host/buffer.hpp>
 #include <vector>
 
 #include "sinks.cuh"
@@ -17,6 +19,12 @@ namespace fused {
 inline void require(cudaError_t e) {
   if (e == cudaSuccess) return;
   std::printf("CUDA: %s\n", cudaGetErrorString(e));
+  std::exit(1);
+}
+
+inline void require(f4::errc e) {
+  if (e == f4::errc::ok) return;
+  std::printf("fourscale: %s\n", message(e));
   std::exit(1);
 }
 
@@ -38,11 +46,6 @@ struct array {
   array(array const&) = delete;
   ~array() { cudaFree(data); }
   T& operator[](i64 i) const { return data[i]; }
-  bool operator==(array const& other) const {
-    for (i64 i = 0; i < count; ++i)
-      if (!(data[i] == other[i])) return false;
-    return count == other.count;
-  }
 };
 
 /// Values of -size .. size, some of them eight times larger.
@@ -54,29 +57,37 @@ inline void fill(array<bf16> const& x, float size, f4::u32 seed) {
   }
 }
 
+/// A quantized matrix on the device, each byte of it 0xa5 until a kernel writes it.
+template <class Layout>
+f4::device_buffer<f4::nvfp4, Layout> poisoned(i64 rows, i64 cols, float const* amax) {
+  f4::device_buffer<f4::nvfp4, Layout> buffer(rows, cols, f4::amax_in(amax));
+  require(buffer.status());
+  const auto q = buffer.view();
+  require(cudaMemset(q.codes, 0xa5, static_cast<size_t>(q.code_capacity)));
+  require(cudaMemset(q.scales, 0xa5, static_cast<size_t>(q.scale_capacity)));
+  return buffer;
+}
+
 /// `want(row, col)`: the activation in double. True if all is well, which it also prints.
 template <class Layout, class Producer, class Want>
 bool compare(char const* what, Producer const& producer, i64 rows, i64 cols, Want want) {
-  using F = f4::nvfp4;
-  array<f4::u8> codes(f4::code_bytes<F>(rows, cols)), scales(f4::scale_bytes<F, Layout>(rows, cols));
-  array<f4::u8> codes2(codes.count), scales2(scales.count);
   array<float> amax(3);  // of the step before; of this one, fused and not
   array<bf16> y(rows * cols);
   amax[0] = 3.0f;
   amax[1] = 0.0f;
   const f4::matrix_view<bf16> activations{y.data, rows, cols};
-  const f4::block_scaled_view<F, Layout> q{codes.data, scales.data, rows, cols};
-  const f4::block_scaled_view<F, Layout> q2{codes2.data, scales2.data, rows, cols};
-  require(cudaMemset(codes.data, 0xa5, static_cast<size_t>(codes.count)));
-  require(cudaMemset(scales.data, 0xa5, static_cast<size_t>(scales.count)));
+  auto fused = poisoned<Layout>(rows, cols, amax.data), unfused = poisoned<Layout>(rows, cols, amax.data);
+  f4::host_buffer<f4::nvfp4, Layout> got(rows, cols), expected(rows, cols);
 
-  require(launch(producer, to_nvfp4<Layout>{q, amax.data, amax.data + 1}));
+  require(launch(producer, to_nvfp4<Layout>{fused.view(), amax.data + 1}));
   require(launch(producer, to_bf16{activations}));
   require(f4::device::amax(activations, amax.data + 2));
-  require(f4::device::quantize(activations, q2, amax.data));
+  require(f4::device::quantize(activations, unfused.view()));
+  require(f4::device::copy(fused.view(), got.view()));
+  require(f4::device::copy(unfused.view(), expected.view()));
   require(cudaDeviceSynchronize());
 
-  const bool same = codes == codes2 && scales == scales2 && amax[1] == amax[2];
+  const bool same = got.codes == expected.codes && got.scales == expected.scales && amax[1] == amax[2];
   i64 wrong = 0;
   for (i64 row = 0; row < rows; ++row)
     for (i64 col = 0; col < cols; ++col) {

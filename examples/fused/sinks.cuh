@@ -3,9 +3,9 @@
 // being there. Both see the same bf16 values, so that fused and unfused agree in every bit.
 #pragma once
 
+#include <fourscale/cta/quantize_block.cuh>
 #include <fourscale/cta/reduce.cuh>
-#include <fourscale/cta/values.cuh>
-#include <fourscale/device/quantize_block.cuh>
+#include <fourscale/cta/sink.cuh>
 
 namespace fused {
 
@@ -31,12 +31,11 @@ struct to_bf16 {
   __device__ void end() {}
 };
 
-/// The tensor scale must be known before the first block is: from the amax of an earlier step (delayed
+/// The tensor scale must be known before the first block is: q.amax is that of an earlier step (delayed
 /// scaling), while that of this step is gathered for the next.
 template <class Layout>
 struct to_nvfp4 {
   f4::block_scaled_view<f4::nvfp4, Layout> q;
-  float const* amax;                     ///< to quantize under
   float* next_amax;                      ///< raised to that of the values; zero it before
   f4::tensor_scale<f4::nvfp4> tensor{};  ///< what ready() found
   float largest = 0.0f;
@@ -45,14 +44,14 @@ struct to_nvfp4 {
   static i64 padded_blocks(i64 blocks) { return Layout::padded_blocks(blocks); }
   /// By every thread, with a __syncthreads() in between: one divides, all read.
   __device__ void begin() {
-    if (threadIdx.x == 0) shared_scale() = f4::tensor_scale<f4::nvfp4>(*amax);
+    if (threadIdx.x == 0) shared_scale() = q.amax.scale_of_row(0);
   }
   __device__ void ready() { tensor = shared_scale(); }
   using row_type = f4::cta::output_row<f4::nvfp4, Layout>;
   __device__ row_type row(i64 row) const { return {q, row}; }
   __device__ void take(row_type const& to, int block, block_of_bf16 const& values) {
-    to.store(block, f4::device::quantize_block<f4::nvfp4>(values, f4::quantizer{}, tensor,
-                                                          {to.row, 16 * i64{block}}, largest));
+    to.store(block, f4::cta::quantize_block<f4::nvfp4>(values, f4::quantizer{}, tensor,
+                                                       {to.row, 16 * i64{block}}, largest));
   }
   /// Scales that a layout has beyond rows and columns are zero.
   __device__ void pad(i64 row, i64 block) {

@@ -43,7 +43,6 @@ void copy(byte_source const& file, tensor_info const& t, u64 to, output_file& ou
 void pack(byte_source const& file, tensor_info const& t, float amax, places const& at, output_file& out) {
   row_reader reader(file, t);
   const i64 cols = reader.cols(), at_once = std::min(reader.rows_at_once(), reader.rows());
-  const tensor_scale<nvfp4> tensor(amax);
   std::vector<float> values(static_cast<u64>(at_once * cols));
   std::vector<u8> codes(static_cast<u64>(code_bytes<nvfp4>(at_once, cols)));
   std::vector<u8> scales(static_cast<u64>(scale_bytes<nvfp4>(at_once, cols)));
@@ -51,8 +50,7 @@ void pack(byte_source const& file, tensor_info const& t, float amax, places cons
   for (i64 first = 0; first < reader.rows(); first += at_once) {
     const i64 rows = std::min(at_once, reader.rows() - first);
     reader.read(first, rows, values.data(), cols);
-    block_scaled_view<nvfp4> q(codes.data(), scales.data(), rows, cols);
-    q.tensor_scale = tensor;
+    const block_scaled_view<nvfp4> q(codes.data(), scales.data(), rows, cols, amax_value(amax));
     if (const errc e = host::quantize(matrix_view<float const>(values.data(), rows, cols), q); e != errc::ok)
       throw std::logic_error(message(e));
     const std::span<u8 const> new_codes(codes.data(), static_cast<u64>(code_bytes<nvfp4>(rows, cols)));
@@ -62,8 +60,9 @@ void pack(byte_source const& file, tensor_info const& t, float amax, places cons
     codes_at += new_codes.size();
     scales_at += new_scales.size();
   }
+  const float encode = encode_scale_of<nvfp4>(amax);
   u8 global[sizeof(float)];
-  std::memcpy(global, &tensor.encode, sizeof global);
+  std::memcpy(global, &encode, sizeof global);
   out.write(at.at(t.name + "_global_scale"), global);
 }
 

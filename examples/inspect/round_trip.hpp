@@ -37,8 +37,7 @@ void round_trip(band const& x, float amax, Blocks blocks, bool with_values, roun
   const i64 cols = round_up<i64>(x.cols, F::block_size);
   out.codes.resize(static_cast<u64>(code_bytes<F>(x.rows, cols)));
   out.scales.resize(static_cast<u64>(scale_bytes<F>(x.rows, cols)));
-  block_scaled_view<F> q(out.codes, out.scales, x.rows, cols);
-  q.tensor_scale = tensor_scale<F>(amax);
+  block_scaled_view<F> q(out.codes, out.scales, x.rows, cols, amax_value(amax));
   const matrix_view<float const> source(x.values, x.rows, cols, x.ld);
   check(host::quantize(source, q, quantizer{}, blocks));
   out.lost = {};

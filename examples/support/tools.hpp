@@ -7,6 +7,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <fourscale/fourscale.hpp>
+#include <fourscale/host/buffer.hpp>
 #include <random>
 #include <vector>
 
@@ -49,18 +50,9 @@ inline matrix tailed(int rows, int cols, float tail, unsigned seed) {
   return m;
 }
 
-/// The bytes of a quantized matrix, and the view that the library works on.
+/// A quantized matrix that owns its bytes; its view() is what the library works on.
 template <class F = f4::nvfp4, class Layout = f4::linear>
-struct quantized {
-  std::vector<f4::u8> codes, scales;
-  f4::block_scaled_view<F, Layout> view;
-
-  quantized(int rows, int cols)
-      : codes(static_cast<std::size_t>(f4::code_bytes<F>(rows, cols))),
-        scales(static_cast<std::size_t>(f4::scale_bytes<F, Layout>(rows, cols))),
-        view(codes, scales, rows, cols) {}
-  quantized(quantized const&) = delete;  // the view points into the vectors
-};
+using quantized = f4::host_buffer<F, Layout>;
 
 /// Ends the example if the library refused its arguments.
 inline void check(f4::errc e) {
@@ -69,11 +61,13 @@ inline void check(f4::errc e) {
   std::exit(1);
 }
 
-/// amax, tensor scale and codes of m, a matrix or a transposed one, under a recipe.
-template <class M, class F, class Layout, class Recipe = f4::quantizer<>>
-void quantize(M const& m, quantized<F, Layout>& q, Recipe const& recipe = {}) {
-  q.view.tensor_scale = f4::tensor_scale_for<F>(recipe.scale, f4::host::amax<F>(m, recipe.transform));
-  check(f4::host::quantize(m, q.view, recipe));
+/// The amax of m, a matrix or a transposed one, and its codes under a quantizer.
+template <class M, class F, class Layout, class Quantizer = f4::quantizer<>>
+void quantize(M const& m, f4::host_buffer<F, Layout>& q, Quantizer const& quantizer = {}) {
+  float amax = 0;
+  check(f4::host::amax<F>(m, quantizer.transform, &amax));
+  q.amax = {f4::amax_value(amax), quantizer};
+  check(f4::host::quantize(m, q.view(), quantizer));
 }
 
 /// The values of a quantized matrix.

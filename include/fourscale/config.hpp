@@ -59,21 +59,15 @@
 #define FOURSCALE_UNROLL_ON_HOST FOURSCALE_UNROLL
 #endif
 
-// `x` keeps the rounding that it has: where the CPU has an fma, g++ would else join a product and a sum that
-// follows into one operation with one rounding, and change bits. clang does that only under
-// -ffp-contract=fast, which it does not report and nothing here can undo: do not pass it. (nvcc's front end
-// does not know g++'s builtin.)
+// a * b, rounded: where the CPU has an fma, g++ would else join a product and a sum that follows into one
+// operation with one rounding, and change bits. (-0 added to a product changes none. g++'s own barrier,
+// __builtin_assoc_barrier, is lost when it vectorizes: seen with 12.2.) clang joins only under
+// -ffp-contract=fast, which it does not report and nothing here can undo: do not pass it.
 #if FOURSCALE_DEVICE_PASS || !defined(__GNUC__) || defined(__clang__) || \
     !(defined(__FMA__) || defined(__aarch64__))
-#define FOURSCALE_KEEP_ROUNDED(x)
-#elif __GNUC__ >= 12 && !FOURSCALE_CUDA
-#define FOURSCALE_KEEP_ROUNDED(x) x = __builtin_assoc_barrier(x)
-#elif defined(__aarch64__)
-#define FOURSCALE_KEEP_ROUNDED(x) \
-  if (!__builtin_is_constant_evaluated()) asm("" : "+w"(x))
+#define FOURSCALE_ROUNDED_PRODUCT(a, b) ((a) * (b))
 #else
-#define FOURSCALE_KEEP_ROUNDED(x) \
-  if (!__builtin_is_constant_evaluated()) asm("" : "+x"(x))
+#define FOURSCALE_ROUNDED_PRODUCT(a, b) __builtin_fmaf(a, b, -0.0f)
 #endif
 
 // A copy of `x` that the optimizer knows nothing about: g++ 13 concludes from an infinite quotient that the
@@ -98,7 +92,8 @@
 #define FOURSCALE_HAS_MMA_BLOCK_SCALE (FOURSCALE_DETAIL_FAMILY >= 1200 && FOURSCALE_DETAIL_FAMILY < 1300)
 
 // Internal linkage without -rdc, hidden visibility with it: two libraries that instantiate the same kernel
-// must not launch each other's copy (nvcc 13 does this by default, nvcc 12 does not).
+// must not launch each other's copy (nvcc 13 does this by default, nvcc 12 does not). Every kernel is a
+// template: nvcc ignores `inline` on a kernel, so with -rdc two units could not both define a plain one.
 #if defined(__CUDACC_RDC__)
 #define FOURSCALE_KERNEL __attribute__((visibility("hidden"))) __global__
 #else

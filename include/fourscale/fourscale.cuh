@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// All of fourscale, for CUDA compilers: fourscale.hpp and the functions that launch kernels.
+// All of fourscale, for CUDA compilers: fourscale.hpp and the functions that launch kernels. Opt-in headers
+// stay outside here too: device/buffer.cuh, device/gemm_tcgen05.cuh, recipe/, interop/.
 #pragma once
 
 #include "cta/quantize.cuh"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // All of fourscale that needs no CUDA compiler: values, blocks, policies, views and whole matrices on the
-// CPU. Opt-in headers stay outside: formats/limits.hpp, formats/io.hpp, interop/.
+// CPU. Opt-in headers stay outside: formats/limits.hpp, formats/io.hpp, host/buffer.hpp, recipe/, interop/.
 #pragma once
 
 #include "block/ms_eden.hpp"
@@ -19,6 +19,7 @@
 #include "host/transform.hpp"
 #include "rounding/stochastic.hpp"
 #include "scaling/four_over_six.hpp"
+#include "scaling/two_level_inference.hpp"
 #include "transform/hadamard.hpp"
 #include "view/block_scaled_view.hpp"
 #include "view/validate.hpp"

@@ -19,4 +19,12 @@ concept random_bits = requires(B const bits, position where) {
   u32{bits(where)};
 };
 
+/// A fast form of the same, for a CPU: `bits.draw_lanes(where, count, words)` writes the words of 16 *
+/// `count` elements of a row, four for each sixteen; the first is at `where`, in a column that is a multiple
+/// of 16.
+template <class B>
+concept lane_random_bits = random_bits<B> && requires(B const bits, position where, u32* words) {
+  bits.draw_lanes(where, 1, words);
+};
+
 }  // namespace fourscale

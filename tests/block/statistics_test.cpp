@@ -129,7 +129,7 @@ statistics restated_matrix(M const& x, block_scaled_view<F, Layout> const& q) {
     float values[n];
     for (int i = 0; i < n; ++i) values[i] = to_float(x.at(row, block * n + i));
     sums[static_cast<size_t>(number % lanes)] += restated(
-        values, q.load(row, block), q.tensor_scale_of_row(row), static_cast<u64>(row * q.cols + block * n));
+        values, q.load(row, block), q.amax.scale_of_row(row), static_cast<u64>(row * q.cols + block * n));
   }
   for (; sums.size() > 1; sums.resize(sums.size() / 2))
     for (size_t i = 0; i < sums.size() / 2; ++i) {
@@ -147,9 +147,8 @@ void check_matrix(M const& x, bool row_scaled = false) {
   std::vector<u8> scales(static_cast<size_t>(scale_bytes<F, Layout>(x.rows, x.cols)));
   block_scaled_view<F, Layout> q(codes, scales, x.rows, x.cols);
   std::vector<float> row_amax(static_cast<size_t>(x.rows));
-  host::row_amax(x, row_amax.data());
-  q.tensor_scale = tensor_scale<F>(3.0f);
-  if (row_scaled) q.row_amax = row_amax.data();
+  REQUIRE(host::row_amax(x, row_amax.data()) == errc::ok);
+  q.amax = row_scaled ? amax_of_rows(row_amax.data()) : amax_value(3.0f);
   REQUIRE(host::quantize(x, q) == errc::ok);
   const statistics expected = restated_matrix(x, q);
   statistics s;

@@ -32,12 +32,12 @@
 namespace f4 = fourscale;
 
 template <class F, class G, class Layout, class T>
-cudaError_t gemm(f4::u8* p, T* d) {
+f4::errc gemm(f4::u8* p, T* d) {
   const f4::block_scaled_view<F, Layout> a{p, p, 128, 128};
   const f4::block_scaled_view<G, Layout> b{p, p, 128, 128};
   return f4::device::gemm(a, b, f4::matrix_view<T>{d, 128, 128});
 }
-template cudaError_t gemm<f4::nvfp4, f4::nvfp4, f4::swizzled_128x4>(f4::u8*, f4::bf16*);
-template cudaError_t gemm<f4::nvfp4, f4::nvfp4, f4::linear>(f4::u8*, float*);
-template cudaError_t gemm<f4::mxfp4, f4::mxfp4, f4::swizzled_128x4>(f4::u8*, f4::bf16*);
-template cudaError_t gemm<f4::mxfp8_e4m3, f4::mxfp8_e5m2, f4::swizzled_128x4>(f4::u8*, f4::bf16*);
+template f4::errc gemm<f4::nvfp4, f4::nvfp4, f4::swizzled_128x4>(f4::u8*, f4::bf16*);
+template f4::errc gemm<f4::nvfp4, f4::nvfp4, f4::linear>(f4::u8*, float*);
+template f4::errc gemm<f4::mxfp4, f4::mxfp4, f4::swizzled_128x4>(f4::u8*, f4::bf16*);
+template f4::errc gemm<f4::mxfp8_e4m3, f4::mxfp8_e5m2, f4::swizzled_128x4>(f4::u8*, f4::bf16*);

@@ -43,21 +43,21 @@ namespace f4 = fourscale;
 namespace tc = fourscale::mma::tcgen05;
 
 template <class F, class T, int CtaGroup, int Columns>
-cudaError_t multiply(f4::block_scaled_view<F, f4::swizzled_128x4> const& a,
-                     f4::block_scaled_view<F, f4::swizzled_128x4> const& b, f4::matrix_view<T> const& d) {
+f4::errc multiply(f4::block_scaled_view<F, f4::swizzled_128x4> const& a,
+                  f4::block_scaled_view<F, f4::swizzled_128x4> const& b, f4::matrix_view<T> const& d) {
   static_assert(tc::tile<F, F, CtaGroup, Columns>::shared_bytes + 2048 <= 232448);
   return f4::device::gemm_tcgen05<tc::hardware<CtaGroup>, Columns>(a, b, d);
 }
 
-template cudaError_t multiply<f4::nvfp4, f4::bf16, 1, 256>(
+template f4::errc multiply<f4::nvfp4, f4::bf16, 1, 256>(
     f4::block_scaled_view<f4::nvfp4, f4::swizzled_128x4> const&,
     f4::block_scaled_view<f4::nvfp4, f4::swizzled_128x4> const&, f4::matrix_view<f4::bf16> const&);
-template cudaError_t multiply<f4::nvfp4, float, 2, 256>(
+template f4::errc multiply<f4::nvfp4, float, 2, 256>(
     f4::block_scaled_view<f4::nvfp4, f4::swizzled_128x4> const&,
     f4::block_scaled_view<f4::nvfp4, f4::swizzled_128x4> const&, f4::matrix_view<float> const&);
-template cudaError_t multiply<f4::mxfp4, f4::bf16, 1, 128>(
+template f4::errc multiply<f4::mxfp4, f4::bf16, 1, 128>(
     f4::block_scaled_view<f4::mxfp4, f4::swizzled_128x4> const&,
     f4::block_scaled_view<f4::mxfp4, f4::swizzled_128x4> const&, f4::matrix_view<f4::bf16> const&);
-template cudaError_t multiply<f4::mxfp8_e4m3, f4::bf16, 2, 256>(
+template f4::errc multiply<f4::mxfp8_e4m3, f4::bf16, 2, 256>(
     f4::block_scaled_view<f4::mxfp8_e4m3, f4::swizzled_128x4> const&,
     f4::block_scaled_view<f4::mxfp8_e4m3, f4::swizzled_128x4> const&, f4::matrix_view<f4::bf16> const&);

@@ -67,8 +67,8 @@ __global__ void quantize_kernel(matrix_view<T const> x, block_scaled_view<F, Lay
   const i64 row = blockIdx.x, block = threadIdx.x;
   const auto v = cta::values<T, F::block_size>::load(&x.at(row, block * F::block_size));
   float most = 0.0f;
-  cta::output_row(q, row).store(
-      threadIdx.x, device::quantize_block<F>(v, recipe, q.tensor_scale, {row, block * F::block_size}, most));
+  cta::output_row(q, row).store(threadIdx.x, cta::quantize_block<F>(v, recipe, q.amax.scale_of_row(row),
+                                                                    {row, block * F::block_size}, most));
   largest[row * q.blocks() + block] = most;
 }
 
@@ -82,13 +82,13 @@ void check_blocks(Recipe const& recipe, float (*value)(u64, u64)) {
   device_buffer<u8> d_c(static_cast<i64>(c.size())), d_s(static_cast<i64>(s.size()));
   device_buffer<float> d_largest(rows * blocks);
   block_scaled_view<F, Layout> q{c, s, rows, cols}, d{d_c.data(), d_s.data(), rows, cols};
-  q.tensor_scale = d.tensor_scale = tensor_scale_for<F>(recipe.scale, 37.0f);
+  q.amax = d.amax = {amax_value(37.0f), recipe};
   REQUIRE(host::quantize(m.on_host(), q, recipe) == errc::ok);
-  const auto made = device::scheduled(recipe);
+  const auto made = cta::prepared(recipe);
   quantize_kernel<F, Layout, T><<<rows, blocks>>>(m.on_device(), d, made, d_largest.data());
   REQUIRE(cudaDeviceSynchronize() == cudaSuccess);
-  CHECK(d_c.to_host() == c);
-  CHECK(d_s.to_host() == s);
+  check_same_codes(q, d_c.to_host(), c);
+  check_same_scales(q, d_s.to_host(), s);
   const std::vector<float> largest = d_largest.to_host();
   for (i64 i = 0; i < rows * blocks; ++i) {
     float x[F::block_size];

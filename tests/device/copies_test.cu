@@ -31,8 +31,8 @@ struct on_device {
 template <class F, class Layout>
 void check_equal(on_host<F, Layout> const& h, on_device<F, Layout> const& d) {
   REQUIRE(cudaDeviceSynchronize() == cudaSuccess);
-  CHECK(d.codes.to_host() == h.codes);
-  CHECK(d.scales.to_host() == h.scales);
+  check_same_codes(h.view, d.codes.to_host(), h.codes);
+  check_same_scales(h.view, d.scales.to_host(), h.scales);
 }
 
 constexpr hadamard<16> rht{te_signs};
@@ -43,28 +43,30 @@ void check_both(i64 rows, i64 cols, i64 ld, i64 start) {
   const test_matrix<bf16> m(rows, cols, ld, start);
   const auto x = m.on_host(), dx = m.on_device();
   device_buffer<float> amax(1), amax_t(1);
-  REQUIRE(device::amax(dx, amax.data()) == cudaSuccess);
-  REQUIRE(device::amax<nvfp4>(transposed(dx), rht, amax_t.data()) == cudaSuccess);
-  const float host_amax = host::amax(x), host_amax_t = host::amax<nvfp4>(transposed(x), rht);
+  REQUIRE(device::amax(dx, amax.data()) == errc::ok);
+  REQUIRE(device::amax<nvfp4>(transposed(dx), rht, amax_t.data()) == errc::ok);
+  const float host_amax = amax_of(x), host_amax_t = amax_of<nvfp4>(transposed(x), rht);
   CHECK(bit_cast<u32>(amax.to_host()[0]) == bit_cast<u32>(host_amax));
   CHECK(bit_cast<u32>(amax_t.to_host()[0]) == bit_cast<u32>(host_amax_t));
 
   on_host<nvfp4, Layout> q(rows, cols);
   on_host<nvfp4, LayoutT> qt(cols, rows);
-  q.view.tensor_scale = tensor_scale<nvfp4>(host_amax);
-  qt.view.tensor_scale = tensor_scale<nvfp4>(host_amax_t);
+  q.view.amax = amax_value(host_amax);
+  qt.view.amax = amax_value(host_amax_t);
   on_device<nvfp4, Layout> d(rows, cols);
   on_device<nvfp4, LayoutT> dt(cols, rows);
+  d.view.amax = amax_in(amax.data());
+  dt.view.amax = amax_in(amax_t.data());
   REQUIRE(host::quantize_both(x, q.view, qt.view, quantizer{}, wgrad) == errc::ok);
-  REQUIRE(device::quantize_both(dx, d.view, dt.view, blocks_1d{}, amax.data(), amax_t.data(), quantizer{},
-                                wgrad) == cudaSuccess);
+  REQUIRE(device::quantize_both(dx, d.view, dt.view, quantizer{}, wgrad) == errc::ok);
   check_equal(q, d);
   check_equal(qt, dt);
 
-  qt.view.tensor_scale = q.view.tensor_scale;
+  qt.view.amax = q.view.amax;
+  dt.view.amax = d.view.amax;
   REQUIRE(host::quantize_both(x, q.view, qt.view, quantizer{}, quantizer{}, blocks_2d<16, 16>{}) == errc::ok);
-  REQUIRE(device::quantize_both(dx, d.view, dt.view, blocks_2d<16, 16>{}, amax.data(), nullptr) ==
-          cudaSuccess);
+  REQUIRE(device::quantize_both(dx, d.view, dt.view, quantizer{}, quantizer{}, blocks_2d<16, 16>{}) ==
+          errc::ok);
   check_equal(q, d);
   check_equal(qt, dt);
 }
@@ -77,10 +79,11 @@ void check_transpose(i64 rows, i64 cols) {
   on_host<F> qt(cols, rows);
   on_device<F, swizzled_128x4> d(rows, cols);
   on_device<F> dt(cols, rows);
+  q.view.amax = qt.view.amax = d.view.amax = dt.view.amax = unit_scale;
   REQUIRE(host::quantize(m.on_host(), q.view, quantizer{}, blocks_2d<n, n>{}) == errc::ok);
-  REQUIRE(device::quantize(m.on_device(), d.view, blocks_2d<n, n>{}, nullptr, quantizer{}) == cudaSuccess);
+  REQUIRE(device::quantize(m.on_device(), d.view, quantizer{}, blocks_2d<n, n>{}) == errc::ok);
   REQUIRE(host::transpose(q.view, qt.view) == errc::ok);
-  REQUIRE(device::transpose(d.view, dt.view) == cudaSuccess);
+  REQUIRE(device::transpose(d.view, dt.view) == errc::ok);
   check_equal(qt, dt);
 }
 
@@ -90,11 +93,10 @@ void check_transform(matrix_view<bf16 const> x, matrix_view<bf16 const> dx) {
   device_buffer<bf16> d_y(x.rows * x.cols);
   const hadamard<N> t{te_signs};
   REQUIRE(host::transform<N>(x, matrix_view<bf16>{y, x.rows, x.cols}, t) == errc::ok);
-  REQUIRE(device::transform<N>(dx, matrix_view<bf16>{d_y.data(), x.rows, x.cols}, t) == cudaSuccess);
+  REQUIRE(device::transform<N>(dx, matrix_view<bf16>{d_y.data(), x.rows, x.cols}, t) == errc::ok);
   CHECK(d_y.to_host() == y);
   REQUIRE(host::transform<N>(transposed(x), matrix_view<bf16>{y, x.cols, x.rows}, t) == errc::ok);
-  REQUIRE(device::transform<N>(transposed(dx), matrix_view<bf16>{d_y.data(), x.cols, x.rows}, t) ==
-          cudaSuccess);
+  REQUIRE(device::transform<N>(transposed(dx), matrix_view<bf16>{d_y.data(), x.cols, x.rows}, t) == errc::ok);
   CHECK(d_y.to_host() == y);
 }
 
@@ -119,8 +121,7 @@ TEST_CASE("device: both copies of MXFP4 in swizzled layouts equal the host", "[d
     on_host<mxfp4, swizzled_128x4> q(384, cols), qt(cols, 384);
     on_device<mxfp4, swizzled_128x4> d(384, cols), dt(cols, 384);
     REQUIRE(host::quantize_both(m.on_host(), q.view, qt.view) == errc::ok);
-    REQUIRE(device::quantize_both(m.on_device(), d.view, dt.view, blocks_1d{}, nullptr, nullptr) ==
-            cudaSuccess);
+    REQUIRE(device::quantize_both(m.on_device(), d.view, dt.view) == errc::ok);
     check_equal(q, d);
     check_equal(qt, dt);
   }
@@ -139,16 +140,17 @@ TEST_CASE("device: requantization from 4 bits equals the host", "[device][copies
   const test_matrix<bf16> m(64, 96, 96, 0);
   on_host<nvfp4> q(64, 96), qt(96, 64);
   on_device<nvfp4> d(64, 96), dt(96, 64);
-  q.view.tensor_scale = d.view.tensor_scale = tensor_scale<nvfp4>(host::amax(m.on_host()));
+  q.view.amax = d.view.amax = amax_value(amax_of(m.on_host()));
   REQUIRE(host::quantize(m.on_host(), q.view) == errc::ok);
-  REQUIRE(device::quantize(m.on_device(), d.view) == cudaSuccess);
+  REQUIRE(device::quantize(m.on_device(), d.view) == errc::ok);
   const auto x = transposed(dequantized(q.view)), dx = transposed(dequantized(d.view));
   device_buffer<float> amax(1);
-  REQUIRE(device::amax<nvfp4>(dx, rht, amax.data()) == cudaSuccess);
-  qt.view.tensor_scale = tensor_scale<nvfp4>(host::amax<nvfp4>(x, rht));
-  CHECK(amax.to_host()[0] == qt.view.tensor_scale.amax);
+  REQUIRE(device::amax<nvfp4>(dx, rht, amax.data()) == errc::ok);
+  qt.view.amax = amax_value(amax_of<nvfp4>(x, rht));
+  dt.view.amax = amax_in(amax.data());
+  CHECK(amax.to_host()[0] == qt.view.amax.value);
   REQUIRE(host::quantize(x, qt.view, wgrad) == errc::ok);
-  REQUIRE(device::quantize(dx, dt.view, amax.data(), wgrad) == cudaSuccess);
+  REQUIRE(device::quantize(dx, dt.view, wgrad) == errc::ok);
   check_equal(qt, dt);
 }
 
@@ -170,18 +172,18 @@ TEST_CASE("device: row amaxes and row scales equal the host's", "[device][row_sc
       on_device<nvfp4> d(x.rows, x.cols);
       std::vector<float> amax(static_cast<size_t>(x.rows));
       device_buffer<float> d_amax(x.rows);
-      host::row_amax(x, amax.data());
-      REQUIRE(device::row_amax(dx, d_amax.data()) == cudaSuccess);
+      REQUIRE(host::row_amax(x, amax.data()) == errc::ok);
+      REQUIRE(device::row_amax(dx, d_amax.data()) == errc::ok);
       CHECK(d_amax.to_host() == amax);
-      q.view.row_amax = amax.data();
-      d.view.row_amax = d_amax.data();
+      q.view.amax = amax_of_rows(amax.data());
+      d.view.amax = amax_of_rows(d_amax.data());
       REQUIRE(host::quantize(x, q.view) == errc::ok);
-      REQUIRE(device::quantize(dx, d.view) == cudaSuccess);
+      REQUIRE(device::quantize(dx, d.view) == errc::ok);
       check_equal(q, d);
       std::vector<float> y(static_cast<size_t>(x.rows * x.cols));
       device_buffer<float> d_y(x.rows * x.cols);
       REQUIRE(host::dequantize(q.view, matrix_view<float>{y, x.rows, x.cols}) == errc::ok);
-      REQUIRE(device::dequantize(d.view, matrix_view<float>{d_y.data(), x.rows, x.cols}) == cudaSuccess);
+      REQUIRE(device::dequantize(d.view, matrix_view<float>{d_y.data(), x.rows, x.cols}) == errc::ok);
       CHECK(same_values(d_y.to_host(), y));
     };
     check(m.on_host(), m.on_device());
@@ -195,10 +197,10 @@ TEST_CASE("device: both amaxes of one read equal those of two", "[device][amax]"
     const auto x = m.on_host();
     device_buffer<float> amax(1), amax_t(1);
     INFO(m.rows << 'x' << m.cols << " ld " << m.ld << " start " << m.start);
-    REQUIRE(device::amax_both<nvfp4>(m.on_device(), transform, amax.data(), amax_t.data()) == cudaSuccess);
+    REQUIRE(device::amax_both<nvfp4>(m.on_device(), transform, amax.data(), amax_t.data()) == errc::ok);
     REQUIRE(cudaDeviceSynchronize() == cudaSuccess);
-    CHECK(bit_cast<u32>(amax.to_host()[0]) == bit_cast<u32>(host::amax(x)));
-    CHECK(bit_cast<u32>(amax_t.to_host()[0]) == bit_cast<u32>(host::amax<nvfp4>(transposed(x), transform)));
+    CHECK(bit_cast<u32>(amax.to_host()[0]) == bit_cast<u32>(amax_of(x)));
+    CHECK(bit_cast<u32>(amax_t.to_host()[0]) == bit_cast<u32>(amax_of<nvfp4>(transposed(x), transform)));
   };
   const auto shapes = [&](auto const& transform) {
     check(test_matrix<bf16>(16, 2, 2, 0), transform);
@@ -215,10 +217,9 @@ TEST_CASE("device: both amaxes of one read equal those of two", "[device][amax]"
   shapes(identity{});
   device_buffer<float> amax(1), amax_t(1);
   const test_matrix<bf16> m(24, 32, 32, 0);
-  CHECK(device::amax_both<nvfp4>(m.on_device(), rht, amax.data(), amax_t.data()) == cudaErrorInvalidValue);
+  CHECK(device::amax_both<nvfp4>(m.on_device(), rht, amax.data(), amax_t.data()) == errc::partial_block);
   const test_matrix<bf16> whole(32, 32, 32, 0);
-  CHECK(device::amax_both<nvfp4>(whole.on_device(), rht, amax.data(), nullptr) ==
-        cudaErrorInvalidDevicePointer);
+  CHECK(device::amax_both<nvfp4>(whole.on_device(), rht, amax.data(), nullptr) == errc::null_pointer);
 }
 
 TEST_CASE("device: squares of tiles equal the host", "[device][both]") {
@@ -228,14 +229,14 @@ TEST_CASE("device: squares of tiles equal the host", "[device][both]") {
     using L = decltype(layout);
     INFO(F::name << ' ' << m.rows << 'x' << m.cols << " ld " << m.ld);
     device_buffer<float> amax(1);
-    REQUIRE(device::amax(m.on_device(), amax.data()) == cudaSuccess);
+    REQUIRE(device::amax(m.on_device(), amax.data()) == errc::ok);
     on_host<F, L> h(m.rows, m.cols), ht(m.cols, m.rows);
     on_device<F, L> d(m.rows, m.cols), dt(m.cols, m.rows);
-    if constexpr (F::has_tensor_scale)
-      h.view.tensor_scale = ht.view.tensor_scale = tensor_scale<F>(host::amax(m.on_host()));
+    h.view.amax = ht.view.amax = amax_value(amax_of(m.on_host()));
+    d.view.amax = dt.view.amax = amax_in(amax.data());
     REQUIRE(host::quantize_both(m.on_host(), h.view, ht.view, quantizer{}, quantizer{}, blocks) == errc::ok);
-    REQUIRE(device::quantize_both(m.on_device(), d.view, dt.view, blocks, amax.data(), amax.data()) ==
-            cudaSuccess);
+    REQUIRE(device::quantize_both(m.on_device(), d.view, dt.view, quantizer{}, quantizer{}, blocks) ==
+            errc::ok);
     check_equal(h, d);
     check_equal(ht, dt);
   };
@@ -260,13 +261,14 @@ TEST_CASE("device: scales of squares by a kernel of their own equal the host's",
     device_buffer<u8> elsewhere(scale_bytes<F>(rows, cols) + offset);
     if (offset != 0) d.view.scales = elsewhere.data() + offset;
     constexpr blocks_2d<F::block_size, F::block_size> blocks{};
+    h.view.amax = ht.view.amax = d.view.amax = dt.view.amax = unit_scale;
     REQUIRE(host::quantize_both(m.on_host(), h.view, ht.view, quantizer{}, quantizer{}, blocks) == errc::ok);
-    device::detail::launch_squares<F>(m.on_device(), d.view, dt.view, nullptr, quantizer{}, nullptr, 0);
+    device::detail::launch_squares<F>(m.on_device(), d.view, dt.view, quantizer{}, nullptr, 0);
     REQUIRE(cudaDeviceSynchronize() == cudaSuccess);
-    CHECK(d.codes.to_host() == h.codes);
+    check_same_codes(h.view, d.codes.to_host(), h.codes);
     std::vector<u8> scales = offset != 0 ? elsewhere.to_host() : d.scales.to_host();
     scales.erase(scales.begin(), scales.begin() + offset);
-    CHECK(scales == h.scales);
+    check_same_scales(h.view, scales, h.scales);
     check_equal(ht, dt);
   };
   check(nvfp4{}, 512, 1024);
@@ -282,11 +284,11 @@ TEST_CASE("device: so many squares that their scales have a kernel of their own"
   const test_matrix<bf16> m(n, n, n, 0);
   on_host<nvfp4> h(n, n), ht(n, n);
   on_device<nvfp4> d(n, n), dt(n, n);
-  h.view.tensor_scale = ht.view.tensor_scale = d.view.tensor_scale = dt.view.tensor_scale =
-      tensor_scale<nvfp4>(host::amax(m.on_host()));
+  h.view.amax = ht.view.amax = d.view.amax = dt.view.amax = amax_value(amax_of(m.on_host()));
   constexpr blocks_2d<16, 16> blocks{};
   REQUIRE(host::quantize_both(m.on_host(), h.view, ht.view, quantizer{}, quantizer{}, blocks) == errc::ok);
-  REQUIRE(device::quantize_both(m.on_device(), d.view, dt.view, blocks, nullptr, nullptr) == cudaSuccess);
+  REQUIRE(device::quantize_both(m.on_device(), d.view, dt.view, quantizer{}, quantizer{}, blocks) ==
+          errc::ok);
   check_equal(h, d);
   check_equal(ht, dt);
 }

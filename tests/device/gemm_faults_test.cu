@@ -140,9 +140,8 @@ struct short_rows : linear {
 template <class Layout>
 struct gemm_misreading {
   template <class A, class... More>
-  cudaError_t operator()(A const& a, More const&... more) const {
-    block_scaled_view<nvfp4, Layout> misread{a.codes, a.scales, a.rows, a.cols};
-    misread.tensor_scale = a.tensor_scale;
+  errc operator()(A const& a, More const&... more) const {
+    const block_scaled_view<nvfp4, Layout> misread{a.codes, a.scales, a.rows, a.cols, a.amax};
     return gemm_with<mma::model>{}(misread, more...);
   }
 };

@@ -122,7 +122,7 @@ TEST_CASE("device gemm: it can be captured, for it neither synchronises nor allo
   gemm_case<nvfp4, linear, nvfp4, linear, float> c({100, 90, 128});
   const auto captured = [&](auto const&... arguments) {
     REQUIRE(cudaStreamBeginCapture(stream, cudaStreamCaptureModeGlobal) == cudaSuccess);
-    const cudaError_t e = gemm_with<mma::model>{stream}(arguments...);
+    const errc e = gemm_with<mma::model>{stream}(arguments...);
     REQUIRE(cudaStreamEndCapture(stream, &graph) == cudaSuccess);
     REQUIRE(cudaGraphInstantiate(&executable, graph, 0) == cudaSuccess);
     REQUIRE(cudaGraphLaunch(executable, stream) == cudaSuccess);
@@ -146,7 +146,7 @@ TEST_CASE("device gemm: the instruction itself runs where there is one, and else
     CHECK(same_bits(c8.on_device(gemm_with<mma::hardware>{}), c8.oracle()));
   } else {
     gemm_case<nvfp4, swizzled_128x4, nvfp4, swizzled_128x4, bf16> c({30, 20, 64});
-    CHECK(same_bits(c.on_device(gemm_with<mma::hardware>{}, cudaErrorNoKernelImageForDevice), c.before));
+    CHECK(same_bits(c.on_device(gemm_with<mma::hardware>{}, errc::no_instruction), c.before));
     CHECK(cudaPeekAtLastError() == cudaSuccess);
   }
 }
@@ -157,29 +157,41 @@ TEST_CASE("device gemm: broken rules are refused and D stays as it was", "[devic
   for (float& x : d) x = -1.5f;
   using packed = block_scaled_view<nvfp4>;
   using matrix = matrix_view<float>;
-  const auto refused = [&](packed a, packed b, matrix to, cudaError_t e, float const* amax = nullptr) {
-    CHECK(device::gemm<mma::model>(a, b, to, {}, nullptr, amax) == e);
-    CHECK(device::gemm<mma::hardware>(a, b, to, {}, amax, nullptr) == e);
+  const auto refused = [&](packed a, packed b, matrix to, errc e) {
+    if (a.amax == tensor_amax<nvfp4>{}) a.amax = unit_scale;
+    if (b.amax == tensor_amax<nvfp4>{}) b.amax = unit_scale;
+    CHECK(device::gemm<mma::model>(a, b, to) == e);
+    CHECK(device::gemm<mma::hardware>(a, b, to) == e);
   };
   const packed a{codes[0], scales[0], 64, 64}, b{codes[1], scales[1], 64, 64};
-  refused({codes[0], scales[0], 0, 64}, b, {d, 0, 64}, cudaErrorInvalidValue);  // no rows
-  refused({codes[0], scales[0], 64, 40}, {codes[1], scales[1], 64, 40}, {d, 64, 64},
-          cudaErrorInvalidValue);                                                 // partial block
-  refused(a, {codes[1], scales[1], 64, 48}, {d, 64, 64}, cudaErrorInvalidValue);  // K differs
-  refused(a, b, {d, 63, 64}, cudaErrorInvalidValue);                              // M differs
-  refused(a, b, {d, 64, 63, 64}, cudaErrorInvalidValue);                          // N differs
-  refused(a, b, {d, 64, 64, 63}, cudaErrorInvalidPitchValue);                     // ld < cols
-  refused({nullptr, scales[0], 64, 64}, b, {d, 64, 64}, cudaErrorInvalidDevicePointer);
-  refused(a, {codes[1], nullptr, 64, 64}, {d, 64, 64}, cudaErrorInvalidDevicePointer);
-  refused(a, b, {nullptr, 64, 64}, cudaErrorInvalidDevicePointer);
+  refused({codes[0], scales[0], 0, 64}, b, {d, 0, 64}, errc::empty_matrix);
+  refused({codes[0], scales[0], 64, 40}, {codes[1], scales[1], 64, 40}, {d, 64, 64}, errc::partial_block);
+  refused(a, {codes[1], scales[1], 64, 48}, {d, 64, 64}, errc::shape_mismatch);  // K differs
+  refused(a, b, {d, 63, 64}, errc::shape_mismatch);                              // M differs
+  refused(a, b, {d, 64, 63, 64}, errc::shape_mismatch);                          // N differs
+  refused(a, b, {d, 64, 64, 63}, errc::bad_leading_dimension);
+  refused({nullptr, scales[0], 64, 64}, b, {d, 64, 64}, errc::null_pointer);
+  refused(a, {codes[1], nullptr, 64, 64}, {d, 64, 64}, errc::null_pointer);
+  refused(a, b, {nullptr, 64, 64}, errc::null_pointer);
   float* const odd = reinterpret_cast<float*>(reinterpret_cast<u8*>(d) + 1);
-  refused(a, b, {odd, 64, 64}, cudaErrorMisalignedAddress);
-  refused(a, b, {reinterpret_cast<float*>(codes[0]), 64, 64}, cudaErrorInvalidValue);  // overlap
-  refused(a, {reinterpret_cast<u8*>(d), scales[1], 64, 64}, {d, 64, 64}, cudaErrorInvalidValue);
+  refused(a, b, {odd, 64, 64}, errc::misaligned);
+  refused(a, b, {reinterpret_cast<float*>(codes[0]), 64, 64}, errc::overlap);
+  refused(a, {reinterpret_cast<u8*>(d), scales[1], 64, 64}, {d, 64, 64}, errc::overlap);
   packed small = a;
   small.scale_capacity = 64 * 4 - 1;
-  refused(small, b, {d, 64, 64}, cudaErrorMemoryValueTooLarge);
+  refused(small, b, {d, 64, 64}, errc::buffer_too_small);
   alignas(4) static u8 amax[8];
-  refused(a, b, {d, 64, 64}, cudaErrorMisalignedAddress, reinterpret_cast<float const*>(amax + 1));
+  float const* const between = reinterpret_cast<float const*>(amax + 1);
+  const auto with = [](packed q, amax_reference of) {
+    q.amax = of;
+    return q;
+  };
+  refused(a, with(b, amax_in(between)), {d, 64, 64}, errc::misaligned);
+  refused(with(a, amax_in(between)), b, {d, 64, 64}, errc::misaligned);
+  refused(with(a, amax_of_rows(nullptr)), b, {d, 64, 64}, errc::null_pointer);
+  refused(a, with(b, amax_of_groups(d)), {d, 64, 64}, errc::amax_of_groups);
+  refused(a, with(b, amax_in(d + 64 * 64 - 1)), {d, 64, 64}, errc::overlap);
+  refused(with(a, amax_of_rows(d + 1)), b, {d, 64, 64}, errc::overlap);
+  CHECK(device::gemm<mma::model>(a, b, matrix{d, 64, 64}) == errc::no_amax);
   for (float x : d) REQUIRE(x == -1.5f);
 }

@@ -11,9 +11,9 @@ namespace {
 template <class F, class Quantizer>
 void check_rule(Quantizer const& recipe) {
   if (!gpu_or_warn()) return;
-  check_all_forms<F, forms::some>(test_matrix<bf16>(256, 384, 392, 0), false, recipe);
-  check_all_forms<F, forms::some>(test_matrix<bf16>(35, 128, 131, 1, ugly_value), false, recipe);
-  check_all_forms<F, forms::some>(test_matrix<bf16>(128, 33, 33, 0, ugly_value), false, recipe);
+  check_all_forms<F, forms::some>(test_matrix<bf16>(256, 384, 392, 0), report::quiet, recipe);
+  check_all_forms<F, forms::some>(test_matrix<bf16>(35, 128, 131, 1, ugly_value), report::quiet, recipe);
+  check_all_forms<F, forms::some>(test_matrix<bf16>(128, 33, 33, 0, ugly_value), report::quiet, recipe);
 }
 
 constexpr philox draws{0x0123'4567'89ab'cdef, 42};
@@ -32,7 +32,7 @@ template <class F, class T, class Quantizer>
 void check_transformed(Quantizer const& recipe) {
   if (!gpu_or_warn()) return;
   for (float (*value)(u64, u64) : {activation, lopsided_value, huge_value, tiny_value, ugly_value})
-    check_all_forms<F, forms::some>(test_matrix<T>(160, 192, 192, 0, value), false, recipe);
+    check_all_forms<F, forms::some>(test_matrix<T>(160, 192, 192, 0, value), report::quiet, recipe);
 }
 
 }  // namespace
@@ -51,8 +51,8 @@ TEST_CASE("device: four over six equals the host", "[device][four_over_six]") {
   check_rule<nvfp4>(quantizer{nearest_even{}, four_over_six<error_norm::mean_square, 448>{}});
   if (!gpu_or_warn()) return;
   const test_matrix<bf16> lopsided(256, 384, 392, 0, lopsided_value);
-  check_all_forms<nvfp4, forms::some>(lopsided, false, quantizer{nearest_even{}, four_over_six{}});
-  check_all_forms<nvfp4, forms::some>(lopsided, false,
+  check_all_forms<nvfp4, forms::some>(lopsided, report::quiet, quantizer{nearest_even{}, four_over_six{}});
+  check_all_forms<nvfp4, forms::some>(lopsided, report::quiet,
                                       quantizer{stochastic{draws}, four_over_six<error_norm::mean_square>{}});
 }
 

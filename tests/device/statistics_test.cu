@@ -19,10 +19,9 @@ void check_statistics(M const& x, M const& dx, scaled_by by) {
   std::vector<u8> codes(static_cast<size_t>(code_bytes<F>(x.rows, x.cols)));
   std::vector<u8> scales(static_cast<size_t>(scale_bytes<F, Layout>(x.rows, x.cols)) + 1);  // fp8_e4m3: none
   std::vector<float> amax(static_cast<size_t>(x.rows));
-  host::row_amax(x, amax.data());
-  block_scaled_view<F, Layout> q(codes, scales, x.rows, x.cols);
-  q.tensor_scale = tensor_scale<F>(3.0f);  // less than the data hold: scales saturate
-  if (by == scaled_by::rows) q.row_amax = amax.data();
+  REQUIRE(host::row_amax(x, amax.data()) == errc::ok);
+  block_scaled_view<F, Layout> q(codes, scales, x.rows, x.cols, amax_value(3.0f));  // scales saturate
+  if (by == scaled_by::rows) q.amax = amax_of_rows(amax.data());
   REQUIRE(host::quantize(x, q) == errc::ok);
   statistics expected;
   REQUIRE(host::statistics_of(x, q, expected) == errc::ok);
@@ -30,11 +29,11 @@ void check_statistics(M const& x, M const& dx, scaled_by by) {
   device_buffer<u8> d_codes(codes), d_scales(scales);
   device_buffer<u8> out(sizeof(statistics) + canary), workspace(device::statistics_workspace_bytes + canary);
   device_buffer<float> d_row_amax(amax), d_amax(std::vector<float>{3.0f});
-  block_scaled_view<F, Layout> d(d_codes.data(), d_scales.data(), x.rows, x.cols);
-  if (by == scaled_by::tensor_on_host) d.tensor_scale = q.tensor_scale;
-  if (by == scaled_by::rows) d.row_amax = d_row_amax.data();
-  REQUIRE(device::statistics_of(dx, d, by == scaled_by::tensor_on_device ? d_amax.data() : nullptr,
-                                reinterpret_cast<statistics*>(out.data()), workspace.data()) == cudaSuccess);
+  block_scaled_view<F, Layout> d(d_codes.data(), d_scales.data(), x.rows, x.cols, amax_value(3.0f));
+  if (by == scaled_by::tensor_on_device) d.amax = amax_in(d_amax.data());
+  if (by == scaled_by::rows) d.amax = amax_of_rows(d_row_amax.data());
+  REQUIRE(device::statistics_of(dx, d, reinterpret_cast<statistics*>(out.data()), workspace.data()) ==
+          errc::ok);
   REQUIRE(cudaDeviceSynchronize() == cudaSuccess);
   const std::vector<u8> bytes = out.to_host(), used = workspace.to_host();
   statistics s;
@@ -91,11 +90,13 @@ TEST_CASE("device: statistics check their arguments and then write nothing", "[d
   device_buffer<u8> bytes(2 * sizeof(statistics));
   auto* const out = reinterpret_cast<statistics*>(bytes.data());
   const auto x = m.on_device();
-  const block_scaled_view<nvfp4> q(codes.data(), scales.data(), 16, 32);
-  CHECK(device::statistics_of(transposed(x), q, nullptr, out, workspace.data()) == cudaErrorInvalidValue);
-  CHECK(device::statistics_of(x, q, nullptr, nullptr, workspace.data()) == cudaErrorInvalidDevicePointer);
-  CHECK(device::statistics_of(x, q, nullptr, out, nullptr) == cudaErrorInvalidDevicePointer);
-  CHECK(device::statistics_of(x, q, nullptr, out, workspace.data() + 4) == cudaErrorMisalignedAddress);
+  const block_scaled_view<nvfp4> q(codes.data(), scales.data(), 16, 32, unit_scale);
+  CHECK(device::statistics_of(transposed(x), q, out, workspace.data()) == errc::shape_mismatch);
+  CHECK(device::statistics_of(x, q, nullptr, workspace.data()) == errc::null_pointer);
+  CHECK(device::statistics_of(x, q, out, nullptr) == errc::null_pointer);
+  CHECK(device::statistics_of(x, q, out, workspace.data() + 4) == errc::misaligned);
+  const block_scaled_view<nvfp4> forgotten(codes.data(), scales.data(), 16, 32);
+  CHECK(device::statistics_of(x, forgotten, out, workspace.data()) == errc::no_amax);
   REQUIRE(cudaDeviceSynchronize() == cudaSuccess);
   CHECK(bytes.to_host() == std::vector<u8>(2 * sizeof(statistics), poison));
 }

@@ -28,10 +28,8 @@ struct tcgen05_with {
   cudaStream_t stream = nullptr;
 
   template <class A, class B, class T>
-  cudaError_t operator()(A const& a, B const& b, matrix_view<T> const& d, gemm_factors factors,
-                         float const* amax_a, float const* amax_b) const {
-    return device::gemm_tcgen05<Set, Columns>(a, b, d, factors, amax_a, amax_b,
-                                              {state, groups * Set::cta_group}, stream);
+  errc operator()(A const& a, B const& b, matrix_view<T> const& d, gemm_factors factors) const {
+    return device::gemm_tcgen05<Set, Columns>(a, b, d, factors, {state, groups * Set::cta_group}, stream);
   }
 };
 

@@ -64,6 +64,9 @@ struct rounds_to_nearest_even {
 static_assert(from_float<bf16>(1.0f).bits == 0x3f80 && from_float<fp16>(1.0f).bits == 0x3c00);
 static_assert(from_float<fp16>(65519.0f).bits == 0x7bff && from_float<fp16>(65520.0f).bits == 0x7c00);
 
+static_assert(largest_real<float>() == float_max && largest_real<bf16>() == 0x1.fep127f);
+static_assert(largest_real<fp16>() == 65504.0f);
+
 }  // namespace
 
 TEST_CASE("bf16: exact to float, nearest even back", "[formats][bf16]") {

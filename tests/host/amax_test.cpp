@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // amax of a matrix, of each row, and after a transform; and transforms of whole matrices.
+#include "support/amax.hpp"
+
 #include <fourscale/host/amax.hpp>
 #include <fourscale/host/transform.hpp>
 #include <fourscale/transform/hadamard.hpp>
@@ -23,8 +25,8 @@ template <real T>
 void check_amax(values kind) {
   const source<T> x(67, 43, 6, kind);
   std::vector<float> rows(67), columns(43);
-  host::row_amax(x.view, rows.data());
-  host::row_amax(transposed(x.view), columns.data());
+  REQUIRE(host::row_amax(x.view, rows.data()) == errc::ok);
+  REQUIRE(host::row_amax(transposed(x.view), columns.data()) == errc::ok);
   float all = 0;
   for (i64 r = 0; r < 67; ++r) {
     float in_row = 0;
@@ -37,7 +39,7 @@ void check_amax(values kind) {
     for (i64 r = 0; r < 67; ++r) in_column = larger(in_column, to_float(x.view.at(r, c)));
     CHECK(columns[size(c)] == in_column);
   }
-  CHECK(host::amax(x.view) == all);
+  CHECK(amax_of(x.view) == all);
 }
 
 /// A matrix of zeros but for one value, at each corner and in the middle.
@@ -46,7 +48,7 @@ void check_one_value(float value, float expected) {
   std::vector<float> x(size(rows * cols));
   for (const i64 at : {i64{0}, cols - 1, rows / 2 * cols + 7, (rows - 1) * cols, rows * cols - 1}) {
     x[size(at)] = value;
-    CHECK(host::amax(matrix_view<float const>{x, rows, cols}) == expected);
+    CHECK(amax_of(matrix_view<float const>{x, rows, cols}) == expected);
     x[size(at)] = 0;
   }
 }
@@ -90,9 +92,8 @@ TEST_CASE("host::amax: finds a value wherever it is; NaN is dropped, infinity st
   check_one_value(-infinity, infinity);
   check_one_value(quiet_nan, 0.0f);
   check_one_value(-0.0f, 0.0f);
-  CHECK(host::amax(matrix_view<float const>{nullptr, 0, 0}) == 0.0f);
   const float gap[] = {1, 9, 2, 9, 3, 9};
-  CHECK(host::amax(matrix_view<float const>{gap, 3, 1, 2}) == 3.0f);
+  CHECK(amax_of(matrix_view<float const>{gap, 3, 1, 2}) == 3.0f);
 }
 
 TEST_CASE("host::amax: after a transform it is the amax of the transformed matrix", "[host][amax]") {
@@ -100,10 +101,35 @@ TEST_CASE("host::amax: after a transform it is the amax of the transformed matri
   std::vector<float> y(64 * 96);
   const hadamard<16> t{te_signs};
   REQUIRE(host::transform<16>(x.view, matrix_view<float>{y, 64, 96}, t) == errc::ok);
-  CHECK(host::amax<nvfp4>(x.view, t) == host::amax(matrix_view<float>{y, 64, 96}));
+  CHECK(amax_of<nvfp4>(x.view, t) == amax_of(matrix_view<float>{y, 64, 96}));
   REQUIRE(host::transform<16>(transposed(x.view), matrix_view<float>{y, 96, 64}, t) == errc::ok);
-  CHECK(host::amax<nvfp4>(transposed(x.view), t) == host::amax(matrix_view<float>{y, 96, 64}));
-  CHECK(host::amax<nvfp4>(x.view, identity{}) == host::amax(x.view));
+  CHECK(amax_of<nvfp4>(transposed(x.view), t) == amax_of(matrix_view<float>{y, 96, 64}));
+  CHECK(amax_of<nvfp4>(x.view, identity{}) == amax_of(x.view));
+  float amax = -1, amax_t = -1;
+  REQUIRE(host::amax_both<nvfp4>(x.view, t, &amax, &amax_t) == errc::ok);
+  CHECK(amax == amax_of(x.view));
+  CHECK(amax_t == amax_of<nvfp4>(transposed(x.view), t));
+}
+
+TEST_CASE("host::amax: broken rules are named and nothing is written", "[host][amax]") {
+  const float x[32] = {1, 2};
+  float amax[2] = {-1, -1};
+  const matrix_view<float const> m{x, 16, 2}, ragged{x, 2, 15}, none{nullptr, 2, 16};
+  float* const odd = reinterpret_cast<float*>(reinterpret_cast<u8*>(amax) + 1);
+  CHECK(host::amax(matrix_view<float const>{x, 0, 16}, amax) == errc::empty_matrix);
+  CHECK(host::amax(none, amax) == errc::null_pointer);
+  CHECK(host::amax(m, nullptr) == errc::null_pointer);
+  CHECK(host::amax(m, odd) == errc::misaligned);
+  CHECK(host::row_amax(none, amax) == errc::null_pointer);
+  CHECK(host::row_amax(m, nullptr) == errc::null_pointer);
+  CHECK(host::row_amax(transposed(m), odd) == errc::misaligned);
+  CHECK(host::amax<nvfp4>(ragged, identity{}, amax) == errc::partial_block);
+  CHECK(host::amax<nvfp4>(transposed(m), identity{}, nullptr) == errc::null_pointer);
+  CHECK(host::amax_both<nvfp4>(ragged, identity{}, amax, amax + 1) == errc::partial_block);
+  CHECK(host::amax_both<nvfp4>(m, identity{}, nullptr, amax) == errc::null_pointer);
+  CHECK(host::amax_both<nvfp4>(m, identity{}, amax, nullptr) == errc::null_pointer);
+  CHECK(host::amax_both<nvfp4>(none, identity{}, amax, amax + 1) == errc::null_pointer);
+  CHECK((amax[0] == -1 && amax[1] == -1));
 }
 
 TEST_CASE("host::transform: each run of N values by itself, of a matrix or its transpose",

@@ -36,9 +36,8 @@ void check_tiles() {
   const source<bf16> x(rows, cols, 4, values::activations);
   output<F, swizzled_128x4> q(rows, cols), q_moved(rows, cols);
   output<F, linear> qt(cols, rows), qt_moved(cols, rows);
-  const tensor_scale<F> tensor(300.0f);
-  for (auto* v : {&q.view, &q_moved.view}) v->tensor_scale = tensor;
-  for (auto* v : {&qt.view, &qt_moved.view}) v->tensor_scale = tensor;
+  for (auto* v : {&q.view, &q_moved.view}) v->amax = amax_value(300.0f);
+  for (auto* v : {&qt.view, &qt_moved.view}) v->amax = amax_value(300.0f);
   REQUIRE(host::quantize(x.view, q.view, quantizer{}, blocks_2d<n, n>{}) == errc::ok);
   REQUIRE(host::quantize(transposed(x.view), qt.view, quantizer{}, blocks_2d<n, n>{}) == errc::ok);
   i64 wrong = 0;
@@ -59,10 +58,9 @@ void check_both(Rowwise const& rowwise, Columnwise const& columnwise, Blocks sha
   const source<float> x(rows, cols, 3, values::activations);
   output<F, linear> q(rows, cols), q_alone(rows, cols);
   output<F, swizzled_128x4> qt(cols, rows), qt_alone(cols, rows);
-  for (auto* v : {&q.view, &q_alone.view}) v->tensor_scale = tensor_scale_for<F>(rowwise.scale, 300.0f);
+  for (auto* v : {&q.view, &q_alone.view}) v->amax = {amax_value(300.0f), rowwise};
   const float columnwise_amax = Blocks::is_2d ? 300.0f : 200.0f;
-  for (auto* v : {&qt.view, &qt_alone.view})
-    v->tensor_scale = tensor_scale_for<F>(columnwise.scale, columnwise_amax);
+  for (auto* v : {&qt.view, &qt_alone.view}) v->amax = {amax_value(columnwise_amax), columnwise};
   REQUIRE(host::quantize_both(x.view, q.view, qt.view, rowwise, columnwise, shape) == errc::ok);
   REQUIRE(host::quantize(x.view, q_alone.view, rowwise, shape) == errc::ok);
   check_same(q, q_alone);
@@ -75,13 +73,12 @@ void check_both(Rowwise const& rowwise, Columnwise const& columnwise, Blocks sha
 
 /// Requantizing through the view equals dequantizing to float and quantizing that.
 template <block_format F>
-void check_requantize(float const* row_amax = nullptr) {
+void check_requantize(amax_reference amax = amax_value(300.0f)) {
   INFO(F::name);
   constexpr i64 rows = 2 * F::block_size, cols = 512 + F::block_size;
   const source<float> x(rows, cols, 0, values::activations);
   output<F, swizzled_128x4> q(rows, cols);
-  q.view.tensor_scale = tensor_scale<F>(300.0f);
-  q.view.row_amax = row_amax;
+  q.view.amax = amax;
   REQUIRE(host::quantize(x.view, q.view) == errc::ok);
   std::vector<float> y(size(rows * cols));
   const matrix_view<float> dense{y, rows, cols};
@@ -89,7 +86,8 @@ void check_requantize(float const* row_amax = nullptr) {
 
   output<F, linear> through_view(cols, rows), through_float(cols, rows), again(rows, cols),
       again_float(rows, cols);
-  for (auto* v : {&through_view.view, &through_float.view}) v->tensor_scale = tensor_scale<F>(280.0f);
+  for (auto* v : {&through_view.view, &through_float.view}) v->amax = amax_value(280.0f);
+  again.view.amax = again_float.view.amax = unit_scale;
   const quantizer recipe{stochastic{philox{6}}};
   REQUIRE(host::quantize(transposed(dequantized(q.view)), through_view.view, recipe) == errc::ok);
   REQUIRE(host::quantize(transposed(dense), through_float.view, recipe) == errc::ok);
@@ -109,8 +107,7 @@ void check_dequantize(float const* row_amax = nullptr) {
   for (i64 i = 0; i < q.codes.count(); ++i) q.codes.data()[i] = static_cast<u8>(mix(static_cast<u64>(i)));
   for (i64 i = 0; i < q.scales.count(); ++i)
     q.scales.data()[i] = static_cast<u8>(mix(static_cast<u64>(i)) >> 9);
-  q.view.tensor_scale = tensor_scale<F>(11.7f);
-  q.view.row_amax = row_amax;
+  q.view.amax = row_amax ? amax_of_rows(row_amax) : amax_value(11.7f);
   std::vector<T> y(size(rows * (cols + gap)), from_float<T>(77.0f)), yt(size(rows * cols));
   REQUIRE(host::dequantize(q.view, matrix_view<T>{y.data(), rows, cols, cols + gap}) == errc::ok);
   REQUIRE(host::dequantize(q.view, transposed(matrix_view<T>{yt, cols, rows})) == errc::ok);
@@ -178,7 +175,7 @@ TEST_CASE("quantize_both: with tiles the second copy is the transpose of the fir
 
 TEST_CASE("requantize: through a view as through a matrix of floats", "[host][copies]") {
   check_requantize<nvfp4>();
-  check_requantize<nvfp4>(some_amaxes(32).data());
+  check_requantize<nvfp4>(amax_of_rows(some_amaxes(32).data()));
   check_requantize<mxfp4>();
   check_requantize<mxfp6_e3m2>();
   check_requantize<fp8_block_e4m3>();

@@ -5,7 +5,7 @@
 #include <fourscale/fourscale.hpp>
 #include <vector>
 
-#include "support/catch.hpp"
+#include "support/amax.hpp"
 #include "support/data.hpp"
 
 using namespace fourscale;
@@ -90,19 +90,24 @@ TEST_CASE("percentile amax: the order statistic that a sort gives", "[host][perc
     std::sort(sorted.begin(), sorted.end());
     for (double share : {0.0, 0.1, 0.5, 0.999, 1.0}) {
       float amax = -1;
-      REQUIRE(host::percentile_amax(matrix_view<float const>{x, 1, count}, share, w[0], amax) == errc::ok);
+      REQUIRE(host::percentile_amax(matrix_view<float const>{x, 1, count}, share, w.data(), &amax) ==
+              errc::ok);
       const double rank = std::max(1.0, std::ceil(share * static_cast<double>(count)));
       CHECK(amax == sorted[static_cast<size_t>(rank) - 1]);
-      REQUIRE(host::percentile_amax(transposed(matrix_view<float const>{x, 1, count}), share, w[0], amax) ==
-              errc::ok);
+      REQUIRE(host::percentile_amax(transposed(matrix_view<float const>{x, 1, count}), share, w.data(),
+                                    &amax) == errc::ok);
       CHECK(amax == sorted[static_cast<size_t>(rank) - 1]);
     }
     float all = -1;
-    REQUIRE(host::percentile_amax(matrix_view<float const>{x, 1, count}, 1.0, w[0], all) == errc::ok);
-    CHECK(all == host::amax(matrix_view<float const>{x, 1, count}));
+    REQUIRE(host::percentile_amax(matrix_view<float const>{x, 1, count}, 1.0, w.data(), &all) == errc::ok);
+    CHECK(all == test::amax_of(matrix_view<float const>{x, 1, count}));
   }
   float untouched = -1;
-  CHECK(host::percentile_amax(matrix_view<float const>{nullptr, 4, 4}, 1.0, w[0], untouched) ==
+  CHECK(host::percentile_amax(matrix_view<float const>{nullptr, 4, 4}, 1.0, w.data(), &untouched) ==
+        errc::null_pointer);
+  CHECK(host::percentile_amax(matrix_view<float const>{&untouched, 1, 1}, 1.0, nullptr, &untouched) ==
+        errc::null_pointer);
+  CHECK(host::percentile_amax(matrix_view<float const>{&untouched, 1, 1}, 1.0, w.data(), nullptr) ==
         errc::null_pointer);
   CHECK(untouched == -1);
 }

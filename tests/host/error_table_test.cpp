@@ -5,7 +5,7 @@
 #include <fourscale/fourscale.hpp>
 #include <vector>
 
-#include "support/catch.hpp"
+#include "support/amax.hpp"
 #include "support/data.hpp"
 
 using namespace fourscale;
@@ -56,7 +56,7 @@ figures round_trip(std::vector<float> const& x, Quantizer const& recipe, Blocks 
       scales(static_cast<size_t>(scale_bytes<F>(n, n)));
   block_scaled_view<F> q{codes.data(), scales.data(), n, n};
   std::vector<float> y(n * n), t(n * n);
-  q.tensor_scale = tensor_scale_for<F>(recipe.scale, host::amax<F>(m, recipe.transform));
+  q.amax = {amax_value(test::amax_of<F>(m, recipe.transform)), recipe};
   REQUIRE(host::quantize(m, q, recipe, shape) == errc::ok);
   REQUIRE(host::dequantize(q, matrix_view<float>{y, n, n}) == errc::ok);
   REQUIRE(host::transform<F::block_size>(m, matrix_view<float>{t, n, n}, recipe.transform) == errc::ok);
@@ -70,7 +70,7 @@ figures eden(std::vector<float> const& x) {
       scales(static_cast<size_t>(scale_bytes<nvfp4>(n, n)));
   block_scaled_view<nvfp4> q{codes, scales, n, n};
   std::vector<float> y(n * n), t(n * n);
-  q.tensor_scale = recipe.tensor(nvfp4{}, host::amax<128>(m, recipe.transform));
+  q.amax = {amax_value(test::amax_of<128>(m, recipe.transform)), recipe};
   REQUIRE(host::quantize(m, q, recipe) == errc::ok);
   REQUIRE(host::dequantize(q, matrix_view<float>{y, n, n}) == errc::ok);
   REQUIRE(host::transform<128>(m, matrix_view<float>{t, n, n}, recipe.transform) == errc::ok);

@@ -34,8 +34,8 @@ long double value(block_scaled_view<F, Layout> const& q, i64 r, i64 c) {
   long double v = static_cast<long double>(decode(b.get(static_cast<int>(c % F::block_size))));
   v *= static_cast<long double>(decode(b.scale));
   if constexpr (F::has_tensor_scale)
-    v *= static_cast<long double>(q.row_amax ? q.row_amax[r] : q.tensor_scale.amax) /
-         static_cast<long double>(q.tensor_scale.largest);
+    v *= static_cast<long double>(q.amax.kind == amax_kind::per_row ? q.amax.data[r] : q.amax.value) /
+         static_cast<long double>(q.amax.range.largest);
   return v;
 }
 
@@ -72,8 +72,8 @@ void check_pair() {
   INFO(F::name << " " << G::name);
   output<F, swizzled_128x4> a(19, 3 * F::block_size);
   output<G, linear> b(23, 3 * F::block_size);
-  a.view.tensor_scale = tensor_scale<F>(3.3f);
-  b.view.tensor_scale = tensor_scale<G>(0.7f);
+  a.view.amax = amax_value(3.3f);
+  b.view.amax = amax_value(0.7f);
   fill(a, 1);
   fill(b, 1000);
   check_bound(a, b, {});
@@ -87,6 +87,7 @@ void check_integers() {
   constexpr i64 m = 21, n = 18, k = 4 * F::block_size;
   output<F, linear> a(m, k);
   output<F, swizzled_128x4> b(n, k);
+  a.view.amax = b.view.amax = unit_scale;
   const auto integer = [](i64 r, i64 c) {
     return static_cast<int>(mix(static_cast<u64>(r * 1000 + c)) % 7) - 3;
   };
@@ -141,9 +142,10 @@ TEST_CASE("host::gemm: rows with an amax of their own", "[host][gemm]") {
   std::vector<float> of_a(19), of_b(23);
   for (std::size_t i = 0; i < of_a.size(); ++i) of_a[i] = 1.0f + static_cast<float>(i) * 0.37f;
   for (std::size_t i = 0; i < of_b.size(); ++i) of_b[i] = 9.0f - static_cast<float>(i) * 0.21f;
-  a.view.row_amax = of_a.data();
+  a.view.amax = amax_of_rows(of_a.data());
+  b.view.amax = amax_value(2688.0f);
   check_bound(a, b, {});
-  b.view.row_amax = of_b.data();
+  b.view.amax = amax_of_rows(of_b.data());
   check_bound(a, b, {2.0f, 1.0f});
 }
 

@@ -107,6 +107,13 @@ block_scale<F> naive_choice(std::vector<float> const& tile, float amax, Scale co
   return c[sums[1] < sums[0] ? 1 : 0];
 }
 
+/// The tensor scale of a row by the rule of the recipe, whatever range the view names.
+template <block_format F, class Layout, class Quantizer>
+tensor_scale<F> naive_tensor_scale(block_scaled_view<F, Layout> const& q, Quantizer const& recipe, i64 row) {
+  return tensor_scale_for<F>(recipe.scale,
+                             q.amax.kind == amax_kind::per_row ? q.amax.data[row] : q.amax.value);
+}
+
 /// One tile of up to block_size rows, quantized under a common scale.
 template <block_format F, class Layout, class M, class Quantizer>
 void naive_tile(M const& x, block_scaled_view<F, Layout> const& q, Quantizer const& recipe, i64 row,
@@ -121,11 +128,12 @@ void naive_tile(M const& x, block_scaled_view<F, Layout> const& q, Quantizer con
       const float magnitude = tile.back() < 0 ? -tile.back() : tile.back();
       amax = magnitude > amax ? magnitude : amax;
     }
+  const tensor_scale<F> tensor = naive_tensor_scale(q, recipe, row);
   block_scale<F> s;
   if constexpr (amax_scaling_policy<decltype(recipe.scale), F>)
-    s = recipe.scale(F{}, amax, q.tensor_scale);
+    s = recipe.scale(F{}, amax, tensor);
   else
-    s = naive_choice<F>(tile, amax, recipe.scale, q.tensor_scale);
+    s = naive_choice<F>(tile, amax, recipe.scale, tensor);
   for (i64 i = row; i < last; ++i) {
     packed_block<F> b{s.scale, {}};
     float values[n];
@@ -146,9 +154,7 @@ void naive_quantize(M const& x, output<F, Layout>& to, Quantizer const& recipe, 
       for (i64 block = 0; block < q.blocks(); ++block) naive_tile(x, q, recipe, row, block);
   } else {
     for (i64 row = 0; row < x.rows; ++row) {
-      tensor_scale<F> tensor = q.tensor_scale;
-      if constexpr (F::has_tensor_scale)
-        if (q.row_amax) tensor = tensor_scale_for<F>(recipe.scale, q.row_amax[row]);
+      const tensor_scale<F> tensor = naive_tensor_scale(q, recipe, row);
       for (i64 block = 0; block < q.blocks(); ++block) {
         float values[n];
         for (i64 j = 0; j < n; ++j) values[j] = to_float(x.at(row, block * n + j));
@@ -161,10 +167,9 @@ void naive_quantize(M const& x, output<F, Layout>& to, Quantizer const& recipe, 
 /// host::quantize of x against the oracle: every byte of codes and scales, and no byte beside them.
 template <block_format F, class Layout, class M, class Quantizer = quantizer<>, class Blocks = blocks_1d>
 void check_quantize(M const& x, Quantizer const& recipe = {}, Blocks shape = {},
-                    float const* row_amax = nullptr) {
+                    amax_reference amax = amax_value(300.0f)) {
   output<F, Layout> mine(x.rows, x.cols), expected(x.rows, x.cols);
-  mine.view.tensor_scale = expected.view.tensor_scale = tensor_scale_for<F>(recipe.scale, 300.0f);
-  mine.view.row_amax = expected.view.row_amax = row_amax;
+  mine.view.amax = expected.view.amax = {amax, recipe};
   REQUIRE(host::quantize(x, mine.view, recipe, shape) == errc::ok);
   naive_quantize(x, expected, recipe, shape);
   CHECK(first_difference(mine.codes, expected.codes) == -1);

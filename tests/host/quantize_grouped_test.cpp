@@ -6,7 +6,7 @@
 #include <fourscale/rounding/stochastic.hpp>
 #include <vector>
 
-#include "support/catch.hpp"
+#include "support/amax.hpp"
 #include "support/data.hpp"
 
 using namespace fourscale;
@@ -38,13 +38,13 @@ void check_each() {
   std::vector<u8> want_codes, want_scales;
   for (i64 g = 0; g < count; ++g) {
     const auto m = group_rows(x, g);
-    CHECK(amax[static_cast<size_t>(g)] == host::amax(m));
+    if (m.rows == 0) CHECK(amax[static_cast<size_t>(g)] == 0.0f);
     if (m.rows == 0) continue;
+    CHECK(amax[static_cast<size_t>(g)] == test::amax_of(m));
     std::vector<u8> c(static_cast<size_t>(code_bytes<F>(m.rows, cols)));
     std::vector<u8> s(static_cast<size_t>(scale_bytes<F, Layout>(m.rows, cols)));
-    block_scaled_view<F, Layout> q{c, s, m.rows, cols};
-    q.tensor_scale = tensor_scale_for<F>(amax_scale{}, host::amax(m));
-    REQUIRE(host::quantize(m, q) == errc::ok);
+    REQUIRE(host::quantize(m, block_scaled_view<F, Layout>{c, s, m.rows, cols,
+                                                           amax_value(test::amax_of(m))}) == errc::ok);
     want_codes.insert(want_codes.end(), c.begin(), c.end());
     want_scales.insert(want_scales.end(), s.begin(), s.end());
   }
@@ -53,9 +53,8 @@ void check_each() {
   want_codes.resize(codes.size(), 0xa5);
   REQUIRE(want_scales.size() <= scales.size());
   want_scales.resize(scales.size(), 0xa5);
-  const block_scaled_view<F, Layout> q{codes, scales, rows, cols};
-  REQUIRE(host::quantize_grouped(matrix_view<bf16 const>{x, rows, cols, ld}, q, groups, amax.data()) ==
-          errc::ok);
+  const block_scaled_view<F, Layout> q{codes, scales, rows, cols, amax_of_groups(amax.data())};
+  REQUIRE(host::quantize_grouped(matrix_view<bf16 const>{x, rows, cols, ld}, q, groups) == errc::ok);
   CHECK(codes == want_codes);
   CHECK(scales == want_scales);
 }
@@ -75,8 +74,7 @@ TEST_CASE("grouped: without tensor scales, random rounding is that of the packed
   const quantizer random{stochastic{philox{1, 2}}};
   std::vector<u8> c(265 * cols / 2), s(265 * cols / 32), want_c = c, want_s = s;
   REQUIRE(host::quantize(m, block_scaled_view<mxfp4>{want_c, want_s, 265, cols}, random) == errc::ok);
-  REQUIRE(host::quantize_grouped(m, block_scaled_view<mxfp4>{c, s, 265, cols}, groups, nullptr, random) ==
-          errc::ok);
+  REQUIRE(host::quantize_grouped(m, block_scaled_view<mxfp4>{c, s, 265, cols}, groups, random) == errc::ok);
   CHECK(c == want_c);
   CHECK(s == want_s);
 }
@@ -87,16 +85,15 @@ TEST_CASE("grouped: group_of gives one group to functions of whole matrices", "[
   const matrix_view<bf16 const> m{x, rows, cols, ld};
   std::vector<u8> c(rows * cols / 2);
   std::vector<u8> s(static_cast<size_t>(grouped_scale_bytes<nvfp4, swizzled_128x4>(rows, cols, count)));
-  const block_scaled_view<nvfp4, swizzled_128x4> q{c, s, rows, cols};
+  const block_scaled_view<nvfp4, swizzled_128x4> q{c, s, rows, cols, amax_of_groups(amax.data())};
   REQUIRE(host::amax_grouped(m, groups, amax.data()) == errc::ok);
-  REQUIRE(host::quantize_grouped(m, q, groups, amax.data()) == errc::ok);
-  auto third = group_of(q, 133, 128, 128 + 0 + 128);
-  third.tensor_scale = tensor_scale<nvfp4>(amax[3]);
+  REQUIRE(host::quantize_grouped(m, q, groups) == errc::ok);
+  const auto third = group_of(q, 3, 133, 128, 128 + 0 + 128);
+  CHECK(third.amax == tensor_amax<nvfp4>(amax_in(&amax[3])));
   REQUIRE(host::dequantize(third, matrix_view<float>{y, 128, cols}) == errc::ok);
 
   std::vector<u8> alone_c(128 * cols / 2), alone_s(128 * 8);
-  block_scaled_view<nvfp4, swizzled_128x4> alone{alone_c, alone_s, 128, cols};
-  alone.tensor_scale = third.tensor_scale;
+  const block_scaled_view<nvfp4, swizzled_128x4> alone{alone_c, alone_s, 128, cols, amax_value(amax[3])};
   REQUIRE(host::quantize(group_rows(x, 3), alone) == errc::ok);
   REQUIRE(host::dequantize(alone, matrix_view<float>{want, 128, cols}) == errc::ok);
   CHECK(y == want);
@@ -107,22 +104,24 @@ TEST_CASE("grouped: broken rules are named", "[host][grouped]") {
   const matrix_view<bf16 const> m{x, rows, cols, ld};
   std::vector<u8> c(rows * cols / 2),
       enough(static_cast<size_t>(grouped_scale_bytes<nvfp4>(rows, cols, count)));
-  const block_scaled_view<nvfp4> q{c, enough, rows, cols};
   float amax[count] = {};
-  CHECK(host::quantize_grouped(m, q, {nullptr, 3}, amax) == errc::null_pointer);
-  CHECK(host::quantize_grouped(m, q, {offsets.data(), 0}, amax) == errc::empty_matrix);
-  CHECK(host::quantize_grouped(m, q, {offsets.data(), i64{1} << 31}, amax) == errc::too_large);
-  CHECK(host::quantize_grouped(m, block_scaled_view<nvfp4>{c, enough, rows - 1, cols}, groups, amax) ==
+  const amax_reference amaxes = amax_of_groups(amax);
+  const block_scaled_view<nvfp4> q{c, enough, rows, cols, amaxes};
+  CHECK(host::quantize_grouped(m, q, {nullptr, 3}) == errc::null_pointer);
+  CHECK(host::quantize_grouped(m, q, {offsets.data(), 0}) == errc::empty_matrix);
+  CHECK(host::quantize_grouped(m, q, {offsets.data(), i64{1} << 31}) == errc::too_large);
+  CHECK(host::quantize_grouped(m, block_scaled_view<nvfp4>{c, enough, rows - 1, cols, amaxes}, groups) ==
         errc::shape_mismatch);
   CHECK(host::amax_grouped(m, groups, nullptr) == errc::null_pointer);
   CHECK(grouped_scale_bytes<nvfp4>(rows, cols, count) == rows * 6);
   // The most that six groups of 266 rows need: 261 rows in one, one row in each of the others.
   CHECK(grouped_scale_bytes<nvfp4, swizzled_128x4>(266, cols, 6) == 8 * 128 * 8);
   std::vector<u8> swizzled(8 * 128 * 8 - 1);
-  CHECK(host::quantize_grouped(m, block_scaled_view<nvfp4, swizzled_128x4>{c, swizzled, rows, cols}, groups,
-                               amax) == errc::buffer_too_small);
+  CHECK(host::quantize_grouped(m, block_scaled_view<nvfp4, swizzled_128x4>{c, swizzled, rows, cols, amaxes},
+                               groups) == errc::buffer_too_small);
   // Beyond what the scales of one matrix take, but not beyond those of six.
   std::vector<u8> both(8 * 128 * 8 + rows * cols / 2);
-  const block_scaled_view<nvfp4, swizzled_128x4> close{both.data() + 3 * 128 * 8, both.data(), rows, cols};
-  CHECK(host::quantize_grouped(m, close, groups, amax) == errc::overlap);
+  const block_scaled_view<nvfp4, swizzled_128x4> close{both.data() + 3 * 128 * 8, both.data(), rows, cols,
+                                                       amaxes};
+  CHECK(host::quantize_grouped(m, close, groups) == errc::overlap);
 }

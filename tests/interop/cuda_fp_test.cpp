@@ -90,8 +90,7 @@ void check_source() {
   std::vector<u8> codes[2], scales[2];
   for (int k = 0; k < 2; ++k) {
     codes[k].resize(8 * 32), scales[k].resize(8 * 4);
-    block_scaled_view<nvfp4> q{codes[k], scales[k], 8, 64};
-    q.tensor_scale = tensor_scale<nvfp4>(300.0f);
+    const block_scaled_view<nvfp4> q{codes[k], scales[k], 8, 64, amax_value(300.0f)};
     if (k == 0)
       CHECK(host::quantize(matrix_view<Theirs const>{x, 8, 64}, q) == errc::ok);
     else
@@ -164,6 +163,11 @@ TEST_CASE("cuda_fp: bf16 and fp16 round as the toolkit's types do", "[interop][c
   CHECK(wrong == 0);
   CHECK(interop::from_cuda<bf16>(interop::to_cuda(bf16{0x3f81})) == bf16{0x3f81});
   CHECK(interop::from_cuda<fp16>(interop::to_cuda(fp16{0x3c01})) == fp16{0x3c01});
+}
+
+TEST_CASE("cuda_fp: the largest value of a 16-bit type is the toolkit's", "[interop][cuda_fp]") {
+  CHECK(largest_real<__nv_bfloat16>() == __bfloat162float(__ushort_as_bfloat16(0x7f7f)));
+  CHECK(largest_real<__half>() == __half2float(__ushort_as_half(0x7bff)));
 }
 
 TEST_CASE("cuda_fp: a matrix of __nv_bfloat16 or __half quantizes as one of bf16 or fp16",

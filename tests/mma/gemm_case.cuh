@@ -17,7 +17,7 @@ bool same_bits(std::vector<T> const& a, std::vector<T> const& b) {
   return a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size() * sizeof(T)) == 0;
 }
 
-/// Who says what a tensor scale is: the views, an amax on the device, or an amax for each row.
+/// Where the amax of the device's view is: in the view, in device memory, or in device memory for each row.
 enum class amax_from { view, device, rows };
 
 /// Sizes and what a user may choose. `gap`: elements between rows of D. `start`: bytes before the codes of A
@@ -42,35 +42,26 @@ struct gemm_operand {
   }
   block_scaled_view<F, Layout> on_host() {
     block_scaled_view<F, Layout> q = data.view();
-    if (amax == amax_from::rows) q.row_amax = row_amax.data();
+    if (amax == amax_from::rows) q.amax = amax_of_rows(row_amax.data());
     return q;
   }
 };
 
-/// The device's copy of it. Its view has a wrong tensor scale where the right one comes from elsewhere.
+/// The device's copy of it.
 template <class F, class Layout>
 struct device_gemm_operand {
   device_buffer<u8> codes, scales;
   device_buffer<float> row_amax, amax;
   block_scaled_view<F, Layout> view;
-  float const* amax_pointer = nullptr;
 
-  static std::vector<float> amax_of([[maybe_unused]] tensor_scale<F> const& tensor) {
-    if constexpr (F::has_tensor_scale)
-      return {tensor.amax};
-    else
-      return {1.0f};
-  }
   explicit device_gemm_operand(gemm_operand<F, Layout> const& x)
       : codes(x.data.codes),
         scales(x.data.scales),
         row_amax(x.row_amax),
-        amax(amax_of(x.data.tensor)),
+        amax(std::vector<float>{x.data.amax}),
         view(x.data.view(codes.data(), scales.data())) {
-    if constexpr (F::has_tensor_scale)
-      if (x.amax != amax_from::view) view.tensor_scale = view.tensor_scale.with_amax(123.0f);
-    if (x.amax == amax_from::rows) view.row_amax = row_amax.data();
-    if (x.amax == amax_from::device) amax_pointer = amax.data();
+    if (x.amax == amax_from::rows) view.amax = amax_of_rows(row_amax.data());
+    if (x.amax == amax_from::device) view.amax = amax_in(amax.data());
   }
 };
 
@@ -97,14 +88,13 @@ struct gemm_case {
     gemm_oracle(a.on_host(), b.on_host(), view_of(d.data()), o.factors, order);
     return d;
   }
-  /// D after `gemm(a, b, d, factors, amax_a, amax_b)` on the device, which must return `expected`.
+  /// D after `gemm(a, b, d, factors)` on the device, which must return `expected`.
   template <class Gemm>
-  std::vector<T> on_device(Gemm gemm, cudaError_t expected = cudaSuccess) const {
+  std::vector<T> on_device(Gemm gemm, errc expected = errc::ok) const {
     const device_gemm_operand<F, LA> x(a);
     const device_gemm_operand<G, LB> y(b);
     const device_buffer<T> d(before);
-    const cudaError_t e = gemm(x.view, y.view, view_of(d.data()), o.factors, x.amax_pointer, y.amax_pointer);
-    CHECK(e == expected);
+    CHECK(gemm(x.view, y.view, view_of(d.data()), o.factors) == expected);
     REQUIRE(cudaDeviceSynchronize() == cudaSuccess);
     return d.to_host();
   }
@@ -116,9 +106,8 @@ struct gemm_with {
   cudaStream_t stream = nullptr;
 
   template <class A, class B, class T>
-  cudaError_t operator()(A const& a, B const& b, matrix_view<T> const& d, gemm_factors factors,
-                         float const* amax_a, float const* amax_b) const {
-    return device::gemm<Set>(a, b, d, factors, amax_a, amax_b, stream);
+  errc operator()(A const& a, B const& b, matrix_view<T> const& d, gemm_factors factors) const {
+    return device::gemm<Set>(a, b, d, factors, stream);
   }
 };
 

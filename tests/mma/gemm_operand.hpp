@@ -10,13 +10,13 @@
 
 namespace fourscale::test {
 
-/// Codes and scales on the host; the view says which rows, columns and tensor scale. `start` bytes lie before
+/// Codes and scales on the host; the view says which rows, columns and amax. `start` bytes lie before
 /// the codes.
 template <class F, class Layout>
 struct gemm_operand_data {
   i64 rows, cols, start;
   std::vector<u8> codes, scales;
-  tensor_scale<F> tensor{};
+  float amax = 0;
 
   gemm_operand_data(i64 r, i64 c, u64 seed, i64 first = 0)
       : rows(r),
@@ -29,7 +29,7 @@ struct gemm_operand_data {
     for (i64 i = 0; i < rows; ++i)
       for (i64 j = 0; j < q.blocks(); ++j)
         q.store_scale(i, j, {scale(mix(static_cast<u64>(i * q.blocks() + j) * 1000 + seed + 1))});
-    if constexpr (F::has_tensor_scale) tensor = tensor_scale<F>(3.7f + static_cast<float>(seed) * 0.3f);
+    if (F::has_tensor_scale) amax = 3.7f + static_cast<float>(seed) * 0.3f;
   }
 
   static u8 code(u64 r) {
@@ -41,9 +41,7 @@ struct gemm_operand_data {
     return static_cast<u8>(__is_same(typename F::scale, e8m0) ? 118 + (r >> 20) % 16 : 0x10 + (r >> 20) % 80);
   }
   block_scaled_view<F, Layout> view(u8* c, u8* s) const {
-    block_scaled_view<F, Layout> q{c + start, s, rows, cols};
-    q.tensor_scale = tensor;
-    return q;
+    return {c + start, s, rows, cols, amax_value(amax)};
   }
   block_scaled_view<F, Layout> view() { return view(codes.data(), scales.data()); }
 };

@@ -87,7 +87,7 @@ void gemm_oracle(block_scaled_view<F, LA, BA> const& a, block_scaled_view<G, LB,
         sum =
             model::block_scaled_dot(f, rows_a.data()[i * steps + step], rows_b.data()[j * steps + step], sum);
       }
-      const float own = oracle_factor(factors.alpha, a.tensor_scale_of_row(i), b.tensor_scale_of_row(j));
+      const float own = oracle_factor(factors.alpha, a.amax.scale_of_row(i), b.amax.scale_of_row(j));
       volatile float value = own * sum;
       if (factors.beta != 0.0f) {
         volatile float c = factors.beta * to_float(d.at(i, j));

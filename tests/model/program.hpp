@@ -178,7 +178,8 @@ class gemm_program {
         mem.shared[cta][place(at, rows, row, byte) - shared_first] = value;
       }
   }
-  /// Tiles of 128 rows x 4 scales; for B of two CTAs with M = 128, of 64 rows: 32 of each half of N.
+  /// Tiles of 128 rows x 4 scales; for B of two CTAs with M = 128, of 64 rows: 32 of each half of N, which is
+  /// rounded up to 128 first.
   FOURSCALE_HD void write_scales(u32 cta) {
     u8* const shared = mem.shared[cta];
     const gemm_operand a{c, false}, b{c, true};
@@ -189,7 +190,7 @@ class gemm_program {
       for (u32 row = 0; row < c.n; ++row) {
         i64 offset = swizzled_128x4::offset(row, column, 4 * tiles);
         if (c.ctas == 2 && c.m == 128) {
-          const u32 half = row / (c.n / 2), in_half = row % (c.n / 2);
+          const u32 of_half = c.n > 128 ? 128 : 64, half = row / of_half, in_half = row % of_half;
           offset = column / 4 * 1024 + (half * 32 + in_half % 32) * 16 + in_half / 32 * 4 + column % 4;
         }
         shared[scale_b_at - shared_first + offset] = static_cast<u8>(b.scale(row, column));

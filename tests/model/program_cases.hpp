@@ -36,6 +36,9 @@ inline constexpr gemm_case good[] = {
     {.n = 256, .m = 256, .ctas = 2, .steps = 1},
     {.n = 128, .m = 128, .ctas = 2, .steps = 2},
     {.n = 48, .m = 128, .ctas = 2, .mode = swizzle::none, .steps = 2, .a_in_tensor = true},
+    {.n = 16, .m = 128, .ctas = 2, .steps = 2},
+    {.n = 208, .m = 128, .ctas = 2, .steps = 1},
+    {.n = 256, .m = 128, .ctas = 2, .steps = 1},
     {.format = mxfp4_mma, .n = 32, .m = 256, .ctas = 2, .steps = 2, .a_in_tensor = true},
     {.format = mxfp8_mma, .n = 32, .m = 256, .ctas = 2, .read_16x256b = true},
 };

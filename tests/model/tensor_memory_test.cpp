@@ -106,13 +106,18 @@ struct swizzled_tile {
 
 struct placed {
   mma_shape shape;
+  /// The layout of CUTLASS for M = 128 of two CTAs: N up to 128 has halves of 64, and above of 128.
+  FOURSCALE_HD tensor_address scale_in_halves(u32 column) const {
+    const u32 bits_of_half = shape.n > 128 ? 7 : 6, in_half = column & ((1u << bits_of_half) - 1);
+    return {(column >> bits_of_half) * 64 + (in_half & 31u), in_half >> 5};
+  }
   /// Output i of a CTA, from the layouts of PTX ISA 9.7.16.10.5 as nested arrays; and its scale of B.
   FOURSCALE_HD bool operator()(u64 i) const {
     const u32 column = static_cast<u32>(i) % shape.n, row = static_cast<u32>(i) / shape.n;
     if (shape.ctas == 2 && shape.m == 128) {
       const u32 half = column >= shape.n / 2, in_half = column - half * (shape.n / 2);
       return shape.output(row, column) == tensor_address{half * 64 + row, in_half} &&
-             shape.scale_b(column) == tensor_address{half * 64 + (in_half & 31u), in_half >> 5};
+             shape.scale_b(column) == scale_in_halves(column);
     }
     return shape.output(row, column) == tensor_address{row, column} &&
            shape.scale_b(column) == tensor_address{column & 31u, column >> 5} &&
@@ -120,7 +125,49 @@ struct placed {
   }
 };
 
+// Column 8 of N = 16 tells CUTLASS's halves from those of N itself, which would say lane 64; and the borders.
+static_assert(mma_shape{128, 16, 2}.scale_b(8) == tensor_address{8, 0});
+static_assert(mma_shape{128, 64, 2}.scale_b(63) == tensor_address{31, 1});
+static_assert(mma_shape{128, 128, 2}.scale_b(63) == tensor_address{31, 1} &&
+              mma_shape{128, 128, 2}.scale_b(64) == tensor_address{64, 0});
+static_assert(mma_shape{128, 192, 2}.scale_b(127) == tensor_address{31, 3} &&
+              mma_shape{128, 192, 2}.scale_b(128) == tensor_address{64, 0});
+static_assert(mma_shape{128, 256, 2}.scale_b(128) == tensor_address{64, 0} &&
+              mma_shape{128, 256, 2}.scale_b(255) == tensor_address{95, 3});
+static_assert(mma_shape{256, 16, 2}.scale_b(8) == tensor_address{8, 0},
+              "not with M = 256: nothing is halved");
+
+/// The columns of scales are those that scale_b() points into, and no more.
+constexpr bool scale_columns_are_used(mma_shape s) {
+  u32 most = 0;
+  for (u32 column = 0; column < s.n; ++column) {
+    const tensor_address at = s.scale_b(column);
+    if (at.column >= most) most = at.column + 1;
+    if (at.lane + 32 * (s.scale_b_copies() - 1) >= tensor_lanes) return false;
+  }
+  return most == s.scale_b_columns();
+}
+constexpr bool all_scale_columns_are_used() {
+  bool right = true;
+  for (u32 n = 8; n <= 256; n += 8) {
+    right = right && scale_columns_are_used({128, n, 1});
+    if (n % 16 == 0)
+      right = right && scale_columns_are_used({128, n, 2}) && scale_columns_are_used({256, n, 2});
+  }
+  return right;
+}
+static_assert(all_scale_columns_are_used());
+
 // ---- words
+
+// The model shares the enums of ptx/, so their codes are restated here: tables 40, 43 and 44.
+constexpr u32 code_of(auto e) { return static_cast<u32>(e); }
+static_assert(code_of(scale_type::ue4m3) == 0 && code_of(scale_type::ue8m0) == 1);
+static_assert(code_of(element_type::e4m3) == 0 && code_of(element_type::e5m2) == 1 &&
+              code_of(element_type::e2m3) == 3 && code_of(element_type::e3m2) == 4 &&
+              code_of(element_type::e2m1) == 5);
+static_assert(code_of(swizzle::none) == 0 && code_of(swizzle::b128_atom_32b) == 1 &&
+              code_of(swizzle::b128) == 2 && code_of(swizzle::b64) == 4 && code_of(swizzle::b32) == 6);
 
 // The golden words of the manual's tables, as CUTLASS and ThunderKittens build them.
 constexpr instruction_fields golden[] = {decode_instruction(0x0820'0480, mma_kind::mxf4nvf4),
@@ -284,7 +331,7 @@ TEST_CASE("tcgen05.mma: outputs and scales lie where the data path layouts say",
   test::check_everywhere(128 * 128, placed{{128, 128, 1}});
   test::check_everywhere(128 * 256, placed{{256, 256, 2}});
   test::check_everywhere(64 * 256, placed{{128, 256, 2}});
-  test::check_everywhere(64 * 48, placed{{128, 48, 2}});
+  for (u32 n = 16; n <= 256; n += 16) test::check_everywhere(64 * n, placed{{128, n, 2}});
 }
 
 TEST_CASE("descriptors: fields are where the tables of PTX have them", "[model][descriptor_fields]") {

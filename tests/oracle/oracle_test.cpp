@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "golden.hpp"
-#include "support/catch.hpp"
+#include "support/amax.hpp"
 #if FOURSCALE_CUDA
 #include "device/matches_host.cuh"
 #endif
@@ -136,12 +136,12 @@ void check_device(M const& x, block_scaled_view<F, Layout> q, Blocks shape, Quan
   const test::device_buffer<u8> scales(static_cast<i64>(want.scales.size()));
   q.codes = codes.data();
   q.scales = scales.data();
-  if (q.row_amax != nullptr) q.row_amax = amaxes.data();
-  REQUIRE(device::quantize(with_data(x, static_cast<T const*>(data.data())), q, shape, amax.data(), recipe) ==
-          cudaSuccess);
+  const bool by_rows = q.amax.kind == amax_kind::per_row;
+  q.amax = {by_rows ? amax_of_rows(amaxes.data()) : amax_in(amax.data()), recipe};
+  REQUIRE(device::quantize(with_data(x, static_cast<T const*>(data.data())), q, recipe, shape) == errc::ok);
   REQUIRE(cudaDeviceSynchronize() == cudaSuccess);
-  CHECK(codes.to_host() == want.codes);
-  CHECK(scales.to_host() == want.scales);
+  test::check_same_codes(q, codes.to_host(), want.codes);
+  test::check_same_scales(q, scales.to_host(), want.scales);
 }
 
 #endif
@@ -156,15 +156,15 @@ outcome quantize_there_and_back(M const& x, Y const& y, float amax, u64 seed) {
   const auto recipe = recipe_for<Form>(seed);
   outcome out;
   out.amax = amax;
-  if constexpr (Form.transform != golden::identity) out.amax = host::amax<F>(x, recipe.transform);
+  if constexpr (Form.transform != golden::identity) out.amax = test::amax_of<F>(x, recipe.transform);
   out.codes.assign(static_cast<size_t>(code_bytes<F>(x.rows, x.cols)) + guard, unwritten);
   out.scales.assign(static_cast<size_t>(scale_bytes<F, layout>(x.rows, x.cols)) + guard, unwritten);
   block_scaled_view<F, layout> q{out.codes, out.scales, x.rows, x.cols};
-  q.tensor_scale = tensor_scale_for<F>(recipe.scale, out.amax);
+  q.amax = {amax_value(out.amax), recipe};
   std::vector<float> of_rows(static_cast<size_t>(x.rows));
   if constexpr (Form.amaxes == golden::of_each_row) {
-    host::row_amax(x, of_rows.data());
-    q.row_amax = of_rows.data();
+    REQUIRE(host::row_amax(x, of_rows.data()) == errc::ok);
+    q.amax = {amax_of_rows(of_rows.data()), recipe};
   }
   REQUIRE(host::quantize(x, q, recipe, blocks{}) == errc::ok);
   REQUIRE(host::dequantize(q, y) == errc::ok);
@@ -186,9 +186,9 @@ outcome run(golden::golden_case const& c) {
   const matrix_view<float> y{values, c.rows, c.cols};
   outcome out;
   if constexpr (Form.copy == golden::rowwise)
-    out = quantize_there_and_back<Form>(x, y, host::amax(x), c.seed);
+    out = quantize_there_and_back<Form>(x, y, test::amax_of(x), c.seed);
   else
-    out = quantize_there_and_back<Form>(transposed(x), transposed(y), host::amax(x), c.seed);
+    out = quantize_there_and_back<Form>(transposed(x), transposed(y), test::amax_of(x), c.seed);
   for (const float v : values) out.values.push_back(v == v ? bit_cast<u32>(v) : 0x7fc0'0000u);
   return out;
 }

@@ -80,7 +80,7 @@ FOURSCALE_HD int pick(u64& random, int count) {
   return value;
 }
 
-/// Any instruction of table 39, with a word of tables 43 and 44.
+/// Any instruction of table 39 or of CUTLASS, with a word of tables 43 and 44.
 FOURSCALE_HD block_scaled_mma nth_mma(u64 i) {
   constexpr element_type types[] = {element_type::e4m3, element_type::e5m2, element_type::e2m3,
                                     element_type::e3m2, element_type::e2m1};
@@ -105,7 +105,7 @@ FOURSCALE_HD block_scaled_mma nth_mma(u64 i) {
     s.sfb_id = pick(random, 4);
     return s;
   }
-  s.k = s.m == 256 && pick(random, 4) == 0 ? 96 : 64;
+  s.k = pick(random, 4) == 0 ? 96 : 64;
   if (s.kind == mma_kind::mxf4nvf4 && pick(random, 2) != 0) {
     s.block_size = 16;
     s.scale = static_cast<scale_type>(pick(random, 2));
@@ -164,6 +164,14 @@ bool in_the_tables(block_scaled_mma const& s) {
   return n && m && k && scales;
 }
 
+/// What CUTLASS instantiates for sm_103a beyond table 39: K = 96 with M = 128, on one CTA and on a pair
+/// (SM103_MXF4_ULTRA_SS_VS and its form of two CTAs), under the N and the scales of K = 64.
+bool only_in_cutlass(block_scaled_mma s) {
+  if (s.k != 96 || s.m != 128) return false;
+  s.k = 64;
+  return s.kind != mma_kind::mxf8f6f4 && in_the_tables(s);
+}
+
 bool says(char const* sentence, char const* part) {
   return sentence != nullptr && std::string(sentence).find(part) != std::string::npos;
 }
@@ -200,9 +208,10 @@ TEST_CASE("descriptors: a flipped bit is another instruction or none", "[ptx][de
   test::check_everywhere(200'000, any_word_is_built_or_refused{});
 }
 
-TEST_CASE("descriptors: refused are exactly the shapes outside tables 39 and 57", "[ptx][descriptors]") {
+TEST_CASE("descriptors: refused are exactly the shapes outside tables 39 and 57, and of CUTLASS",
+          "[ptx][descriptors]") {
   constexpr int ms[] = {0, 64, 128, 192, 256, 384}, ks[] = {16, 32, 64, 96, 128}, blocks[] = {8, 16, 32, 64};
-  int possible = 0, wrong = 0;
+  int possible = 0, from_cutlass = 0, wrong = 0;
   for (int kind = 0; kind < 3; ++kind)
     for (int group = 1; group <= 2; ++group)
       for (int m : ms)
@@ -215,12 +224,39 @@ TEST_CASE("descriptors: refused are exactly the shapes outside tables 39 and 57"
                 s.cta_group = group, s.m = m, s.n = n, s.k = k, s.block_size = block;
                 s.scale = static_cast<scale_type>(scale);
                 possible += in_the_tables(s);
-                wrong += in_the_tables(s) != (refusal(s) == nullptr);
+                from_cutlass += only_in_cutlass(s);
+                wrong += (in_the_tables(s) || only_in_cutlass(s)) != (refusal(s) == nullptr);
+                wrong += in_the_tables(s) && only_in_cutlass(s);
               }
   CHECK(wrong == 0);
   // N: 32 with one CTA, 16 with M = 128 of two, 16 with M = 256, which has a second K. Scales: 1 + 1 + 3
   // kinds.
   CHECK(possible == (32 + 16 + 16) + (32 + 16 + 32) * (1 + 3));
+  CHECK(from_cutlass == (32 + 16) * (1 + 3));
+}
+
+TEST_CASE("descriptors: K = 96 with every M of 4-bit kinds, and with nothing else", "[ptx][descriptors]") {
+  static_assert(instruction_descriptor<block_scaled_mma{.k = 96}>() == 0x8820'0480);
+  static_assert(instruction_descriptor<block_scaled_mma{.cta_group = 2, .k = 96}>() == 0x8820'0480);
+  static_assert(instruction_descriptor<block_scaled_mma{.cta_group = 2, .m = 256, .n = 256, .k = 96}>() ==
+                0x9040'0480);
+  for (int group = 1; group <= 2; ++group) {
+    const auto p = parse_instruction_descriptor(0x8820'0480, mma_kind::mxf4nvf4, group, 16);
+    CHECK(p.refusal == nullptr);
+    CHECK(p.mma == block_scaled_mma{.cta_group = group, .k = 96});
+  }
+  CHECK(says(refusal(block_scaled_mma{.m = 256, .k = 96}), "M of a block-scaled"));
+  CHECK(says(refusal(block_scaled_mma{.m = 64, .k = 96}), "M of a block-scaled"));
+  CHECK(says(refusal(block_scaled_mma{.cta_group = 2, .n = 24, .k = 96}), "N of a block-scaled"));
+  for (int k : {48, 80, 95, 97, 128, 192})
+    CHECK(says(refusal(block_scaled_mma{.k = k}), "(or 96, on sm_103a)"));
+  for (element_type t : {element_type::e2m1, element_type::e4m3}) {
+    block_scaled_mma s{.kind = mma_kind::mxf8f6f4, .k = 96, .block_size = 32, .scale = scale_type::ue8m0};
+    s.a = s.b = t;
+    CHECK(says(refusal(s), "K of one tcgen05.mma"));
+  }
+  CHECK(says(refusal(block_scaled_mma{.k = 96, .sfa_id = 1}), "A scale id"));
+  CHECK(refusal(block_scaled_mma{.k = 96, .sfa_id = 2}) == nullptr);
 }
 
 TEST_CASE("descriptors: each refusal is a sentence about its cause", "[ptx][descriptors]") {
@@ -262,19 +298,24 @@ TEST_CASE("descriptors: scale ids are bytes at which a row's scales can begin", 
     int k, block_size;
     unsigned ids;  ///< bit i: id i exists
   };
+  struct grid {
+    int cta_group, m;
+  };
   constexpr rule rules[] = {{mma_kind::mxf4nvf4, 64, 16, 0b0001}, {mma_kind::mxf4nvf4, 64, 32, 0b0101},
                             {mma_kind::mxf4, 64, 32, 0b0101},     {mma_kind::mxf8f6f4, 32, 32, 0b1111},
                             {mma_kind::mxf4nvf4, 96, 16, 0b0101}, {mma_kind::mxf4, 96, 32, 0b1111}};
   for (rule const& r : rules)
     for (int id = -1; id <= 4; ++id) {
-      block_scaled_mma s{.kind = r.kind, .cta_group = 2, .m = 256, .k = r.k, .block_size = r.block_size};
-      s.scale = scale_type::ue8m0;
       const bool exists = id >= 0 && (r.ids >> id & 1) != 0;
-      s.sfa_id = id;
-      CHECK((refusal(s) == nullptr) == exists);
-      s.sfa_id = 0;
-      s.sfb_id = id;
-      CHECK((refusal(s) == nullptr) == exists);
+      for (auto const& [ctas, m] : {grid{1, 128}, grid{2, 128}, grid{2, 256}}) {
+        block_scaled_mma s{.kind = r.kind, .cta_group = ctas, .m = m, .k = r.k, .block_size = r.block_size};
+        s.scale = scale_type::ue8m0;
+        s.sfa_id = id;
+        CHECK((refusal(s) == nullptr) == exists);
+        s.sfa_id = 0;
+        s.sfb_id = id;
+        CHECK((refusal(s) == nullptr) == exists);
+      }
     }
 }
 

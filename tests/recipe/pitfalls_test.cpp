@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "support/catch.hpp"
+#include "support/amax.hpp"
 #include "support/data.hpp"
 
 using namespace fourscale;
@@ -24,12 +24,11 @@ struct quantized {
   quantized(M const& x, Quantizer const& recipe, float amax)
       : codes(static_cast<size_t>(code_bytes<nvfp4>(x.rows, x.cols))),
         scales(static_cast<size_t>(scale_bytes<nvfp4>(x.rows, x.cols))),
-        view(codes, scales, x.rows, x.cols) {
-    view.tensor_scale = tensor_scale_for<nvfp4>(recipe.scale, amax);
+        view(codes, scales, x.rows, x.cols, {amax_value(amax), recipe}) {
     REQUIRE(host::quantize(x, view, recipe) == errc::ok);
   }
   template <class M>
-  explicit quantized(M const& x) : quantized(x, quantizer{}, host::amax(x)) {}
+  explicit quantized(M const& x) : quantized(x, quantizer{}, test::amax_of(x)) {}
 
   std::vector<float> values() const {
     std::vector<float> y(static_cast<size_t>(view.rows * view.cols));
@@ -64,9 +63,9 @@ double rotated_dot(std::vector<float> a, std::vector<float> b, hadamard<N, float
 
 TEST_CASE("pitfall: NaN is probed on the amax, which has dropped it", "[recipe][pitfalls]") {
   std::vector<float> x = normal(256);
-  const float clean = host::amax(view{x, 4, 64});
+  const float clean = test::amax_of(view{x, 4, 64});
   x[130] = bit_cast<float>(0xffc0'0000u);
-  const float amax = host::amax(view{x, 4, 64});
+  const float amax = test::amax_of(view{x, 4, 64});
   CHECK(amax == clean);  // the amax cannot tell
   bool found = false;
   for (float v : x) found = found || v != v;
@@ -79,7 +78,7 @@ TEST_CASE("pitfall: every group is decoded with the tensor scale of group 0", "[
   for (size_t i = 1024; i < x.size(); ++i) x[i] *= 37.0f;  // expert 1 is larger
   quantized first(view{x.data(), 16, 64}), second(view{x.data() + 1024, 16, 64});
   const std::vector<float> right = second.values();
-  second.view.tensor_scale = first.view.tensor_scale;
+  second.view.amax = first.view.amax;
   const std::vector<float> wrong = second.values();
   double right_error = 0, wrong_error = 0, energy = 0;
   for (size_t i = 0; i < 1024; ++i) {
@@ -110,7 +109,7 @@ TEST_CASE("pitfall: the signs are on the wrong side of H", "[recipe][pitfalls]")
   const auto magnitudes = [&](sign_vector s) {
     const quantizer recipe{nearest_even{}, two_level{}, hadamard<16>{s}};
     const view m{x, 16, 64};
-    std::vector<u8> codes = quantized(m, recipe, host::amax<nvfp4>(m, recipe.transform)).codes;
+    std::vector<u8> codes = quantized(m, recipe, test::amax_of<nvfp4>(m, recipe.transform)).codes;
     for (u8& c : codes) c &= 0x77;
     return codes;
   };
@@ -188,7 +187,7 @@ TEST_CASE("pitfall: stochastic scales in another layout look plausible", "[recip
   // Each is one of the two E4M3 neighbours of the wanted scale: a wrong layout would not be.
   const std::vector<float> x = normal(64 * 64);
   const view m{x, 64, 64};
-  const float amax = host::amax(m);
+  const float amax = test::amax_of(m);
   const quantized q(m, quantizer{nearest_even{}, two_level_stochastic{philox{3, 4}}}, amax);
   int up = 0;
   for (i64 row = 0; row < 64; ++row)
@@ -207,18 +206,18 @@ TEST_CASE("pitfall: stochastic scales in another layout look plausible", "[recip
 TEST_CASE("pitfall: requantization under its own amax cannot show a lost amax", "[recipe][pitfalls]") {
   const std::vector<float> x = normal(64 * 64);
   const view m{x, 64, 64};
-  const float amax = host::amax(m);
+  const float amax = test::amax_of(m);
   // The tensor's own amax survives quantization in every bit, so it proves nothing ...
   const quantized own(m, quantizer{}, amax);
   const std::vector<float> again = own.values();
-  CHECK(host::amax(view{again, 64, 64}) == amax);
+  CHECK(test::amax_of(view{again, 64, 64}) == amax);
   // ... a larger one does not: a requantizer that recomputed it would differ.
   const quantized over(m, quantizer{}, amax * 1.7f);
   const std::vector<float> values = over.values();
-  CHECK_FALSE(host::amax(view{values, 64, 64}) == amax * 1.7f);
+  CHECK_FALSE(test::amax_of(view{values, 64, 64}) == amax * 1.7f);
   const auto source = dequantized(over.view);
   const quantized kept(source, quantizer{}, amax * 1.7f),
-      lost(source, quantizer{}, host::amax(view{values, 64, 64}));
+      lost(source, quantizer{}, test::amax_of(view{values, 64, 64}));
   CHECK(kept.scales == over.scales);
   CHECK(kept.codes == over.codes);
   CHECK_FALSE(lost.scales == over.scales);
@@ -247,7 +246,7 @@ TEST_CASE("pitfall: a giant outlier flushes the scales of the other blocks", "[r
   for (size_t i = 16; i < y.size(); ++i) CHECK(y[i] == 0.0f);  // lost, but neither NaN nor infinite
   std::vector<percentile_workspace> w(1);
   float amax = 0;
-  REQUIRE(host::percentile_amax(view{x, 64, 64}, 0.999, w[0], amax) == errc::ok);
+  REQUIRE(host::percentile_amax(view{x, 64, 64}, 0.999, w.data(), &amax) == errc::ok);
   const std::vector<float> saved = quantized(view{x, 64, 64}, quantizer{}, amax).values();
   CHECK(std::abs(saved[100] - 0.001f) < 1e-5f);
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Recipes as values: presets, scopes, lines, randomness; and that no switch is accepted and ignored.
 #include <fourscale/recipe/describe.hpp>
-#include <fourscale/recipe/emulate.hpp>
+#include <fourscale/recipe/fake_quantize.hpp>
 #include <fourscale/recipe/presets.hpp>
 #include <set>
 #include <string>
@@ -23,8 +23,8 @@ constexpr precision_policy all_presets[] = {
 constexpr i64 rows = 128, cols = 256;
 constexpr operand_place place{{7, 3, 1000, 2}, tensor_role::gradient, 2};
 
-/// Scratch for an operand, and what it emulates to.
-struct emulation {
+/// Buffers for an operand, and the values that it is quantized to.
+struct fake_quantized {
   std::vector<u8> codes = std::vector<u8>(rows * cols), scales = std::vector<u8>(rows * cols / 4);
   std::vector<float> row_amax = std::vector<float>(cols), original = std::vector<float>(rows * cols);
   std::vector<percentile_workspace> percentile = std::vector<percentile_workspace>(1);
@@ -32,15 +32,15 @@ struct emulation {
   std::vector<float> y = std::vector<float>(rows * cols);
   errc result = errc::ok;
 
-  emulation(operand_recipe const& o, operand_place const& at = place,
-            operand_recipe const& stored = {.format = format_name::nvfp4}) {
+  fake_quantized(operand_recipe const& o, operand_place const& at = place,
+                 operand_recipe const& stored = {.format = format_name::nvfp4}) {
     std::vector<bf16> x(rows * cols);
     for (size_t i = 0; i < x.size(); ++i) x[i] = from_float<bf16>(test::activation(i / cols, i));
     const bool t = o.copy == copy_kind::columnwise;
     const matrix_view<float> to{y, t ? cols : rows, t ? rows : cols};
-    emulation_buffers b{codes.data(),    scales.data(),     &amax, row_amax.data(),
-                        original.data(), percentile.data(), 0.99};
-    result = host::emulate(o, stored, at, matrix_view<bf16 const>{x, rows, cols}, to, b);
+    fake_quantize_buffers b{codes.data(),    scales.data(),     &amax, row_amax.data(),
+                            original.data(), percentile.data(), 0.99};
+    result = host::fake_quantize(o, stored, at, matrix_view<bf16 const>{x, rows, cols}, to, b);
   }
 };
 
@@ -74,12 +74,12 @@ TEST_CASE("presets: te_nvfp4 reads as the recipe does", "[recipe][presets]") {
             .find("; first 2 layers in bf16; last 8 layers in bf16") != std::string::npos);
 }
 
-TEST_CASE("presets: each operand of each can be emulated", "[recipe][presets]") {
+TEST_CASE("presets: each operand of each can be quantized", "[recipe][presets]") {
   for (precision_policy const& p : all_presets)
     for (gemm_recipe const& g : {p.linear.fprop, p.linear.dgrad, p.linear.wgrad})
       for (operand_recipe const& o : {g.a, g.b}) {
         INFO(describe(o).c_str());
-        CHECK(emulation(o).result == errc::ok);
+        CHECK(fake_quantized(o).result == errc::ok);
       }
 }
 
@@ -164,7 +164,7 @@ TEST_CASE("recipe: a switch that is accepted and ignored is a defect", "[recipe]
   };
   for (change const& c : changes) {
     INFO(c.what << ": " << describe(c.to).c_str());
-    const emulation from(c.from), to(c.to);
+    const fake_quantized from(c.from), to(c.to);
     CHECK(to.result == errc::ok);
     const bool changed = from.y != to.y;
     CHECK(changed);
@@ -194,7 +194,7 @@ TEST_CASE("recipe: parts that do not go together are refused", "[recipe][switche
            o{.format = format_name::fp8_e4m3, .blocks = block_kind::tiles},
        }) {
     INFO(describe(bad).c_str());
-    CHECK(emulation(bad).result == errc::bad_recipe);
+    CHECK(fake_quantized(bad).result == errc::bad_recipe);
   }
 }
 
@@ -223,11 +223,11 @@ TEST_CASE("draws: every tensor, copy, step and layer has randomness of its own",
 
 TEST_CASE("draws: stochastic operands follow seed, step, layer and microbatch", "[recipe][draws]") {
   const operand_recipe o{.format = format_name::nvfp4, .rounding = rounding_rule::stochastic};
-  const emulation base(o);
-  const auto same = [&](emulation const& e) { return e.y == base.y; };
-  CHECK(same(emulation(o)));
+  const fake_quantized base(o);
+  const auto same = [&](fake_quantized const& e) { return e.y == base.y; };
+  CHECK(same(fake_quantized(o)));
   for (draw_key const& key :
        {draw_key{8, 3, 1000, 2}, draw_key{7, 4, 1000, 2}, draw_key{7, 3, 1001, 2}, draw_key{7, 3, 1000, 3}})
-    CHECK_FALSE(same(emulation(o, {key, place.role, place.gemm})));
-  CHECK_FALSE(same(emulation(o, {place.key, tensor_role::activation, place.gemm})));
+    CHECK_FALSE(same(fake_quantized(o, {key, place.role, place.gemm})));
+  CHECK_FALSE(same(fake_quantized(o, {place.key, tensor_role::activation, place.gemm})));
 }

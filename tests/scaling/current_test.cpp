@@ -5,6 +5,7 @@
 #include <fourscale/fourscale.hpp>
 #include <vector>
 
+#include "support/amax.hpp"
 #include "support/everywhere.hpp"
 
 using namespace fourscale;
@@ -64,16 +65,17 @@ TEST_CASE("fp8 per tensor: a matrix there and back, without one byte of scales",
   std::vector<u8> codes(64 * 64);
   block_scaled_view<fp8_e4m3> q{codes.data(), nullptr, 64, 64};
   const matrix_view<float const> m{x, 64, 64};
-  q.tensor_scale = tensor_scale<fp8_e4m3>(host::amax(m));
+  const tensor_scale<fp8_e4m3> tensor(test::amax_of(m));
+  q.amax = amax_value(tensor.amax);
   REQUIRE(host::quantize(m, q) == errc::ok);
   REQUIRE(host::dequantize(q, matrix_view<float>{y, 64, 64}) == errc::ok);
   for (size_t i = 0; i < x.size(); ++i) {
-    const float code = decode(encode<e4m3>(x[i] * q.tensor_scale.encode));
-    CHECK(y[i] == code * q.tensor_scale.decode);
+    const float code = decode(encode<e4m3>(x[i] * tensor.encode));
+    CHECK(y[i] == code * tensor.decode);
   }
   std::vector<float> amax(64);
-  host::row_amax(m, amax.data());
-  q.row_amax = amax.data();
+  REQUIRE(host::row_amax(m, amax.data()) == errc::ok);
+  q.amax = amax_of_rows(amax.data());
   REQUIRE(host::quantize(m, q) == errc::ok);
   REQUIRE(host::dequantize(q, matrix_view<float>{y, 64, 64}) == errc::ok);
   for (i64 row = 0; row < 64; ++row) {

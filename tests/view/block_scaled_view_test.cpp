@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // What store() writes load() reads, in every format and layout, and no two blocks share a byte.
+#include <fourscale/scaling/four_over_six.hpp>
 #include <fourscale/view/dequantized_view.hpp>
 #include <vector>
 
@@ -69,20 +70,20 @@ TEST_CASE("block_scaled_view: load gives what store took", "[view][block_scaled_
   check_format<fp8_e4m3>();
 }
 
-TEST_CASE("block_scaled_view: a row's amax replaces the tensor's and keeps its range",
+TEST_CASE("block_scaled_view: an amax is the tensor's or a row's, brought to the same range",
           "[view][block_scaled_view]") {
   const float amaxes[2] = {3.0f, 7.0f};
   block_scaled_view<nvfp4> q;
-  q.tensor_scale = tensor_scale<nvfp4>(5.0f, 1536.0f);
-  CHECK(q.tensor_scale_of_row(1).amax == 5.0f);
-  q.row_amax = amaxes;
-  CHECK(q.tensor_scale_of_row(1).amax == 7.0f);
-  CHECK(q.tensor_scale_of_row(0).amax == 3.0f);
-  CHECK(q.tensor_scale_of_row(0).encode == 512.0f);
-  CHECK(q.tensor_scale_of_row(0).largest == 1536.0f);
+  q.amax = {amax_value(5.0f), four_over_six<>{}};
+  CHECK(q.amax.scale_of_row(1).amax == 5.0f);
+  q.amax = {amax_of_rows(amaxes), four_over_six<>{}};
+  CHECK(q.amax.scale_of_row(1).amax == 7.0f);
+  CHECK(q.amax.scale_of_row(0).amax == 3.0f);
+  CHECK(q.amax.scale_of_row(0).encode == 512.0f);
+  CHECK(q.amax.scale_of_row(0).largest == 1536.0f);
   const block_scaled_view<nvfp4, linear, u8 const> in = q;
-  CHECK(in.row_amax == amaxes);
-  CHECK(in.tensor_scale.amax == 5.0f);
+  CHECK(in.amax == q.amax);
+  CHECK(in.amax.data == amaxes);
 }
 
 TEST_CASE("matrix_view: elements, transposes and sizes of containers", "[view][matrix_view]") {

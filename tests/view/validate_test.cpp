@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 // Every rule of validate() can be broken, says so in a sentence of its own, and stops each host function
 // before it writes a byte.
-#include <fourscale/fourscale.hpp>
 #include <set>
 #include <string>
 #include <vector>
 
+#include "buffers.hpp"
 #include "support/everywhere.hpp"
 
 using namespace fourscale;
+using namespace fourscale::test;
 
 namespace {
 
@@ -18,35 +19,20 @@ constexpr errc all_errcs[] = {errc::ok,
                               errc::bad_leading_dimension,
                               errc::partial_block,
                               errc::wrong_block_shape,
+                              errc::no_amax,
+                              errc::other_range,
+                              errc::other_amax,
                               errc::row_amax_with_tiles,
+                              errc::amax_of_groups,
                               errc::shape_mismatch,
                               errc::misaligned,
                               errc::buffer_too_small,
                               errc::overlap,
-                              errc::too_large};
-
-constexpr i64 rows = 16, cols = 32;
-using matrix = matrix_view<float>;
-using blocks = block_scaled_view<nvfp4>;
-
-/// One buffer for everything, so that overlaps are a matter of offsets: values, codes, scales.
-struct buffers {
-  alignas(16) u8 bytes[4096];
-  float* x = reinterpret_cast<float*>(bytes);
-  u8 *codes = bytes + 2048, *scales = codes + 256;
-
-  buffers() {
-    for (u8& b : bytes) b = 0x5a;
-  }
-  buffers(buffers const&) = delete;
-  matrix values() { return {x, rows, cols}; }
-  blocks quantized() { return {codes, scales, rows, cols}; }
-  bool untouched() const {
-    for (const u8 b : bytes)
-      if (b != 0x5a) return false;
-    return true;
-  }
-};
+                              errc::too_large,
+                              errc::bad_recipe,
+                              errc::no_workspace,
+                              errc::no_instruction,
+                              errc::cuda_failed};
 
 /// A change of good arguments to bad ones, and the rule that it breaks.
 struct broken {
@@ -56,7 +42,6 @@ struct broken {
 };
 
 constexpr i64 limit = i64{1} << 31;
-float amaxes[rows];
 
 // In the order in which validate(x, q) looks.
 const broken cases[] = {
@@ -87,18 +72,57 @@ const broken cases[] = {
      [](buffers& b, matrix&, blocks& q) { q.scales = b.codes - 31; }},
     {"codes among the values", errc::overlap,
      [](buffers& b, matrix&, blocks& q) { q.codes = b.bytes + 2047; }},
+    {"no amax", errc::no_amax, [](buffers&, matrix&, blocks& q) { q.amax = {}; }},
+    {"an amax for each group", errc::amax_of_groups,
+     [](buffers& b, matrix&, blocks& q) { q.amax = amax_of_groups(b.amaxes); }},
+    {"an amax at no address", errc::null_pointer,
+     [](buffers&, matrix&, blocks& q) { q.amax = amax_in(nullptr); }},
+    {"amaxes of rows at no address", errc::null_pointer,
+     [](buffers&, matrix&, blocks& q) { q.amax = amax_of_rows(nullptr); }},
+    {"an encode scale at no address", errc::null_pointer,
+     [](buffers&, matrix&, blocks& q) { q.amax = encode_scale_in(nullptr); }},
+    {"a decode scale at no address", errc::null_pointer,
+     [](buffers&, matrix&, blocks& q) { q.amax = decode_scale_in(nullptr); }},
+    {"an amax between floats", errc::misaligned,
+     [](buffers& b, matrix&, blocks& q) { q.amax = amax_in(floats_at(b.bytes + 3842)); }},
+    {"an amax of its own for each row between floats", errc::misaligned,
+     [](buffers& b, matrix&, blocks& q) { q.amax = amax_of_rows(floats_at(b.bytes + 3841)); }},
+    {"an amax among the codes", errc::overlap,
+     [](buffers& b, matrix&, blocks& q) { q.amax = amax_in(floats_at(b.codes + 252)); }},
+    {"an amax among the scales", errc::overlap,
+     [](buffers& b, matrix&, blocks& q) { q.amax = decode_scale_in(floats_at(b.scales + 28)); }},
+    {"codes that begin on the amax of the last row", errc::overlap,
+     [](buffers& b, matrix&, blocks& q) {
+       q.amax = amax_of_rows(b.amaxes - 64);
+       q.codes = reinterpret_cast<u8*>(b.amaxes - 64 + rows) - 1;
+     }},
+    {"scales that begin on the amax of the last row", errc::overlap,
+     [](buffers& b, matrix&, blocks& q) {
+       q.amax = amax_of_rows(b.amaxes);
+       q.scales = reinterpret_cast<u8*>(b.amaxes + rows) - 1;
+     }},
     {"scales among the values", errc::overlap, [](buffers& b, matrix&, blocks& q) { q.scales = b.bytes; }},
+    {"an amax among the values", errc::overlap,
+     [](buffers& b, matrix&, blocks& q) { q.amax = amax_in(b.x + rows * cols - 1); }},
+    {"amaxes of rows that end among the values", errc::overlap,
+     [](buffers& b, matrix& x, blocks& q) {
+       x.rows = q.rows = 15, x.data = b.x + cols;  // room for amaxes before the values
+       q.amax = amax_of_rows(x.data - 14);
+     }},
 };
 
 }  // namespace
 
 TEST_CASE("errc: a sentence for each, no two alike", "[view][errc]") {
   std::set<std::string> sentences;
+  int next = 0;
   for (const errc e : all_errcs) {
+    CHECK(static_cast<int>(e) == next++);  // all of them, in their order
     const std::string sentence = message(e);
     CHECK(sentence.size() > 1);
     CHECK(sentences.insert(sentence).second);
   }
+  CHECK(std::string(message(static_cast<errc>(next))) == "not an errc");
   CHECK(sentences.count(message(static_cast<errc>(sizeof all_errcs / sizeof all_errcs[0]))) == 0);
 }
 
@@ -112,8 +136,13 @@ TEST_CASE("validate: good arguments are ok, as far as their limits", "[view][val
   q.code_capacity = 256, q.scale_capacity = 32;
   q.codes = b.bytes + 2048 + 32, q.scales = b.bytes + 2048;  // they touch, and do not overlap
   CHECK(validate(x, q) == errc::ok);
-  q.row_amax = amaxes;
+  q.amax = amax_in(floats_at(b.bytes + 2048 + 32 + 256));  // so does the amax
   CHECK(validate(x, q) == errc::ok);
+  for (const amax_reference amax : {unit_scale, amax_value(3.0f), encode_scale_value(3.0f),
+                                    decode_scale_in(b.amaxes), amax_of_rows(b.amaxes)}) {
+    q.amax = amax;
+    CHECK(validate(x, q) == errc::ok);
+  }
 }
 
 TEST_CASE("validate: each rule can be broken, and then nothing is written", "[view][validate]") {
@@ -134,7 +163,7 @@ TEST_CASE("validate: rules are looked at in order, those of the matrix first", "
   buffers b;
   matrix x{nullptr, 0, 24, 23};
   blocks q{nullptr, nullptr, rows - 1, 24};
-  q.code_capacity = 255, q.row_amax = amaxes;
+  q.code_capacity = 255;
   const blocks_2d<16, 16> tiles;
   // Everything is wrong; each line mends what the one before it was told.
   CHECK(validate(x, q, tiles) == errc::empty_matrix);
@@ -159,23 +188,40 @@ TEST_CASE("validate: rules are looked at in order, those of the matrix first", "
   q.code_capacity = 256;
   CHECK(validate(x, q, blocks_2d<32, 32>{}) == errc::overlap);
   q.scales = b.scales;
+  CHECK(validate(x, q, blocks_2d<32, 32>{}) == errc::no_amax);
+  q.amax = amax_of_groups(nullptr);
+  CHECK(validate(x, q, blocks_2d<32, 32>{}) == errc::amax_of_groups);
+  q.amax = amax_of_rows(nullptr);
+  CHECK(validate(x, q, blocks_2d<32, 32>{}) == errc::null_pointer);
+  q.amax = amax_of_rows(floats_at(b.bytes + 1));
+  CHECK(validate(x, q, blocks_2d<32, 32>{}) == errc::misaligned);
+  q.amax = amax_of_rows(b.x);
+  CHECK(validate(x, q, blocks_2d<32, 32>{}) == errc::overlap);
+  q.amax = amax_of_rows(b.amaxes);
   CHECK(validate(x, q, blocks_2d<32, 32>{}) == errc::wrong_block_shape);
-  CHECK(validate(x, q, tiles) == errc::row_amax_with_tiles);
-  q.row_amax = nullptr;
-  CHECK(validate(x, q, tiles) == errc::overlap);
+  const quantizer other{nearest_even{}, four_over_six<>{}};
+  CHECK(validate(x, q, tiles, other) == errc::row_amax_with_tiles);
+  q.amax = amax_in(b.amaxes);
+  CHECK(validate(x, q, tiles, other) == errc::overlap);
   q.codes = b.codes;
-  CHECK(validate(x, q, tiles) == errc::ok);
+  CHECK(validate(x, q, tiles, other) == errc::other_range);
+  q.amax = {amax_in(b.amaxes), other};
+  CHECK(validate(x, q, tiles, other) == errc::ok);
 }
+
+static_assert(fits_format<blocks_1d, nvfp4> && fits_format<blocks_2d<16, 16>, nvfp4>);
+static_assert(!fits_format<blocks_2d<8, 8>, nvfp4> && !fits_format<blocks_2d<16, 32>, nvfp4>);
+static_assert(fits_format<blocks_2d<32, 32>, mxfp8> && fits_format<blocks_2d<128, 128>, fp8_block_e4m3>);
+static_assert(!fits_format<quantizer<>, nvfp4>, "no shape at all");
 
 TEST_CASE("validate: rules of 2-D blocks", "[view][validate]") {
   buffers b;
   blocks q = b.quantized();
   CHECK(validate(b.values(), q, blocks_2d<32, 16>{}) == errc::wrong_block_shape);
   CHECK(validate(b.values(), q, blocks_2d<16, 8>{}) == errc::wrong_block_shape);
-  q.row_amax = amaxes;
+  q.amax = amax_of_rows(b.amaxes);
   CHECK(validate(b.values(), q, blocks_2d<16, 16>{}) == errc::row_amax_with_tiles);
   CHECK(host::quantize(b.values(), q, quantizer{}, blocks_2d<16, 16>{}) == errc::row_amax_with_tiles);
-  CHECK(host::quantize(b.values(), q, quantizer{}, blocks_2d<32, 32>{}) == errc::wrong_block_shape);
   CHECK(b.untouched());
 }
 
@@ -206,15 +252,16 @@ TEST_CASE("validate: 2^44 elements are too many", "[view][validate]") {
 TEST_CASE("host: transpose, quantize_both, gemm and transform refuse broken arguments", "[view][validate]") {
   buffers b;
   u8 *codes = b.scales + 32, *scales = codes + 512;  // the columnwise copy
-  const blocks q = b.quantized(), wide{codes, scales, 32, 16};
-  const blocks tall{codes, scales, 32, 32};  // as if there were 32 rows
+  const amax_reference amax = amax_in(b.amaxes);
+  const blocks q = b.quantized(), wide{codes, scales, 32, 16, amax};
+  const blocks tall{codes, scales, 32, 32, amax};  // as if there were 32 rows
   CHECK(host::transpose(q, tall) == errc::shape_mismatch);
-  CHECK(host::transpose(q, blocks{b.codes + 255, scales, 32, 16}) == errc::overlap);
+  CHECK(host::transpose(q, blocks{b.codes + 255, scales, 32, 16, amax}) == errc::overlap);
   CHECK(host::transpose(q, blocks{nullptr, scales, 32, 16}) == errc::null_pointer);
   CHECK(host::transpose(blocks{b.codes, b.scales, 16, 24}, wide) == errc::partial_block);
   CHECK(host::quantize_both(b.values(), q, tall) == errc::shape_mismatch);
-  CHECK(host::quantize_both(b.values(), q, blocks{b.codes, scales, 32, 16}) == errc::overlap);
-  CHECK(host::quantize_both(b.values(), q, blocks{b.bytes, scales, 32, 16}) == errc::overlap);
+  CHECK(host::quantize_both(b.values(), q, blocks{b.codes, scales, 32, 16, amax}) == errc::overlap);
+  CHECK(host::quantize_both(b.values(), q, blocks{b.bytes, scales, 32, 16, amax}) == errc::overlap);
   CHECK(host::quantize_both(b.values(), blocks{b.codes, b.scales, 16, 16}, wide) == errc::shape_mismatch);
 
   const matrix d{b.x, 16, 16};
@@ -232,6 +279,23 @@ TEST_CASE("host: transpose, quantize_both, gemm and transform refuse broken argu
         errc::bad_leading_dimension);
   CHECK(b.untouched());
   CHECK(host::transform<16>(x, y, identity{}) == errc::ok);
+}
+
+TEST_CASE("validate: a transpose has the rows and columns of its base", "[view][validate]") {
+  buffers b;
+  transposed_view<float> t = transposed(b.values());
+  CHECK(validate(t) == errc::ok);
+  --t.rows;
+  CHECK(validate(t) == errc::shape_mismatch);
+  t.rows += 2;
+  CHECK(validate(t) == errc::shape_mismatch);
+  t = transposed(b.values());
+  t.cols += 16;
+  CHECK(validate(t) == errc::shape_mismatch);
+  const blocks q{b.codes, b.scales, t.rows, t.cols, unit_scale};
+  CHECK(host::quantize(t, q) == errc::shape_mismatch);
+  CHECK(host::dequantize(q, t) == errc::shape_mismatch);
+  CHECK(b.untouched());
 }
 
 TEST_CASE("validate: 2^44 elements, with or without the gaps between rows, are too many",

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// A recipe for one operand as a value: how to transform, scale and round.
+// How an operand is quantized, as a value: how to transform, scale and round.
 #pragma once
 
+#include "../formats/real.hpp"
 #include "../rounding/nearest_even.hpp"
 #include "../scaling/amax_scale.hpp"
 #include "../transform/identity.hpp"
@@ -21,12 +22,21 @@ struct quantizer {
       : round(r), scale(s), transform(t) {}
 };
 
-/// What block, host and device functions ask of a recipe for format F.
+/// What block, host and device functions ask of a quantizer for format F.
 template <class Q, class F>
 concept quantizer_for = block_format<F> && requires(Q q, float (&x)[F::block_size]) {
   requires rounding_policy<decltype(q.round), typename F::element>;
   requires scaling_policy<decltype(q.scale), F>;
   requires transform_policy<decltype(q.transform), F::block_size>;
 };
+
+/// The recipe for a matrix of T. A scaling policy whose rule depends on the type that values come in says so
+/// in a member `for_input<T>()`.
+template <real T, class Quantizer>
+FOURSCALE_HD constexpr Quantizer for_input(Quantizer recipe) {
+  if constexpr (requires { recipe.scale.template for_input<T>(); })
+    recipe.scale = recipe.scale.template for_input<T>();
+  return recipe;
+}
 
 }  // namespace fourscale

@@ -46,13 +46,13 @@ errc transpose(block_scaled_view<F, Layout, Byte> const& q, block_scaled_view<F,
 /// included (that of qt after the columnwise transform). One or two kernels on the stream; never
 /// synchronises, never allocates. Errors: see validate(); both outputs are then untouched.
 template <class T, class F, class Layout, class LayoutT, quantizer_for<F> Rowwise = quantizer<>,
-          quantizer_for<F> Columnwise = quantizer<>, class Blocks = blocks_1d>
-requires requires { Blocks::is_2d; }
+          quantizer_for<F> Columnwise = quantizer<>, block_shape Blocks = blocks_1d>
 errc quantize_both(matrix_view<T> const& x, block_scaled_view<F, Layout> const& q,
                    block_scaled_view<F, LayoutT> const& qt, Rowwise const& rowwise = {},
                    Columnwise const& columnwise = {}, Blocks shape = {}, cudaStream_t stream = nullptr) {
   if (const errc e = validate_both(x, q, qt, shape, rowwise, columnwise); e != errc::ok) return e;
   const auto input = detail::as_input(x);
+  using source = typename matrix_view<T>::value_type;
   using value = typename decltype(input)::value_type;
   constexpr bool squares = __is_same(Rowwise, Columnwise) && cta::has_like_squares<F, Rowwise>;
   if constexpr (detail::has_tiles<value, F> && (!Blocks::is_2d || squares)) {
@@ -60,9 +60,9 @@ errc quantize_both(matrix_view<T> const& x, block_scaled_view<F, Layout> const& 
         !qt.amax.by_row()) {
       if constexpr (Blocks::is_2d)
         // From where on a kernel for the scales alone is worth its launch: measured on an H200.
-        detail::launch_squares<F>(input, q, qt, rowwise, stream, i64{1} << 26);
+        detail::launch_squares<F>(input, q, qt, for_input<source>(rowwise), stream, i64{1} << 26);
       else
-        detail::launch_both(input, q, qt, rowwise, columnwise, stream);
+        detail::launch_both(input, q, qt, for_input<source>(rowwise), for_input<source>(columnwise), stream);
       return detail::launched();
     }
   }

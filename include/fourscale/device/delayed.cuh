@@ -10,7 +10,8 @@ namespace fourscale::device {
 namespace detail {
 
 /// One CTA: every value is read before the first is moved.
-FOURSCALE_KERNEL void __launch_bounds__(1024) update_delayed_kernel(delayed_amax d) {
+template <int Threads>
+FOURSCALE_KERNEL void __launch_bounds__(Threads) update_delayed_kernel(delayed_amax d) {
   __shared__ i32 largest;
   __shared__ float newest;
   if (threadIdx.x == 0) {
@@ -42,7 +43,7 @@ FOURSCALE_KERNEL void __launch_bounds__(1024) update_delayed_kernel(delayed_amax
 inline errc update(delayed_amax const& d, cudaStream_t stream = nullptr) {
   if (d.history == nullptr || d.amax == nullptr) return errc::null_pointer;
   if (d.length < 1) return errc::empty_matrix;
-  detail::update_delayed_kernel<<<1, 1024, 0, stream>>>(d);
+  detail::update_delayed_kernel<1024><<<1, 1024, 0, stream>>>(d);
   return detail::launched();
 }
 

@@ -4,9 +4,10 @@
 // on the host; with mma::hardware it was assembled and read as machine code, and never ran.
 #pragma once
 
-#include "../host/gemm.hpp"
 #include "../mma/cta_tile.cuh"
 #include "../mma/epilogue.hpp"
+#include "../view/gemm_factors.hpp"
+#include "../view/validate.hpp"
 #include "launch.cuh"
 
 namespace fourscale::device {

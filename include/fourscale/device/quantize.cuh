@@ -3,6 +3,7 @@
 // it is wide, so their bits are those of the host. Which of them a call takes: explain.cuh.
 #pragma once
 
+#include "../view/requirements.hpp"
 #include "quantize_2d.cuh"
 #include "quantize_rows.cuh"
 #include "quantize_tiles.cuh"
@@ -72,19 +73,20 @@ requires(is_loadable<T>&& cta::is_wide<F, Quantizer>) void launch_2d(matrix_view
 /// MX) for square tiles. Every code and scale is written, padding with zero; equal to host::quantize in every
 /// bit. One kernel on the stream; never synchronises, never allocates. Errors: see validate(); q is then
 /// untouched.
-template <matrix_like M, class F, class Layout, quantizer_for<F> Quantizer, class Blocks>
-requires requires { Blocks::is_2d; }
-errc quantize(M const& x, block_scaled_view<F, Layout> const& q, Quantizer const& quantizer, Blocks shape,
+template <class M, class F, class Layout, class Byte, class Quantizer, block_shape Blocks>
+errc quantize(M const& x, block_scaled_view<F, Layout, Byte> const& q, Quantizer const& quantizer, Blocks shape,
               cudaStream_t stream = nullptr) {
-  if (const errc e = validate(x, q, shape, quantizer); e != errc::ok) return e;
-  const auto input = detail::as_input(x);
-  if constexpr (Blocks::is_2d) {
-    static_assert(__is_same(decltype(quantizer.transform), identity), "2-D blocks take no transform.");
-    detail::launch_2d(input, q, quantizer, stream);
-  } else {
-    detail::launch_1d(input, q, quantizer, stream);
+  if constexpr (fourscale::detail::can_quantize<M, F, Byte, Quantizer, Blocks>()) {
+    if (const errc e = validate(x, q, shape, quantizer); e != errc::ok) return e;
+    const auto input = detail::as_input(x);
+    const Quantizer of_input = for_input<typename M::value_type>(quantizer);
+    if constexpr (Blocks::is_2d)
+      detail::launch_2d(input, q, of_input, stream);
+    else
+      detail::launch_1d(input, q, of_input, stream);
+    return detail::launched();
   }
-  return detail::launched();
+  return errc::ok;
 }
 
 /// 1-D blocks.
@@ -101,7 +103,8 @@ errc quantize(Producer const& source, block_scaled_view<F, Layout> const& q, Qua
               cudaStream_t stream = nullptr) {
   if (const errc e = validate(q, quantizer); e != errc::ok) return e;
   if (source.rows != q.rows || source.cols != q.cols) return errc::shape_mismatch;
-  detail::launch_rows(source, q, quantizer, stream);
+  using value = decltype(typename Producer::block_type{}.get(0));
+  detail::launch_rows(source, q, for_input<value>(quantizer), stream);
   return detail::launched();
 }
 

@@ -82,13 +82,14 @@ errc quantize_grouped(matrix_view<T> const& x, block_scaled_view<F, Layout> cons
   static_assert(block_scale_bytes<F> == 1 || !Layout::has_padding,
                 "Only scales of one byte have a layout with padding.");
   if (const errc e = validate_grouped(x, q, groups, quantizer); e != errc::ok) return e;
+  const Quantizer of_input = for_input<typename matrix_view<T>::value_type>(quantizer);
   const auto m = detail::as_input(x);
   using value = typename decltype(m)::value_type;
   constexpr int n = F::block_size, batch = cta::blocks_on_the_way<n, value>;
   const auto walk = cta::group_walk<batch, Layout::has_padding>::over(groups, q.blocks());
   if (!detail::fits_grid(walk, m.rows)) return errc::too_large;
   const auto launch = [&](auto source, auto sink) {
-    detail::launch_walk(walk, source, sink, q.amax, quantizer, dim3(static_cast<unsigned>(walk.ctas(m.rows))),
+    detail::launch_walk(walk, source, sink, q.amax, of_input, dim3(static_cast<unsigned>(walk.ctas(m.rows))),
                         stream);
   };
   const auto from = [&](auto source) {

@@ -63,8 +63,9 @@ FOURSCALE_KERNEL void __launch_bounds__(cta_threads)
   join_cta(s, of_cta + blockIdx.x);
 }
 
-/// The CTAs of the kernel above; those that had nothing to do were not launched.
-FOURSCALE_KERNEL void __launch_bounds__(statistics_ctas)
+/// The CTAs of the kernel above, a thread for each; those that had nothing to do were not launched.
+template <int Threads>
+FOURSCALE_KERNEL void __launch_bounds__(Threads)
     join_statistics_kernel(statistics const* of_cta, int ctas, statistics* out) {
   join_cta(static_cast<int>(threadIdx.x) < ctas ? of_cta[threadIdx.x] : statistics{}, out);
 }
@@ -104,7 +105,7 @@ errc statistics_of(M const& x, block_scaled_view<F, Layout, Byte> const& q,
   detail::statistics_kernel<<<static_cast<unsigned>(ctas), detail::cta_threads, 0, stream>>>(
       input, detail::rows_are_vectors(input), quantized, of_cta);
   if (const errc e = detail::launched(); e != errc::ok) return e;
-  detail::join_statistics_kernel<<<1, detail::statistics_ctas, 0, stream>>>(of_cta, ctas, out);
+  detail::join_statistics_kernel<detail::statistics_ctas><<<1, detail::statistics_ctas, 0, stream>>>(of_cta, ctas, out);
   return detail::launched();
 }
 

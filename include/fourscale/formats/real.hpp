@@ -22,7 +22,7 @@ struct fp16 {
 
 /// How a type converts to and from float. Specialise it for a type of yours to use it in a matrix_view:
 /// `static float to_float(T)`, exact, and `static T from_float(float)`, rounding to nearest even; and where it
-/// has the bits of bf16 or fp16, `using same_bits = bf16`, so that it is as fast as those.
+/// has the bits of bf16 or fp16, `using same_bits = bf16`, so that loops and kernels read it as such.
 template <class T>
 struct real_traits;
 
@@ -54,11 +54,13 @@ struct real_traits<fp16> {
     if (!is_constant_evaluated()) return ptx::cvt_f32_f16(x.bits);
 #endif
     const u32 sign = (x.bits & 0x8000u) << 16, magnitude = x.bits & 0x7fffu;
-    u32 bits = (magnitude << 13) + (112u << 23);  // rebias: 127 - 15
-    if (magnitude >= 0x7c00u) bits = (magnitude << 13) | float_inf_bits;
-    if (magnitude < 0x0400u)  // subnormal: an integer times 2^-24, exact
-      bits = bit_cast<u32>(static_cast<float>(magnitude) * 0x1p-24f);
-    return bit_cast<float>(sign | bits);
+    // Rebias by 127 - 15. A subnormal is read with the leading one that it lacks, 2^-14, which is then taken
+    // away: without a branch, so that loops on a CPU become vectors.
+    const u32 is_below = magnitude < 0x0400u, first_normal = 113u << 23;
+    const float number = bit_cast<float>((magnitude << 13) + ((112u + is_below) << 23)) -
+                         bit_cast<float>((0u - is_below) & first_normal);
+    const u32 if_not_finite = 0u - static_cast<u32>(magnitude >= 0x7c00u);
+    return bit_cast<float>(sign | bit_cast<u32>(number) | (if_not_finite & float_inf_bits));
   }
 
   /// To nearest even; overflow gives infinity, every NaN gives 0x7FFF (as cvt.rn.f16.f32 does).
@@ -94,6 +96,15 @@ FOURSCALE_HD constexpr float to_float(T x) {
 template <real T>
 FOURSCALE_HD constexpr T from_float(float x) {
   return real_traits<T>::from_float(x);
+}
+
+/// The largest finite value of T: 65504 for fp16. Of a type that goes beyond float, float's.
+template <real T>
+FOURSCALE_HD constexpr float largest_real() {
+  const T most = from_float<T>(float_max);
+  if ((bit_cast<u32>(to_float(most)) & 0x7fff'ffffu) < float_inf_bits) return to_float(most);
+  using bits = uint_t<8 * static_cast<int>(sizeof(T))>;  // infinity, or NaN: the code below it
+  return to_float(bit_cast<T>(static_cast<bits>(bit_cast<bits>(most) - 1)));
 }
 
 }  // namespace fourscale

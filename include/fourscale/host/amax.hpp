@@ -46,8 +46,8 @@ requires real<typename matrix_view<T>::value_type> errc amax(matrix_view<T> cons
   return errc::ok;
 }
 
-/// The largest magnitude of each row, to out[0 .. m.rows): for amax_of_rows(). Of transposed(x) it gives those
-/// of the columns, for the columnwise copy. Errors as amax().
+/// The largest magnitude of each row, to out[0 .. m.rows): for amax_of_rows(). Of transposed(x) it gives
+/// those of the columns, for the columnwise copy. Errors as amax().
 template <matrix_like M>
 errc row_amax(M const& m, float* out) {
   if (const errc e = validate(m); e != errc::ok) return e;

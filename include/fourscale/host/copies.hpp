@@ -8,9 +8,9 @@
 namespace fourscale::host {
 
 /// The transpose of a matrix quantized with 2-D blocks, without requantizing: nibbles and scales move,
-/// nothing is rounded. qt must have the amax of q (other_amax). Errors: q.rows no multiple of the block (partial_block),
-/// shape_mismatch, overlap, and those of validate(); qt is then untouched. With 1-D blocks the result would
-/// be meaningless, and nothing here can tell.
+/// nothing is rounded. qt must have the amax of q (other_amax). Errors: q.rows no multiple of the block
+/// (partial_block), shape_mismatch, overlap, and those of validate(); qt is then untouched. With 1-D blocks
+/// the result would be meaningless, and nothing here can tell.
 template <class F, class Layout, class Byte, class LayoutT>
 errc transpose(block_scaled_view<F, Layout, Byte> const& q, block_scaled_view<F, LayoutT, u8> const& qt) {
   constexpr i64 n = F::block_size;

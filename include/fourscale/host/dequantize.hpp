@@ -2,27 +2,63 @@
 // Back to float, bf16 or fp16, on the CPU.
 #pragma once
 
-#include "../block/quantize.hpp"
+#include "../view/requirements.hpp"
 #include "../view/validate.hpp"
+#include "values.hpp"
 
 namespace fourscale::host {
 
-/// Writes the values of q into y (or into transposed(y), for a columnwise copy), each rounded once to float
-/// as dequantize_block() says and once more to y's type. Errors: see validate(); y is then untouched.
+namespace detail {
+
+/// Some blocks of q to floats; dequantize_block() says what they must be.
+template <class F, class Layout, class Byte>
+void dequantize_blocks(block_scaled_view<F, Layout, Byte> const& q, block_range const& at, float* values) {
+  using element = typename F::element;
+  constexpr int n = F::block_size;
+  typename F::scale scales[segment_size / n];
+  float factors[segment_size / n];
+  for_each_row(at, q.blocks(), [&](row_part const& part) {
+    for (int b = 0; b < part.count; ++b) scales[part.first + b] = q.load_scale(part.row, part.block + b);
+  });
+  const i64 blocks_in_row = rows_share_tensor_scale(q) ? at.block + at.count : q.blocks();
+  for_each_row(at, blocks_in_row, [&](row_part const& part) {
+    const tensor_scale<F> tensor = tensor_scale_of_row(q, part.row);
+    for (int b = part.first; b < part.first + part.count; ++b)
+      factors[b] = tensor.dequantize_factor(lanes::decode_scale(scales[b]));
+  });
+  alignas(64) u32 codes[segment_size];
+  unpack_pairs<element::width>(q.codes + q.code_offset(at.row, at.block), at.count * n / 2, codes);
+  for (int b = 0; b < at.count; ++b)
+    for (int i = b * n; i < (b + 1) * n; ++i) values[i] = lanes::decode_bits<element>(codes[i]) * factors[b];
+}
+
 template <class F, class Layout, class Byte, matrix_like M>
-errc dequantize(block_scaled_view<F, Layout, Byte> const& q, M const& y) {
-  if (const errc e = validate(y, q); e != errc::ok) return e;
+void dequantize_valid(block_scaled_view<F, Layout, Byte> const& q, M const& y) {
+  constexpr int n = F::block_size, at_once = segment_size / n;
+  const i64 blocks = q.rows * q.blocks(), ranges = ceil_div<i64>(blocks, at_once);
 #ifdef _OPENMP
 #pragma omp parallel for if (q.rows * q.cols > 65536)
 #endif
-  for (i64 row = 0; row < q.rows; ++row) {
-    const tensor_scale<F> tensor = q.amax.scale_of_row(row);
-    for (i64 block = 0; block < q.blocks(); ++block) {
-      float values[F::block_size];
-      dequantize_block(q.load(row, block), values, tensor);
-      for (int i = 0; i < F::block_size; ++i)
-        y.at(row, block * F::block_size + i) = from_float<typename M::value_type>(values[i]);
-    }
+  for (i64 i = 0; i < ranges; ++i) {
+    const block_range at = range_of(i * at_once, blocks, q.blocks(), at_once);
+    alignas(64) float values[segment_size];
+    dequantize_blocks(q, at, values);
+    for_each_stretch<n>(y, 0, 0, at, q.blocks(), [&](i64 row, i64 col, int first, int count) {
+      for (int k = 0; k < count; ++k)
+        y.at(row, col + k) = from_float<typename M::value_type>(values[first + k]);
+    });
+  }
+}
+
+}  // namespace detail
+
+/// Writes the values of q into y (or into transposed(y), for a columnwise copy), each rounded once to float
+/// as dequantize_block() says and once more to y's type. Errors: see validate(); y is then untouched.
+template <class F, class Layout, class Byte, class M>
+errc dequantize(block_scaled_view<F, Layout, Byte> const& q, M const& y) {
+  if constexpr (fourscale::detail::can_write<M>()) {
+    if (const errc e = validate(y, q); e != errc::ok) return e;
+    detail::dequantize_valid(q, y);
   }
   return errc::ok;
 }

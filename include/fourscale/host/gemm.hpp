@@ -3,16 +3,8 @@
 #pragma once
 
 #include "../block/quantize.hpp"
+#include "../view/gemm_factors.hpp"
 #include "../view/validate.hpp"
-
-namespace fourscale {
-
-/// Factors of D = alpha * A * B^T + beta * D.
-struct gemm_factors {
-  float alpha = 1.0f, beta = 0.0f;
-};
-
-}  // namespace fourscale
 
 namespace fourscale::host {
 

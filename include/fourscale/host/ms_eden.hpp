@@ -8,13 +8,13 @@
 namespace fourscale::host {
 
 /// Quantizes x into q by MS-EDEN, 128 consecutive values of a row at a time: of transposed(x), or of
-/// transposed(dequantized(q8)), for the operands of a backward GEMM. q.amax is
-/// that of the transformed matrix, amax<128>(x, recipe.transform, &a): q.amax = {amax_value(a), recipe}. Errors: x.cols no multiple of 128
-/// (partial_block), and those of validate(); q is then untouched.
+/// transposed(dequantized(q8)), for the operands of a backward GEMM. The amax of q is that of the transformed
+/// matrix: amax<128>(x, quantizer.transform, &a), then q.amax = {amax_value(a), quantizer}. Errors: x.cols no
+/// multiple of 128 (partial_block), and those of validate(); q is then untouched.
 template <matrix_like M, class Layout, random_bits Bits>
-errc quantize(M const& x, block_scaled_view<nvfp4, Layout, u8> const& q, ms_eden<Bits> const& recipe) {
+errc quantize(M const& x, block_scaled_view<nvfp4, Layout, u8> const& q, ms_eden<Bits> const& quantizer) {
   constexpr int n = ms_eden<Bits>::group_size;
-  if (const errc e = validate_groups(x, q, n, recipe); e != errc::ok) return e;
+  if (const errc e = validate_groups(x, q, n, quantizer); e != errc::ok) return e;
   detail::clear_scale_padding(q);
 #ifdef _OPENMP
 #pragma omp parallel for if (q.rows * q.cols > 65536)
@@ -23,9 +23,9 @@ errc quantize(M const& x, block_scaled_view<nvfp4, Layout, u8> const& q, ms_eden
     for (i64 col = 0; col < q.cols; col += n) {
       float y[n];
       for (int i = 0; i < n; ++i) y[i] = to_float(x.at(row, col + i));
-      recipe.transform(y);
+      quantizer.transform(y);
       packed_block<nvfp4> blocks[8];
-      recipe(y, q.amax.scale_of_row(row), position{row, col}, blocks);
+      quantizer(y, q.amax.scale_of_row(row), position{row, col}, blocks);
       for (int b = 0; b < 8; ++b) q.store(row, col / nvfp4::block_size + b, blocks[b]);
     }
   return errc::ok;

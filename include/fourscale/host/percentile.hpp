@@ -8,11 +8,10 @@
 namespace fourscale::host {
 
 /// The percentile amax of x, exactly: share = 1 is amax(), 0.999 lets one element in a thousand saturate. NaN
-/// counts as 0. `workspace` is scratch. Two passes over x. Errors: see validate(), null pointers; *amax is then
-/// untouched.
+/// counts as 0. `workspace` is scratch. Two passes over x. Errors: see validate(), null pointers; *amax is
+/// then untouched.
 template <matrix_like M>
-errc percentile_amax(M const& x, double share, percentile_workspace* workspace,
-                     float* amax) {
+errc percentile_amax(M const& x, double share, percentile_workspace* workspace, float* amax) {
   if (const errc e = validate(x); e != errc::ok) return e;
   if (workspace == nullptr || amax == nullptr) return errc::null_pointer;
   using fourscale::detail::percentile_bin;

@@ -3,8 +3,9 @@
 // kernel.
 #pragma once
 
+#include "../view/requirements.hpp"
 #include "../view/validate.hpp"
-#include "run.hpp"
+#include "segment.hpp"
 
 namespace fourscale::host {
 
@@ -17,29 +18,19 @@ void clear_scale_padding(block_scaled_view<F, Layout, u8> const& q) {
     __builtin_memset(q.scales, 0, static_cast<u64>(scale_bytes<F, Layout>(q.rows, q.cols)));
 }
 
-/// What holds the values of a run: bf16 of a row stay in place, unless a policy asks for whole blocks.
-template <class F, class M, class Quantizer>
-constexpr auto values_for() {
-  constexpr bool by_pairs = __is_same(decltype(Quantizer::transform), identity) &&
-                            __is_same(decltype(Quantizer::round), nearest_even) &&
-                            amax_scaling_policy<decltype(Quantizer::scale), F>;
-  if constexpr (by_pairs && bf16_values::fits && __is_same(typename M::value_type, bf16))
-    return bf16_values{};
-  else
-    return float_values{};
-}
-
-/// Part of a transposed matrix, transposed once more, so that its rows lie in memory. They lie a line further
-/// apart than they are long: else all would meet in a few sets of the first cache.
+/// Part of a transposed matrix, transposed once more, so that its rows lie in memory: side by side if they
+/// are short, else a line further apart than they are long, or all would meet in a few sets of the first
+/// cache.
 template <class T, i64 Rows, i64 Cols>
 struct gathered_rows {
-  static constexpr i64 line = 64 / static_cast<i64>(sizeof(T)), ld = Cols + line;
-  alignas(64) T values[Rows * ld];
+  static constexpr i64 line = 64 / static_cast<i64>(sizeof(T));
+  alignas(64) T values[Rows * (Cols + line)];
 
   /// `rows` from `row` on, of each the `cols` values from `col` on, a multiple of four: four stored rows of x
   /// at a time. No cache looks ahead by itself where each is in another page.
   template <matrix_like M>
   matrix_view<T const> gather(M const& x, i64 row, i64 rows, i64 col, i64 cols) {
+    const i64 ld = cols <= 4 * line ? cols : cols + line;
     for (i64 c = 0; c < cols; c += 4) {
       if constexpr (requires { x.base.data; })
         for (i64 ahead = c + 16; ahead < c + 20 && ahead < cols; ++ahead)
@@ -58,7 +49,7 @@ struct gathered_rows {
 /// have values, and as many values of each as 64 KiB hold.
 template <class F, class M, bool Is2d>
 struct band_shape {
-  static constexpr i64 value_bytes = sizeof(typename M::value_type), capacity = run<F>::capacity;
+  static constexpr i64 value_bytes = sizeof(typename M::value_type), capacity = segment_size / F::block_size;
   static constexpr i64 rows = Is2d ? F::block_size : M::is_transposed ? 128 / value_bytes : 1;
   static constexpr i64 fit = 65536 / (rows * F::block_size * value_bytes);
   static constexpr i64 blocks = !M::is_transposed || fit > capacity ? capacity : fit > 1 ? fit : 1;
@@ -72,49 +63,97 @@ struct band {
   i64 above;
 };
 
-/// Each row of a band by itself, or all under common scales. In x, which is not transposed, they begin at row
-/// x_row and block x_first.
-template <bool Is2d, class F, class Layout, matrix_like M, class Quantizer>
-void quantize_band(M const& x, i64 x_row, i64 x_first, block_scaled_view<F, Layout, u8> const& q,
-                   Quantizer const& recipe, band const& b) {
-  run<F, decltype(values_for<F, M, Quantizer>())> r;
-  const tensor_scale<F> of_first_row = q.amax.scale_of_row(b.row);
-  const auto load = [&](i64 i) { r.load(x, x_row + (i - b.row), x_first, b.count, recipe.transform); };
-  const auto where = [&](i64 i) { return position{b.above + i, b.first * F::block_size}; };
-  if constexpr (Is2d) {
-    r.clear_amax(b.count);
-    for (i64 i = b.row; i < b.last_row; ++i) {
-      load(i);
-      r.raise_amax();
-    }
-    if constexpr (amax_scaling_policy<decltype(recipe.scale), F>) {
-      r.choose_scales(recipe.scale, of_first_row, where(b.row));
-    } else {
-      r.clear_errors(recipe.scale, of_first_row);
-      for (i64 i = b.row; i < b.last_row; ++i) {
-        load(i);
-        r.weigh_row(recipe.scale, static_cast<int>(i - b.row), of_first_row);
-      }
-      r.choose_lighter();
-    }
-  }
-  for (i64 i = b.row; i < b.last_row; ++i) {
-    load(i);
-    if constexpr (!Is2d) {
-      r.clear_amax(b.count);
-      r.raise_amax();
-      const bool of_row = q.amax.kind == amax_kind::per_row;
-      r.choose_scales(recipe.scale, of_row ? q.amax.scale_of_row(i) : of_first_row, where(i));
-    }
-    r.store(q, i, b.first, recipe.round, where(i));
+/// One range of 1-D blocks. In x, which is not transposed, the matrix begins at row x_row and block x_block.
+template <class Segment, matrix_like M>
+void quantize_range(Segment& s, M const& x, i64 x_row, i64 x_block, block_range const& at) {
+  s.load(x, x_row, x_block, at);
+  s.clear_amax(at.count);
+  s.raise_amax();
+  s.choose_scales();
+  s.store();
+}
+
+/// A band of 1-D blocks: whole rows in ranges that go on from one to the next, or each row by itself.
+template <class Segment, matrix_like M>
+void quantize_rows(Segment& s, M const& x, i64 x_row, i64 x_block, band const& b) {
+  const i64 all = (b.last_row - b.row) * b.count;
+  const int at_once = b.count == s.q.blocks() ? Segment::capacity : b.count;
+  for (i64 i = 0; i < all; i += at_once) {
+    block_range at = range_of(i, all, b.count, at_once);
+    at.row += b.row;
+    at.block += b.first;
+    quantize_range(s, x, x_row, x_block, at);
   }
 }
 
-/// quantize() of what is valid; policies see row r as `above` + r.
+/// A band of 2-D blocks: all rows under common scales.
+template <class Segment, matrix_like M>
+void quantize_tiles(Segment& s, M const& x, i64 x_row, i64 x_block, band const& b) {
+  using format = typename Segment::format;
+  const auto load = [&](i64 row) { s.load(x, x_row, x_block, {row, b.first, b.count}); };
+  s.clear_amax(b.count);
+  for (i64 row = b.row; row < b.last_row; ++row) {
+    load(row);
+    s.raise_amax();
+  }
+  s.at.row = b.row;
+  if constexpr (amax_scaling_policy<typename Segment::scale_policy, format>) {
+    s.choose_scales();
+  } else {
+    s.begin_weighing();
+    for (i64 row = b.row; row < b.last_row; ++row) {
+      load(row);
+      s.weigh_row(static_cast<int>(row - b.row));
+    }
+    s.choose_lighter(format::block_size);
+  }
+  for (i64 row = b.row; row < b.last_row; ++row) {
+    load(row);
+    s.store();
+  }
+}
+
+/// A band of a matrix that is transposed or in 2-D blocks, brought to where its rows lie in memory.
+template <bool Is2d, matrix_like M, class F, class Layout, class Quantizer>
+void quantize_band(M const& x, block_scaled_view<F, Layout, u8> const& q, Quantizer const& recipe,
+                   band const& b) {
+  using shape_of = band_shape<F, M, Is2d>;
+  segment<F, Layout, Quantizer, decltype(values_for<F, M, Quantizer>())> s(q, recipe, b.above);
+  const auto quantize = [&](auto const& rows, i64 x_row, i64 x_block) {
+    if constexpr (Is2d)
+      quantize_tiles(s, rows, x_row, x_block, b);
+    else
+      quantize_rows(s, rows, x_row, x_block, b);
+  };
+  if constexpr (M::is_transposed) {
+    constexpr i64 n = F::block_size;
+    gathered_rows<typename M::value_type, shape_of::rows, shape_of::blocks * n> gathered;
+    quantize(gathered.gather(x, b.row, b.last_row - b.row, b.first * n, b.count * n), b.row, b.first);
+  } else {
+    quantize(x, 0, 0);
+  }
+}
+
+/// Rows that lie in memory, in 1-D blocks: ranges of them, whichever rows they are of.
+template <matrix_like M, class F, class Layout, class Quantizer>
+void quantize_ranges(M const& x, block_scaled_view<F, Layout, u8> const& q, Quantizer const& recipe,
+                     i64 above) {
+  using segment_type = segment<F, Layout, Quantizer, decltype(values_for<F, M, Quantizer>())>;
+  const i64 blocks = q.rows * q.blocks(), ranges = ceil_div<i64>(blocks, segment_type::capacity);
+#ifdef _OPENMP
+#pragma omp parallel for schedule(static) if (q.rows * q.cols > 65536)
+#endif
+  for (i64 i = 0; i < ranges; ++i) {
+    segment_type s(q, recipe, above);
+    quantize_range(s, x, 0, 0,
+                   range_of(i * segment_type::capacity, blocks, q.blocks(), segment_type::capacity));
+  }
+}
+
+/// A matrix that is transposed or in 2-D blocks, by bands.
 template <bool Is2d, matrix_like M, class F, class Layout, class Quantizer>
 void quantize_bands(M const& x, block_scaled_view<F, Layout, u8> const& q, Quantizer const& recipe,
                     i64 above) {
-  clear_scale_padding(q);
   using shape_of = band_shape<F, M, Is2d>;
   const i64 bands_along = ceil_div(q.blocks(), shape_of::blocks),
             bands = ceil_div(q.rows, shape_of::rows) * bands_along;
@@ -122,35 +161,39 @@ void quantize_bands(M const& x, block_scaled_view<F, Layout, u8> const& q, Quant
 #pragma omp parallel for schedule(static) if (q.rows * q.cols > 65536)
 #endif
   for (i64 i = 0; i < bands; ++i) {
-    constexpr i64 n = F::block_size;
     const i64 row = i / bands_along * shape_of::rows, first = i % bands_along * shape_of::blocks,
               rows_left = q.rows - row, blocks_left = q.blocks() - first,
               rows = rows_left < shape_of::rows ? rows_left : shape_of::rows,
               count = blocks_left < shape_of::blocks ? blocks_left : shape_of::blocks;
-    const band b{row, row + rows, first, static_cast<int>(count), above};
-    if constexpr (M::is_transposed) {
-      gathered_rows<typename M::value_type, shape_of::rows, shape_of::blocks * n> gathered;
-      quantize_band<Is2d>(gathered.gather(x, row, rows, first * n, count * n), 0, 0, q, recipe, b);
-    } else {
-      quantize_band<Is2d>(x, row, first, q, recipe, b);
-    }
+    quantize_band<Is2d>(x, q, recipe, {row, row + rows, first, static_cast<int>(count), above});
   }
+}
+
+/// quantize() of what is valid; policies see row r as `above` + r.
+template <bool Is2d, matrix_like M, class F, class Layout, class Quantizer>
+void quantize_valid(M const& x, block_scaled_view<F, Layout, u8> const& q, Quantizer const& of_any_input,
+                    i64 above) {
+  const Quantizer recipe = for_input<typename M::value_type>(of_any_input);
+  clear_scale_padding(q);
+  if constexpr (Is2d || M::is_transposed)
+    quantize_bands<Is2d>(x, q, recipe, above);
+  else
+    quantize_ranges(x, q, recipe, above);
 }
 
 }  // namespace detail
 
-/// Quantizes x into q, blocks along the rows of x; quantize(transposed(x), q) makes the columnwise copy. Formats
-/// with a tensor scale take the amax of q, which must be brought to the range of the quantizer. Padding of the scale layout is zeroed.
-/// `blocks_2d<16, 16>{}` (32 for MX) gives square tiles; the last tiles may have fewer rows.
-/// Errors: see validate(); the output is then untouched.
-template <matrix_like M, class F, class Layout, quantizer_for<F> Quantizer = quantizer<>,
-          class Blocks = blocks_1d>
-errc quantize(M const& x, block_scaled_view<F, Layout, u8> const& q, Quantizer const& recipe = {},
+/// Quantizes x into q, blocks along the rows of x; quantize(transposed(x), q) makes the columnwise copy.
+/// Formats with a tensor scale take the amax of q, which must be brought to the range of the quantizer.
+/// Padding of the scale layout is zeroed. `blocks_2d<16, 16>{}` (32 for MX) gives square tiles; the last
+/// tiles may have fewer rows. Errors: see validate(); the output is then untouched.
+template <class M, class F, class Layout, class Byte, class Quantizer = quantizer<>, class Blocks = blocks_1d>
+errc quantize(M const& x, block_scaled_view<F, Layout, Byte> const& q, Quantizer const& quantizer = {},
               Blocks shape = {}) {
-  static_assert(!Blocks::is_2d || __is_same(decltype(recipe.transform), identity),
-                "2-D blocks take no transform.");
-  if (const errc e = validate(x, q, shape, recipe); e != errc::ok) return e;
-  detail::quantize_bands<Blocks::is_2d>(x, q, recipe, 0);
+  if constexpr (fourscale::detail::can_quantize<M, F, Byte, Quantizer, Blocks>()) {
+    if (const errc e = validate(x, q, shape, quantizer); e != errc::ok) return e;
+    detail::quantize_valid<Blocks::is_2d>(x, q, quantizer, 0);
+  }
   return errc::ok;
 }
 

@@ -18,8 +18,8 @@ errc amax_grouped(matrix_view<T> const& x, row_groups const& groups, float* out)
   if (const errc e = detail::check_amax_output(out); e != errc::ok) return e;
   for (i64 g = 0; g < groups.count; ++g) {
     const i64 first = groups.offsets[g];
-    out[g] = detail::amax_of(
-        matrix_view<T>{x.data + first * x.ld, groups.offsets[g + 1] - first, x.cols, x.ld});
+    out[g] =
+        detail::amax_of(matrix_view<T>{x.data + first * x.ld, groups.offsets[g + 1] - first, x.cols, x.ld});
   }
   return errc::ok;
 }
@@ -30,14 +30,14 @@ errc amax_grouped(matrix_view<T> const& x, row_groups const& groups, float* out)
 /// that no two groups share their draws. Errors: see validate_grouped(); the output is then untouched.
 template <class T, class F, class Layout, quantizer_for<F> Quantizer = quantizer<>>
 errc quantize_grouped(matrix_view<T> const& x, block_scaled_view<F, Layout> const& q,
-                      row_groups const& groups, Quantizer const& recipe = {}) {
-  if (const errc e = validate_grouped(x, q, groups, recipe); e != errc::ok) return e;
+                      row_groups const& groups, Quantizer const& quantizer = {}) {
+  if (const errc e = validate_grouped(x, q, groups, quantizer); e != errc::ok) return e;
   i64 scale_rows = 0;
   for (i64 g = 0; g < groups.count; ++g) {
     const i64 first = groups.offsets[g], rows = groups.offsets[g + 1] - first;
     const block_scaled_view<F, Layout> group = group_of(q, g, first, rows, scale_rows);
     scale_rows += Layout::padded_rows(rows);
-    detail::quantize_bands<false>(matrix_view<T>{x.data + first * x.ld, rows, x.cols, x.ld}, group, recipe,
+    detail::quantize_valid<false>(matrix_view<T>{x.data + first * x.ld, rows, x.cols, x.ld}, group, quantizer,
                                   first);
   }
   return errc::ok;

@@ -42,7 +42,7 @@ statistics walk_statistics(M const& x, block_scaled_view<F, Layout, Byte> const&
 }  // namespace detail
 
 /// Compares q with the matrix it was quantized from (or with transposed(x), for a columnwise copy; with the
-/// transformed matrix, where the recipe transforms). 2-D blocks count once for each of their rows. On all
+/// transformed matrix, where the quantizer transforms). 2-D blocks count once for each of their rows. On all
 /// cores under OpenMP; the result does not depend on their number, and is that of device::statistics_of().
 /// Errors: see validate(); `out` is then untouched.
 template <matrix_like M, class F, class Layout, class Byte>

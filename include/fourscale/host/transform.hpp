@@ -57,7 +57,7 @@ errc amax(M const& x, Transform const& transform, float* amax) {
   return errc::ok;
 }
 
-/// What quantize() of format F needs as amax when its recipe transforms: amax<nvfp4>(transposed(x),
+/// What quantize() of format F needs as amax when its quantizer transforms: amax<nvfp4>(transposed(x),
 /// hadamard<16>{signs}, &a) is that of the columnwise copy.
 template <block_format F, matrix_like M, transform_policy<F::block_size> Transform>
 errc amax(M const& x, Transform const& transform, float* amax) {
@@ -65,7 +65,8 @@ errc amax(M const& x, Transform const& transform, float* amax) {
 }
 
 /// Both amaxes of a tensor: of x, for the rowwise copy, and of transposed(x) after `transform`, for the
-/// columnwise one. Also rejects x.rows that is no multiple of the block size; both outputs are then untouched.
+/// columnwise one. Also rejects x.rows that is no multiple of the block size; both outputs are then
+/// untouched.
 template <block_format F, class T, transform_policy<F::block_size> Transform>
 errc amax_both(matrix_view<T> const& x, Transform const& transform, float* amax, float* amax_t) {
   if (const errc e = detail::check_amax_output(amax); e != errc::ok) return e;

@@ -22,11 +22,10 @@ inline constexpr bool is_e2m1_under = __is_same(typename F::element, e2m1) &&
                                       __is_same(typename F::scale, Scale) && F::block_size == BlockSize;
 
 template <block_format F>
-inline constexpr ::fourscale::model::element_type element_of = __is_same(typename F::element, e2m1)
-                                                                   ? ::fourscale::model::element_type::e2m1
-                                                               : __is_same(typename F::element, e5m2)
-                                                                   ? ::fourscale::model::element_type::e5m2
-                                                                   : ::fourscale::model::element_type::e4m3;
+inline constexpr ptx::element_type element_of = __is_same(typename F::element, e2m1) ? ptx::element_type::e2m1
+                                                : __is_same(typename F::element, e5m2)
+                                                    ? ptx::element_type::e5m2
+                                                    : ptx::element_type::e4m3;
 
 }  // namespace detail
 
@@ -73,10 +72,8 @@ struct hardware {
     constexpr auto f = format_of<F, G>();
     const ptx::scale_selector at_a{scale_a.byte_id, scale_a.thread_id},
         at_b{scale_b.byte_id, scale_b.thread_id};
-    if constexpr (f.kind == ::fourscale::model::mma_kind::mxf8f6f4)
-      ptx::mma_sync_m16n8k32_mxf8f6f4_1x_ue8m0<static_cast<ptx::element_type>(f.a),
-                                               static_cast<ptx::element_type>(f.b)>(d, a, b, scale_a.word,
-                                                                                    at_a, scale_b.word, at_b);
+    if constexpr (f.kind == ptx::mma_kind::mxf8f6f4)
+      ptx::mma_sync_m16n8k32_mxf8f6f4_1x_ue8m0<f.a, f.b>(d, a, b, scale_a.word, at_a, scale_b.word, at_b);
     else if constexpr (f.block == 32)
       ptx::mma_sync_m16n8k64_mxf4nvf4_2x_ue8m0(d, a, b, scale_a.word, at_a, scale_b.word, at_b);
     else

@@ -124,7 +124,7 @@ struct hardware {
   template <block_format F, block_format G>
   FOURSCALE_D void mma(u32 d, u64 a, u64 b, u32 i, u32 sfa, u32 sfb, bool accumulate) const {
     constexpr auto f = format_of<F, G>();
-    if constexpr (f.kind == ::fourscale::model::mma_kind::mxf8f6f4)
+    if constexpr (f.kind == ptx::mma_kind::mxf8f6f4)
       ptx::tcgen05_mma_mxf8f6f4_block32<CtaGroup>(d, a, b, i, sfa, sfb, accumulate);
     else if constexpr (f.block == 32)
       ptx::tcgen05_mma_mxf4nvf4_block32<CtaGroup>(d, a, b, i, sfa, sfb, accumulate);

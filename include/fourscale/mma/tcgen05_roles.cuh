@@ -10,8 +10,8 @@
 // and stores its half of D, and the leader's one thread issues for both.
 #pragma once
 
-#include "../host/gemm.hpp"
 #include "../view/block_scaled_view.hpp"
+#include "../view/gemm_factors.hpp"
 #include "epilogue.hpp"
 #include "tcgen05_hardware.cuh"
 

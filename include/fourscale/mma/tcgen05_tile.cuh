@@ -39,17 +39,15 @@ struct tile {
   FOURSCALE_HD static constexpr i64 stages_along(i64 k) { return ceil_div<i64>(k, stage_elements); }
 
   /// The shape of the instruction, and the word that says it. The scale ids change from step to step.
-  static constexpr ptx::block_scaled_mma instruction = {
-      .kind = format.kind == ::fourscale::model::mma_kind::mxf8f6f4 ? ptx::mma_kind::mxf8f6f4
-                                                                    : ptx::mma_kind::mxf4nvf4,
-      .cta_group = CtaGroup,
-      .m = rows,
-      .n = Columns,
-      .k = step_elements,
-      .block_size = format.block,
-      .scale = static_cast<ptx::scale_type>(format.scale),
-      .a = static_cast<ptx::element_type>(format.a),
-      .b = static_cast<ptx::element_type>(format.b)};
+  static constexpr ptx::block_scaled_mma instruction = {.kind = format.kind,
+                                                        .cta_group = CtaGroup,
+                                                        .m = rows,
+                                                        .n = Columns,
+                                                        .k = step_elements,
+                                                        .block_size = format.block,
+                                                        .scale = format.scale,
+                                                        .a = format.a,
+                                                        .b = format.b};
   static constexpr u32 instruction_word = ptx::instruction_descriptor<instruction>();
 
   // --- Shared memory: stages of [codes of A][codes of B][scales of A][scales of B]

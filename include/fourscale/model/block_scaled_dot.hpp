@@ -10,15 +10,12 @@
 #include "../formats/e4m3.hpp"
 #include "../formats/e5m2.hpp"
 #include "../formats/e8m0.hpp"
+#include "../ptx/instruction_descriptor.hpp"
 
 namespace fourscale::model {
 
-/// The `.kind` of the instruction.
-enum class mma_kind : u8 { mxf4nvf4, mxf4, mxf8f6f4 };
-/// What the scales are: bit 23 of the instruction descriptor.
-enum class scale_type : u8 { ue4m3, ue8m0 };
-/// What the elements are, with the codes of kind::mxf8f6f4.
-enum class element_type : u8 { e4m3 = 0, e5m2 = 1, e2m3 = 3, e3m2 = 4, e2m1 = 5 };
+// The names of kinds and types are those of ptx/; descriptor_fields.hpp reads the words on its own.
+using ptx::mma_kind, ptx::scale_type, ptx::element_type;
 
 /// The types of one instruction.
 struct mma_format {

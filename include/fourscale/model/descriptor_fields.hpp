@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // The words that tcgen05 instructions take, taken apart again: instruction descriptor, shared-memory
-// descriptor, tensor-memory address. PTX ISA 9.7.16.1.1 and 9.7.16.4, tables 40, 43 and 44.
+// descriptor, tensor-memory address. PTX ISA 9.7.16.1.1 and 9.7.16.4, tables 40, 43 and 44. A second reading
+// of these tables: it shares the enums of ptx/, and none of its code.
 #pragma once
 
+#include "../ptx/smem_descriptor.hpp"
 #include "block_scaled_dot.hpp"
 
 namespace fourscale::model {
@@ -39,7 +41,7 @@ FOURSCALE_HD constexpr instruction_fields decode_instruction(u32 word, mma_kind 
 }
 
 /// How 16-byte chunks of shared memory change places: bits 63:61 of its descriptor.
-enum class swizzle : u8 { none = 0, b128_atom_32b = 1, b128 = 2, b64 = 4, b32 = 6 };
+using ptx::swizzle;
 
 /// A shared-memory descriptor; addresses and offsets in bytes.
 struct shared_fields {

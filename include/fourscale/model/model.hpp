@@ -18,7 +18,8 @@
 //
 // Inferred: an infinite C with a 4-bit kind comes back unchanged; E2M1, E2M3 and E3M2 in mxf8f6f4 align as
 // E4M3 does; two CTAs compute as one; each CTA of a pair copies from its own shared memory; tcgen05.alloc
-// takes the first run at a multiple of its length; the swizzle phase under a base offset.
+// takes the first run at a multiple of its length; the swizzle phase under a base offset; scales of B for two
+// CTAs with M = 128 where N is no multiple of 128, as the layouts of CUTLASS have them.
 //
 // Not modelled: sparsity, K = 96, MN-major 8-bit operands, zero-column masks, disabled lanes, cp with
 // decompression, shift, pack::16b, .ws; time.

@@ -113,15 +113,23 @@ struct mma_shape {
 
   /// The cell whose bytes are the scales of row `row` of A, of this CTA, or of column `row` of B. Copies are
   /// 32 lanes apart.
+  ///
+  /// Unverified: with two_by_two() and N no multiple of 128, the scales of B lie as in CUTLASS's layout,
+  /// which rounds N up to 128 before it halves it. So with N = 16 lanes 64 to 127 compute column 8 from a
+  /// scale in lane 8. PTX has figures only, and this project ran no such instruction.
   FOURSCALE_HD constexpr tensor_address scale_a(u32 row) const { return {row % 32, row / 32}; }
   FOURSCALE_HD constexpr tensor_address scale_b(u32 row) const {
-    if (two_by_two()) return {row / (n / 2) * 64 + row % (n / 2) % 32, row % (n / 2) / 32};
-    return {row % 32, row / 32};
+    if (!two_by_two()) return {row % 32, row / 32};
+    return {row / scale_b_half() * 64 + row % 32, row % scale_b_half() / 32};
   }
+  /// Columns of B, with two_by_two(), whose scales lie in lanes 0 to 63: the rest lies in 64 to 127.
+  FOURSCALE_HD constexpr u32 scale_b_half() const { return round_up(n, 128u) / 2; }
   FOURSCALE_HD constexpr u32 scale_a_copies() const { return 4; }
   FOURSCALE_HD constexpr u32 scale_b_copies() const { return two_by_two() ? 2 : 4; }
   FOURSCALE_HD constexpr u32 scale_a_columns() const { return ceil_div(rows_per_cta(), 32u); }
-  FOURSCALE_HD constexpr u32 scale_b_columns() const { return ceil_div(columns_per_cta(), 32u); }
+  FOURSCALE_HD constexpr u32 scale_b_columns() const {
+    return ceil_div(two_by_two() && n > scale_b_half() ? scale_b_half() : n, 32u);
+  }
 };
 
 /// Columns that an A operand of one instruction takes: 32 bytes a lane.

@@ -32,9 +32,7 @@ FOURSCALE_HD constexpr float mul_rn_f32(float a, float b) {
   }
 #endif
   if (is_constant_evaluated()) return detail::round_constant(static_cast<double>(a) * static_cast<double>(b));
-  float d = a * b;
-  FOURSCALE_KEEP_ROUNDED(d);
-  return d;
+  return FOURSCALE_ROUNDED_PRODUCT(a, b);
 }
 
 /// add.rn.f32 d, a, b;   PTX ISA 9.7.3.3, all targets.

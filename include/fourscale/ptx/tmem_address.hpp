@@ -63,7 +63,7 @@ FOURSCALE_HD constexpr int accumulator_columns(block_scaled_mma const& s) {
 }
 
 /// Columns of one copy of A's scales in each CTA: one 128 x 4 tile. It serves 4 / scales_per_row() steps of
-/// K.
+/// K; not for K = 96, where a row has 6 scales or 3, and the manual shows their cells in figures only.
 FOURSCALE_HD constexpr int sfa_columns(block_scaled_mma const&) { return 4; }
 
 /// Columns of one copy of B's scales in each CTA: whole tiles of 128 rows of B.

@@ -30,46 +30,46 @@ struct description {
   }
 };
 
-constexpr char const* name(format_name f) {
-  constexpr char const* names[] = {"bf16",       "nvfp4",    "nvint4",   "mxfp4",          "mxfp8_e4m3",
-                                   "mxfp8_e5m2", "fp8_e4m3", "fp8_e5m2", "fp8_block_e4m3", "fp8_block_e5m2"};
-  return names[static_cast<int>(f)];
-}
+/// "?" for a number that names nothing, as for name(format_name) and name(scale_rule).
 constexpr char const* name(rounding_rule r) {
-  constexpr char const* names[] = {"nearest", "stochastic", "te_software"};
-  return names[static_cast<int>(r)];
-}
-constexpr char const* name(scale_rule s) {
-  constexpr char const* names[] = {"standard",
-                                   "two_level_division",
-                                   "headroom",
-                                   "stochastic_scale",
-                                   "four_over_six_mae",
-                                   "four_over_six_mse",
-                                   "four_over_six_mae_448",
-                                   "four_over_six_mse_448",
-                                   "ms_eden",
-                                   "floor",
-                                   "fp32_scale"};
-  return names[static_cast<int>(s)];
+  switch (r) {
+    case rounding_rule::nearest_even:
+      return "nearest";
+    case rounding_rule::stochastic:
+      return "stochastic";
+    case rounding_rule::te_software:
+      return "te_software";
+  }
+  return "?";
 }
 constexpr char const* name(sign_source s) {
-  constexpr char const* names[] = {"none", "te", "drawn"};
-  return names[static_cast<int>(s)];
+  switch (s) {
+    case sign_source::none:
+      return "none";
+    case sign_source::te_fixed:
+      return "te";
+    case sign_source::drawn:
+      return "drawn";
+  }
+  return "?";
 }
 constexpr char const* name(amax_source a) {
-  constexpr char const* names[] = {"current", "delayed", "fixed", "per_row", "percentile"};
-  return names[static_cast<int>(a)];
+  switch (a) {
+    case amax_source::current:
+      return "current";
+    case amax_source::delayed:
+      return "delayed";
+    case amax_source::fixed:
+      return "fixed";
+    case amax_source::per_row:
+      return "per_row";
+    case amax_source::percentile:
+      return "percentile";
+  }
+  return "?";
 }
 
 namespace detail {
-
-constexpr int block_size_of(format_name f) {
-  using enum format_name;
-  if (f == nvfp4 || f == nvint4) return 16;
-  if (f == mxfp4 || f == mxfp8_e4m3 || f == mxfp8_e5m2) return 32;
-  return f == fp8_block_e4m3 || f == fp8_block_e5m2 ? 128 : 0;
-}
 
 /// What differs from the plainest operand is said, the rest is not.
 constexpr void describe(description& d, operand_recipe const& o) {

@@ -3,23 +3,10 @@
 // turned into the library's policies by visit.hpp.
 #pragma once
 
-#include "../bits.hpp"
+#include "formats.hpp"
+#include "scale_rules.hpp"
 
 namespace fourscale {
-
-/// Formats that a recipe may name; bf16 means: left as it is.
-enum class format_name : u8 {
-  bf16,
-  nvfp4,
-  nvint4,
-  mxfp4,
-  mxfp8_e4m3,
-  mxfp8_e5m2,
-  fp8_e4m3,
-  fp8_e5m2,
-  fp8_block_e4m3,
-  fp8_block_e5m2,
-};
 
 /// Which values share a scale: a run of a row, or a square tile.
 enum class block_kind : u8 { along_rows, tiles };
@@ -28,21 +15,6 @@ enum class block_kind : u8 { along_rows, tiles };
 enum class copy_kind : u8 { rowwise, columnwise };
 
 enum class rounding_rule : u8 { nearest_even, stochastic, te_software };
-
-/// How block scales follow from the block: `standard` is amax_scale, what NVIDIA does for the format.
-enum class scale_rule : u8 {
-  standard,
-  two_level_division,
-  headroom,
-  stochastic_scale,
-  four_over_six_mae,
-  four_over_six_mse,
-  four_over_six_mae_448,
-  four_over_six_mse_448,
-  ms_eden,
-  floor,
-  fp32_scale,
-};
 
 /// Where the sign vector of the Hadamard transform comes from.
 enum class sign_source : u8 { none, te_fixed, drawn };
@@ -67,6 +39,17 @@ struct operand_recipe {
 
   friend constexpr bool operator==(operand_recipe const&, operand_recipe const&) = default;
 };
+
+namespace detail {
+
+/// True if the fields that are not in a table hold one of their values: an enumeration may hold any number.
+constexpr bool has_known_values(operand_recipe const& o) {
+  return o.blocks <= block_kind::tiles && o.copy <= copy_kind::columnwise &&
+         o.rounding <= rounding_rule::te_software && o.signs <= sign_source::drawn &&
+         o.amax <= amax_source::percentile && o.source <= value_source::dequantized;
+}
+
+}  // namespace detail
 
 /// Both operands of D = A * B^T, each with its blocks along the dimension that is summed over.
 struct gemm_recipe {

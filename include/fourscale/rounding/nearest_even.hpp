@@ -3,7 +3,7 @@
 // cvt.rs.
 #pragma once
 
-#include "../formats/convert.hpp"
+#include "../formats/convert_lanes.hpp"
 #include "../position.hpp"
 
 namespace fourscale {
@@ -41,6 +41,24 @@ concept fast_rounding_policy =
   round.fast(v, where, codes);
 };
 
+/// A fast form that a rounding policy may offer beside its definition, for whole matrices on a CPU:
+/// `round.encode_lane(F{}, x)` is the code of one value, in the top bits of a word and nothing below. Write
+/// it as straight arithmetic (see lanes:: in formats/convert_lanes.hpp), and compilers make vectors of it.
+template <class R, class F>
+concept lane_rounding_policy = rounding_policy<R, F> && requires(R const round, float x) {
+  u32{round.encode_lane(F{}, x)};
+};
+
+/// The same for one that depends on where a value is: `round.draw_lanes(F{}, where, count, drawn)` writes 16
+/// bits for each of 4 * `count` values of a row, the first at `where`, as a word for each two, the first in
+/// its low half; and `round.encode_lane(F{}, x, bits)` uses those of one value.
+template <class R, class F>
+concept drawing_lane_rounding_policy = rounding_policy<R, F> &&
+    requires(R const round, float x, u32 bits, u32* drawn, position where) {
+  round.draw_lanes(F{}, where, 1, drawn);
+  u32{round.encode_lane(F{}, x, bits)};
+};
+
 /// To the nearest code, ties to the even one, saturating: `cvt.rn.satfinite`.
 struct nearest_even {
   template <element_format F>
@@ -69,6 +87,11 @@ struct nearest_even {
         codes[half] = detail::nearest_e2m1x8(y, v.signs(8 * half));
     }
 #endif
+  }
+
+  template <element_format F>
+  FOURSCALE_HD constexpr u32 encode_lane(F, float x) const {
+    return lanes::encode_nearest<F>(x);
   }
 };
 

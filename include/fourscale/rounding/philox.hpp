@@ -73,6 +73,11 @@ struct philox {
   }
   /// As kernels take it.
   constexpr prepared_philox<Rounds> prepared() const { return prepared_philox<Rounds>(*this); }
+
+  /// Fast form: see lane_random_bits.
+  FOURSCALE_HD constexpr void draw_lanes(position where, int count, u32* words) const {
+    prepared_philox<Rounds>(*this).draw_lanes(where, count, words);
+  }
 };
 
 /// The same words from keys that are made once, on the host before a kernel's launch.
@@ -96,6 +101,27 @@ struct prepared_philox {
     const u32 low = which & 1u ? four.words[1] : four.words[0],
               high = which & 1u ? four.words[3] : four.words[2];
     return which & 2u ? high : low;
+  }
+
+  /// Fast form: see lane_random_bits. The upper halves of u64 lanes hold what is left of products; only lower
+  /// halves count.
+  FOURSCALE_HD constexpr void draw_lanes(position where, int count, u32* words) const {
+    const u32 first = static_cast<u32>(where.col >> 4);
+    for (int i = 0; i < count; ++i) {
+      u64 c0 = first + static_cast<u32>(i), c1 = static_cast<u32>(where.row), c2 = stream, c3 = stream >> 32;
+      FOURSCALE_UNROLL_ON_HOST
+      for (int round = 0; round < Rounds; ++round) {
+        const u64 p0 = (c0 & 0xffff'ffffu) * 0xd251'1f53u, p1 = (c2 & 0xffff'ffffu) * 0xcd9e'8d57u;
+        c0 = p1 >> 32 ^ c1 ^ schedule.keys[round][0];
+        c1 = p1;
+        c2 = p0 >> 32 ^ c3 ^ schedule.keys[round][1];
+        c3 = p0;
+      }
+      words[4 * i] = static_cast<u32>(c0);
+      words[4 * i + 1] = static_cast<u32>(c1);
+      words[4 * i + 2] = static_cast<u32>(c2);
+      words[4 * i + 3] = static_cast<u32>(c3);
+    }
   }
 };
 

@@ -3,11 +3,44 @@
 // right.
 #pragma once
 
-#include "../formats/convert_stochastic.hpp"
+#include "../formats/convert_lanes.hpp"
 #include "../ptx/arith.hpp"
 #include "philox.hpp"
 
 namespace fourscale {
+
+namespace detail {
+
+/// The words of 4 * `count` elements from `where` on, one for each four, by the fast form of `bits` if it has
+/// one and they begin where that can.
+template <random_bits Bits>
+FOURSCALE_HD constexpr void draw_words(Bits const& bits, position where, int count, u32* words) {
+  int done = 0;
+  if constexpr (lane_random_bits<Bits>)
+    if (where.col % 16 == 0) {
+      bits.draw_lanes(where, count / 4, words);
+      done = count / 4 * 4;
+    }
+  for (; done < count; ++done) words[done] = bits(where.right(4 * done));
+}
+
+/// What pairs of elements draw: of_pair(word, 0) and (word, 1) for each word.
+template <random_bits Bits, class OfPair>
+FOURSCALE_HD constexpr void draw_pairs(Bits const& bits, position where, int count, u32* drawn,
+                                       OfPair of_pair) {
+  constexpr int most = 64;
+  for (int done = 0; done < count; done += most) {
+    const int left = count - done, n = left < most ? left : most;
+    u32 words[most];
+    draw_words(bits, where.right(4 * done), n, words);
+    for (int i = 0; i < n; ++i) {
+      drawn[2 * (done + i)] = of_pair(words[i], 0);
+      drawn[2 * (done + i) + 1] = of_pair(words[i], 1);
+    }
+  }
+}
+
+}  // namespace detail
 
 /// Rounds as the instruction cvt.rs does, 16 random bits an element, from any random_bits: a philox, or your
 /// own. The mean over all words is x minus less than 2^-16 of the step between codes; values beyond the
@@ -65,6 +98,18 @@ struct stochastic {
     }
 #endif
   }
+
+  /// Fast form: see drawing_lane_rounding_policy.
+  template <element_format F>
+  FOURSCALE_HD constexpr void draw_lanes(F, position where, int count, u32* drawn) const {
+    detail::draw_pairs(bits, where, count, drawn, [](u32 word, int pair) {
+      return dither_bits<F>(word, 2 * pair) | dither_bits<F>(word, 2 * pair + 1) << 16;
+    });
+  }
+  template <element_format F>
+  FOURSCALE_HD constexpr u32 encode_lane(F, float x, u32 dither) const {
+    return lanes::encode_stochastic<F>(x, dither);
+  }
 };
 
 /// Transformer Engine's software rounding for GPUs without cvt.rs (2026-08, stochastic_round_fp4_e2m1): byte
@@ -82,6 +127,26 @@ struct stochastic_te_software {
     FOURSCALE_UNROLL
     for (int i = 0; i < 4; ++i) codes.set(i, round_one(x[i], word >> (8 * i) & 0xffu));
     return codes;
+  }
+
+  /// Fast form: see drawing_lane_rounding_policy.
+  FOURSCALE_HD constexpr void draw_lanes(e2m1, position where, int count, u32* drawn) const {
+    detail::draw_pairs(bits, where, count, drawn, [](u32 word, int pair) {
+      return (word >> (16 * pair) & 0xffu) | (word >> (16 * pair + 8) & 0xffu) << 16;
+    });
+  }
+  /// A step is half the power of two below t, 1 at least; |x| beyond 6 is rounded as 6, which stays.
+  FOURSCALE_HD constexpr u32 encode_lane(e2m1, float x, u32 random) const {
+    constexpr i32 one = 0x3f80'0000, six = bit_cast<i32>(6.0f);
+    const auto power = [](float t) {
+      return static_cast<u32>(lanes::larger(bit_cast<i32>(t), one)) & float_inf_bits;
+    };
+    const u32 u = bit_cast<u32>(x);
+    const float a = bit_cast<float>(lanes::smaller(static_cast<i32>(u & 0x7fff'ffffu), six));
+    const float t = a + static_cast<float>(static_cast<i32>(random)) * 0x1p-9f * bit_cast<float>(power(a));
+    const float steps = t * bit_cast<float>((255u << 23) - power(t)),
+                whole = static_cast<float>(static_cast<i32>(steps));
+    return lanes::encode_nearest<e2m1>(whole * 0.5f * bit_cast<float>(power(t))) | lanes::sign_of_number(u);
   }
 
  private:

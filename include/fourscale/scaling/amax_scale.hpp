@@ -28,6 +28,12 @@ struct amax_scale {
   FOURSCALE_D fast_block_scale<F> fast(F, float amax, tensor_scale<F> const& tensor) const {
     return two_level{}.fast(F{}, amax, tensor);
   }
+
+  template <block_format F>
+  requires(F::has_tensor_scale&& block_scale_bytes<F> == 1) FOURSCALE_HD
+      constexpr block_scale<F> scale_lane(F, float amax, tensor_scale<F> const& tensor) const {
+    return two_level{}.scale_lane(F{}, amax, tensor);
+  }
 };
 
 }  // namespace fourscale

@@ -79,6 +79,25 @@ concept fast_weighing_scaling_policy =
       scale.template fast<true>(F{}, block, scale.fast_candidates_of(F{}, amax, tensor), tensor)};
 };
 
+/// A fast form that an amax_scaling_policy may offer beside its definition, for whole matrices on a CPU:
+/// `scale.scale_lane(F{}, amax, tensor)` gives the same, in straight arithmetic (see lanes:: in
+/// formats/convert_lanes.hpp), so that compilers make vectors of a loop over many blocks.
+template <class S, class F>
+concept lane_scaling_policy = amax_scaling_policy<S, F> &&
+    requires(S const scale, float amax, tensor_scale<F> tensor) {
+  block_scale<F>{scale.scale_lane(F{}, amax, tensor)};
+};
+
+/// The same for a weighing_scaling_policy: `candidates_lane` in place of `candidates`, and
+/// `error_lane(F{}, x, value, multiplier, tensor)`, the error of one element under a scale that decodes to
+/// `value`. error() is the sum of these, in the order of the elements.
+template <class S, class F>
+concept lane_weighing_policy = weighing_scaling_policy<S, F> &&
+    requires(S const scale, float x, tensor_scale<F> tensor, block_scale<F> (&c)[2]) {
+  scale.candidates_lane(F{}, x, tensor, c);
+  float{scale.error_lane(F{}, x, x, x, tensor)};
+};
+
 /// What a quantizer may hold to choose scales.
 template <class S, class F>
 concept scaling_policy = amax_scaling_policy<S, F> || weighing_scaling_policy<S, F>;

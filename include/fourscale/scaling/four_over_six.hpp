@@ -111,6 +111,24 @@ struct four_over_six {
 #endif
   }
 
+  /// Fast forms: see lane_weighing_policy.
+  template <block_format F>
+  FOURSCALE_HD constexpr void candidates_lane(F, float amax, tensor_scale<F> const& tensor,
+                                              block_scale<F> (&c)[2]) const {
+    const float base = amax / 6.0f * tensor.encode, larger = base * 1.5f;
+    c[0] = detail::store_scale_lane<F>(base < 448.0f ? base : 448.0f, tensor);
+    c[1] = detail::store_scale_lane<F>(larger < 448.0f ? larger : 448.0f, tensor);
+  }
+  template <block_format F>
+  FOURSCALE_HD constexpr float error_lane(F, float x, float scale, float multiplier,
+                                          tensor_scale<F> const& tensor) const {
+    const u32 code = lanes::encode_nearest<typename F::element>(x * multiplier) >> (32 - F::element::width);
+    const float value = lanes::decode_bits<typename F::element>(code) * scale * tensor.amax / tensor.largest;
+    const float difference = value - x;
+    return Norm == error_norm::mean_square ? ptx::mul_rn_f32(difference, difference)
+                                           : bit_cast<float>(bit_cast<u32>(difference) & 0x7fff'ffffu);
+  }
+
   /// Both sums of errors in the order of error(). Valid for amaxes of the block from 2^-100 or 0 to 2^60 and of
   /// the tensor from 2^-60 to 2^60.
   template <bool Clamped, block_format F, class Block>

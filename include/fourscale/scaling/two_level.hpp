@@ -3,7 +3,7 @@
 // kernels.
 #pragma once
 
-#include "../formats/convert_stochastic.hpp"
+#include "../formats/convert_lanes.hpp"
 #include "block_scale.hpp"
 
 namespace fourscale {
@@ -37,6 +37,16 @@ FOURSCALE_D fast_block_scale<F> fast_scale_of(float s, tensor_scale<F> const& te
           tensor.decode <= 0x1p90f && tensor.decode >= 0x1p-91f};
 }
 #endif
+/// store_scale() as one lane of a vector. Divisions stay as they are: they are not what costs.
+template <block_format F>
+FOURSCALE_HD constexpr block_scale<F> store_scale_lane(float s, tensor_scale<F> const& tensor) {
+  using code = typename F::scale;
+  const lanes::nearest_code nearest = lanes::encode_by_anchor<code>(lanes::finite(s));
+  const u32 sign = nearest.top & 0x8000'0000u;
+  const float value = bit_cast<float>(bit_cast<u32>(nearest.value) | sign);
+  return {code{static_cast<u8>(nearest.top >> (32 - code::width))},
+          lanes::finite(1.0f / (value * tensor.decode))};
+}
 
 }  // namespace detail
 
@@ -63,6 +73,12 @@ struct two_level {
     return {};
 #endif
   }
+
+  template <block_format F>
+  FOURSCALE_HD constexpr block_scale<F> scale_lane(F, float amax, tensor_scale<F> const& tensor) const {
+    constexpr float sixth = 1.0f / largest_element<typename F::element>;
+    return detail::store_scale_lane<F>(amax * (tensor.encode * sixth), tensor);
+  }
 };
 
 /// Transformer Engine 2.8 to 2.13, and the formula of the paper (arXiv 2509.25149, appendix B): s = (amax /
@@ -75,6 +91,10 @@ struct two_level_division {
     const float s =
         ptx::mul_rn_f32(ptx::div_rn_f32(amax, largest_element<typename F::element>), tensor.encode);
     return detail::store_scale<F>(s, tensor);
+  }
+  template <block_format F>
+  FOURSCALE_HD constexpr block_scale<F> scale_lane(F, float amax, tensor_scale<F> const& tensor) const {
+    return detail::store_scale_lane<F>(amax / largest_element<typename F::element> * tensor.encode, tensor);
   }
 };
 
@@ -94,6 +114,11 @@ struct two_level_headroom {
                   "two_level_headroom needs a format with a tensor scale, such as nvfp4.");
     constexpr float share = 17.0f / 16.0f / largest_element<typename F::element>;
     return detail::store_scale<F>(ptx::mul_rn_f32(amax, ptx::mul_rn_f32(tensor.encode, share)), tensor);
+  }
+  template <block_format F>
+  FOURSCALE_HD constexpr block_scale<F> scale_lane(F, float amax, tensor_scale<F> const& tensor) const {
+    constexpr float share = 17.0f / 16.0f / largest_element<typename F::element>;
+    return detail::store_scale_lane<F>(amax * (tensor.encode * share), tensor);
   }
 };
 

@@ -91,7 +91,32 @@ struct hadamard {
       return *this;
   }
 
+  /// Fast form: see lane_transform_policy.
+  template <int Length>
+  FOURSCALE_HD constexpr void transform_lanes(float* x, int count) const {
+    const int all = count * Length;
+    u32 masks[N]{};
+    for (int i = 0; i < N; ++i) masks[i] = signs.mask(i);
+    constexpr float factor = detail::hadamard_first_factor<N>();
+    for (int first = 0; first < all; first += N)
+      for (int i = 0; i < N; ++i) x[first + i] = detail::hadamard_input(x[first + i], factor, masks[i]);
+    add_lanes<1>(x, all);
+    for (int i = 0; i < all; ++i) x[i] = detail::hadamard_result<N, Rounded>(x[i]);
+  }
+
  private:
+  /// hadamard_additions() of all tiles, one distance after the other.
+  template <int Half>
+  static FOURSCALE_HD constexpr void add_lanes(float* x, int all) {
+    for (int first = 0; first < all; first += 2 * Half)
+      for (int i = first; i < first + Half; ++i) {
+        const float a = x[i], b = x[i + Half];
+        x[i] = a + b;
+        x[i + Half] = a - b;
+      }
+    if constexpr (2 * Half < N) add_lanes<2 * Half>(x, all);
+  }
+
   template <int Length>
   FOURSCALE_HD constexpr void tile(float (&x)[Length], int first) const {
     constexpr float factor = detail::hadamard_first_factor<N>();

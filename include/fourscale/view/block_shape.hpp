@@ -19,4 +19,28 @@ struct blocks_2d {
   static constexpr int rows = Rows, cols = Cols;
 };
 
+/// blocks_1d or a blocks_2d.
+template <class Blocks>
+concept block_shape = requires {
+  Blocks::is_2d;
+};
+
+namespace detail {
+
+template <class Blocks, class F>
+constexpr bool shape_fits() {
+  if constexpr (!block_shape<Blocks>)
+    return false;
+  else if constexpr (Blocks::is_2d)
+    return Blocks::rows == F::block_size && Blocks::cols == F::block_size;
+  else
+    return true;
+}
+
+}  // namespace detail
+
+/// True if blocks of that shape are blocks of format F: any row's, or squares of its block size.
+template <class Blocks, class F>
+inline constexpr bool fits_format = detail::shape_fits<Blocks, F>();
+
 }  // namespace fourscale

@@ -8,12 +8,13 @@
 namespace fourscale {
 
 /// The values of a quantized matrix, or of its transpose, computed as they are read: what dequantize() to
-/// float would have stored. quantize(transposed(dequantized(q)), qt, recipe) requantizes from 4 bits without
-/// a copy in between.
+/// float would have stored. quantize(transposed(dequantized(q)), qt, quantizer) requantizes from 4 bits
+/// without a copy in between.
 template <block_format F, scale_layout Layout, bool Transposed = false>
 struct dequantized_view {
   using value_type = float;
   static constexpr bool is_transposed = Transposed;
+  static constexpr bool is_only_read = true;
 
   block_scaled_view<F, Layout, u8 const> base;
   i64 rows = 0, cols = 0;
@@ -39,13 +40,15 @@ FOURSCALE_HD constexpr dequantized_view<F, Layout, true> transposed(dequantized_
 
 template <class F, class Layout, bool Transposed>
 errc validate(dequantized_view<F, Layout, Transposed> const& m) {
-  return validate(m.base);
+  const bool is_base = Transposed ? m.rows == m.base.cols && m.cols == m.base.rows
+                                  : m.rows == m.base.rows && m.cols == m.base.cols;
+  return is_base ? validate(m.base) : errc::shape_mismatch;
 }
 
 namespace detail {
 template <class F, class Layout, bool Transposed>
 bool overlaps(dequantized_view<F, Layout, Transposed> const& m, byte_range range) {
-  return overlaps(m.base, range);
+  return overlaps(m.base, range) || overlap(bytes_of_amax(m.base.amax, m.base.rows), range);
 }
 }  // namespace detail
 

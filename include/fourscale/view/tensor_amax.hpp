@@ -69,7 +69,7 @@ FOURSCALE_HD constexpr tensor_range<F> quantizer_range(Quantizer const& q) {
 }
 
 /// The amax of a matrix in format F and the range that it is brought to, which is that of the format, 2688
-/// for NVFP4, unless a quantizer or a scaling policy is named: `q.amax = {amax_in(p), recipe}`. Formats
+/// for NVFP4, unless a quantizer or a scaling policy is named: `q.amax = {amax_in(p), quantizer}`. Formats
 /// without a tensor scale ignore it.
 template <block_format F>
 struct tensor_amax : amax_reference {

@@ -107,12 +107,14 @@ bool overlaps(block_scaled_view<F, Layout, Byte> const& q, byte_range range) {
   return overlap(bytes_of(q.codes, code_bytes<F>(q.rows, q.cols)), range) ||
          overlap(bytes_of(q.scales, scale_bytes<F, Layout>(q.rows, q.cols)), range);
 }
-/// True if x shares a byte with the codes, the scales or the amax of q.
+/// True if x shares a byte with the codes, the scales or the amax of q; one amax may serve two matrices that
+/// only read it.
 template <class M, class F, class Layout, class Byte>
 bool overlaps(M const& x, block_scaled_view<F, Layout, Byte> const& q) {
+  constexpr bool only_read = requires { M::is_only_read; };
   return overlaps(x, bytes_of(q.codes, code_bytes<F>(q.rows, q.cols))) ||
          overlaps(x, bytes_of(q.scales, scale_bytes<F, Layout>(q.rows, q.cols))) ||
-         overlaps(x, bytes_of_amax(q.amax, q.rows));
+         (!only_read && overlaps(x, bytes_of_amax(q.amax, q.rows)));
 }
 
 }  // namespace detail
@@ -164,13 +166,15 @@ errc validate_both(matrix_view<T> const& x, block_scaled_view<F, Layout, u8> con
   return detail::overlaps(q, qt) || detail::overlaps(qt, q) ? errc::overlap : errc::ok;
 }
 
-/// Rules of the transpose qt of a quantized matrix q, whose amax it takes over.
+/// Rules of the transpose qt of a quantized matrix q, whose amax it takes over: not those of rows, which the
+/// transpose has as columns.
 template <class F, class Layout, class Byte, class LayoutT>
 errc validate_transpose(block_scaled_view<F, Layout, Byte> const& q,
                         block_scaled_view<F, LayoutT, u8> const& qt) {
   if (const errc e = validate(q); e != errc::ok) return e;
   if (const errc e = validate(qt); e != errc::ok) return e;
   if (q.rows != qt.cols || q.cols != qt.rows) return errc::shape_mismatch;
+  if (F::has_tensor_scale && q.amax.kind == amax_kind::per_row) return errc::row_amax_with_tiles;
   if (F::has_tensor_scale && !(q.amax == qt.amax)) return errc::other_amax;
   return detail::overlaps(q, qt) ? errc::overlap : errc::ok;
 }
@@ -193,7 +197,7 @@ errc validate_transform(M const& x, matrix_view<T> const& y) {
   if (const errc e = validate(y); e != errc::ok) return e;
   if (x.rows != y.rows || x.cols != y.cols) return errc::shape_mismatch;
   if (x.cols % N != 0) return errc::partial_block;
-  return detail::overlaps(x, detail::bytes_of(y.data, y.extent())) ? errc::overlap : errc::ok;
+  return overlaps(x, detail::bytes_of(y.data, y.extent())) ? errc::overlap : errc::ok;
 }
 
 }  // namespace fourscale

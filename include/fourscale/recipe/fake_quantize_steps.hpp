@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Fake quantization by a recipe: an operand as floats in, the values that its quantized form stands for out.
-// One text for host (emulate.hpp) and device (emulate.cuh); `Machine` says which functions do the work.
+// The steps of fake_quantize(), one text for host (fake_quantize.hpp) and device (fake_quantize.cuh):
+// `Machine` says which functions do the work. Here too: the buffers that both take.
 #pragma once
 
 #include "../view/percentile.hpp"
@@ -9,9 +9,9 @@
 
 namespace fourscale {
 
-/// Scratch of an emulation, all of it in the machine's memory. For an operand of rows x cols in its own
+/// What fake_quantize() works in, all of it in the machine's memory. For an operand of rows x cols in its own
 /// orientation:
-struct emulation_buffers {
+struct fake_quantize_buffers {
   u8* codes = nullptr;        ///< rows * cols bytes are enough for every format
   u8* scales = nullptr;       ///< rows * cols / 4 bytes are enough for every format
   float* amax = nullptr;      ///< one float; the amax in use, for amax_source::delayed and fixed an input
@@ -54,7 +54,7 @@ errc rotate(Machine machine, operand_recipe const& o, operand_place const& at, m
 /// Finds the amax where the recipe says it comes from the values, and tells whether its memory is there.
 template <class Machine, class Transform>
 errc find_amax(Machine machine, operand_recipe const& o, matrix_view<float const> const& y,
-               Transform transform, emulation_buffers const& b) {
+               Transform transform, fake_quantize_buffers const& b) {
   if (b.amax == nullptr) return errc::null_pointer;
   switch (o.amax) {
     case amax_source::current:
@@ -76,29 +76,29 @@ struct round_trip {
   Machine machine;
   operand_recipe const& o;
   matrix_view<float> y;
-  emulation_buffers const& b;
+  fake_quantize_buffers const& b;
   errc* result;
 
-  template <class F, class Recipe, class Blocks>
-  void operator()(F, Recipe const& recipe, Blocks shape) const {
+  template <class F, class Quantizer, class Blocks>
+  void operator()(F, Quantizer const& quantizer, Blocks shape) const {
     const matrix_view<float const> x = y;
     block_scaled_view<F> q{b.codes, b.scales, y.rows, y.cols};
     if constexpr (F::has_tensor_scale) {
-      *result = find_amax(machine, o, x, recipe.transform, b);
+      *result = find_amax(machine, o, x, quantizer.transform, b);
       if (*result != errc::ok) return;
-      q.amax = {o.amax == amax_source::per_row ? amax_of_rows(b.row_amax) : amax_in(b.amax), recipe};
+      q.amax = {o.amax == amax_source::per_row ? amax_of_rows(b.row_amax) : amax_in(b.amax), quantizer};
     }
-    *result = machine.quantize(x, q, shape, recipe);
+    *result = machine.quantize(x, q, quantizer, shape);
     if (*result == errc::ok) *result = machine.dequantize(q, y);
   }
 };
 
 /// y = what Q(T(y)) stands for, in the transform's coordinates; y is [rows, K] with K the summed dimension.
 template <class Machine>
-errc emulate_in_place(Machine machine, operand_recipe const& o, operand_place const& at,
-                      matrix_view<float> const& y, emulation_buffers const& b) {
+errc fake_quantize_in_place(Machine machine, operand_recipe const& o, operand_place const& at,
+                            matrix_view<float> const& y, fake_quantize_buffers const& b) {
   if (o.format == format_name::bf16)
-    return o == operand_recipe{.copy = o.copy} ? errc::ok : errc::bad_recipe;
+    return has_known_values(o) && o == operand_recipe{.copy = o.copy} ? errc::ok : errc::bad_recipe;
   if (b.codes == nullptr || b.scales == nullptr) return errc::null_pointer;
   errc result = errc::ok;
   if (!visit(o, at, [](auto, auto const&, auto) {})) return errc::bad_recipe;
@@ -108,26 +108,26 @@ errc emulate_in_place(Machine machine, operand_recipe const& o, operand_place co
   return result;
 }
 
-/// The operand of a GEMM from its tensor x, as emulate() says.
+/// The operand of a GEMM from its tensor x, as fake_quantize() says.
 template <class Machine, matrix_like M>
-errc emulate_operand(Machine machine, operand_recipe const& o, operand_recipe const& stored,
-                     operand_place const& at, M const& x, matrix_view<float> const& y,
-                     emulation_buffers const& b) {
+errc fake_quantize_operand(Machine machine, operand_recipe const& o, operand_recipe const& stored,
+                           operand_place const& at, M const& x, matrix_view<float> const& y,
+                           fake_quantize_buffers const& b) {
   const bool columnwise = o.copy == copy_kind::columnwise;
   if (y.rows != (columnwise ? x.cols : x.rows) || y.cols != (columnwise ? x.rows : x.cols))
     return errc::shape_mismatch;
   if (o.source == value_source::original) {
     const errc copied = columnwise ? copy_values(machine, transposed(x), y) : copy_values(machine, x, y);
-    return copied != errc::ok ? copied : emulate_in_place(machine, o, at, y, b);
+    return copied != errc::ok ? copied : fake_quantize_in_place(machine, o, at, y, b);
   }
   if (b.original == nullptr) return errc::null_pointer;
   const matrix_view<float> z{b.original, x.rows, x.cols};
   if (const errc e = copy_values(machine, x, z); e != errc::ok) return e;
-  if (const errc e = emulate_in_place(machine, stored, at, z, b); e != errc::ok) return e;
+  if (const errc e = fake_quantize_in_place(machine, stored, at, z, b); e != errc::ok) return e;
   const matrix_view<float const> values = z;
   const errc copied =
       columnwise ? copy_values(machine, transposed(values), y) : copy_values(machine, values, y);
-  return copied != errc::ok ? copied : emulate_in_place(machine, o, at, y, b);
+  return copied != errc::ok ? copied : fake_quantize_in_place(machine, o, at, y, b);
 }
 
 }  // namespace detail

@@ -8,7 +8,7 @@
 #include "../host/percentile.hpp"
 #include "../host/quantize.hpp"
 #include "../host/transform.hpp"
-#include "emulation.hpp"
+#include "fake_quantize_steps.hpp"
 
 namespace fourscale::host {
 
@@ -27,23 +27,19 @@ struct machine {
   static errc amax(matrix_view<float const> const& x, hadamard<N> const& t, float* to) {
     return host::amax<N>(x, t, to);
   }
-  static errc amax(matrix_view<float const> const& x, identity, float* to) {
-    return host::amax(x, to);
-  }
-  static errc row_amax(matrix_view<float const> const& x, float* to) {
-    return host::row_amax(x, to);
-  }
+  static errc amax(matrix_view<float const> const& x, identity, float* to) { return host::amax(x, to); }
+  static errc row_amax(matrix_view<float const> const& x, float* to) { return host::row_amax(x, to); }
   static errc percentile_amax(matrix_view<float const> const& x, double share, percentile_workspace* w,
                               float* to) {
     return host::percentile_amax(x, share, w, to);
   }
-  template <class F, class Blocks, class Recipe>
-  static errc quantize(matrix_view<float const> const& x, block_scaled_view<F> const& q, Blocks shape,
-                       Recipe const& recipe) {
-    if constexpr (requires { recipe.round; })
-      return host::quantize(x, q, recipe, shape);
+  template <class F, class Quantizer, class Blocks>
+  static errc quantize(matrix_view<float const> const& x, block_scaled_view<F> const& q,
+                       Quantizer const& quantizer, Blocks shape) {
+    if constexpr (requires { quantizer.round; })
+      return host::quantize(x, q, quantizer, shape);
     else
-      return host::quantize(x, q, recipe);
+      return host::quantize(x, q, quantizer);
   }
   template <class F>
   static errc dequantize(block_scaled_view<F> const& q, matrix_view<float> const& y) {
@@ -57,12 +53,12 @@ struct machine {
 /// x.cols], or the transpose for a columnwise copy, and in the coordinates of the transform. A GEMM of two
 /// such operands is the GEMM that the hardware does, up to the order of its sums. `stored` is the recipe of
 /// the rowwise copy, which counts where o.source is `dequantized`; it may be `o` otherwise. Errors:
-/// bad_recipe, null_pointer for scratch that the recipe needs, partial_block and the rest of validate(); y is
+/// bad_recipe, null_pointer for buffers that the recipe needs, partial_block and the rest of validate(); y is
 /// then undefined.
 template <matrix_like M>
-errc emulate(operand_recipe const& o, operand_recipe const& stored, operand_place const& at, M const& x,
-             matrix_view<float> const& y, emulation_buffers const& b) {
-  return ::fourscale::detail::emulate_operand(detail::machine{}, o, stored, at, x, y, b);
+errc fake_quantize(operand_recipe const& o, operand_recipe const& stored, operand_place const& at, M const& x,
+                   matrix_view<float> const& y, fake_quantize_buffers const& b) {
+  return ::fourscale::detail::fake_quantize_operand(detail::machine{}, o, stored, at, x, y, b);
 }
 
 }  // namespace fourscale::host

@@ -8,7 +8,7 @@
 #include "../device/percentile.cuh"
 #include "../device/quantize.cuh"
 #include "../device/transform.cuh"
-#include "emulation.hpp"
+#include "fake_quantize_steps.hpp"
 
 namespace fourscale::device {
 
@@ -36,16 +36,16 @@ struct machine {
     return device::row_amax(x, to, stream);
   }
   errc percentile_amax(matrix_view<float const> const& x, double share, percentile_workspace* w,
-                              float* to) const {
+                       float* to) const {
     return device::percentile_amax(x, share, w, to, stream);
   }
-  template <class F, class Blocks, class Recipe>
-  errc quantize(matrix_view<float const> const& x, block_scaled_view<F> const& q, Blocks shape,
-                Recipe const& recipe) const {
-    if constexpr (requires { recipe.round; })
-      return device::quantize(x, q, recipe, shape, stream);
+  template <class F, class Quantizer, class Blocks>
+  errc quantize(matrix_view<float const> const& x, block_scaled_view<F> const& q, Quantizer const& quantizer,
+                Blocks shape) const {
+    if constexpr (requires { quantizer.round; })
+      return device::quantize(x, q, quantizer, shape, stream);
     else
-      return device::quantize(x, q, recipe, stream);
+      return device::quantize(x, q, quantizer, stream);
   }
   template <class F>
   errc dequantize(block_scaled_view<F> const& q, matrix_view<float> const& y) const {
@@ -55,13 +55,13 @@ struct machine {
 
 }  // namespace detail
 
-/// As host::emulate, with x, y and scratch in device memory, and the same bits. A few kernels on the stream;
-/// never synchronises, never allocates.
+/// As host::fake_quantize, with x, y and buffers in device memory, and the same bits. A few kernels on the
+/// stream; never synchronises, never allocates.
 template <matrix_like M>
-errc emulate(operand_recipe const& o, operand_recipe const& stored, operand_place const& at,
-                    M const& x, matrix_view<float> const& y, emulation_buffers const& b,
-                    cudaStream_t stream = nullptr) {
-  return ::fourscale::detail::emulate_operand(detail::machine{stream}, o, stored, at, x, y, b);
+errc fake_quantize(operand_recipe const& o, operand_recipe const& stored, operand_place const& at, M const& x,
+                   matrix_view<float> const& y, fake_quantize_buffers const& b,
+                   cudaStream_t stream = nullptr) {
+  return ::fourscale::detail::fake_quantize_operand(detail::machine{stream}, o, stored, at, x, y, b);
 }
 
 }  // namespace fourscale::device

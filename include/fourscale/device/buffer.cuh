@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: Apache-2.0
+// Opt-in, because it allocates: a quantized matrix that owns its memory, on the GPU; and copies of such.
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include "../view/validate.hpp"
+
+namespace fourscale {
+
+/// The codes and scales of a rows x cols matrix in format F, uninitialised, in one piece of memory of the
+/// current device; and its amax, which it does not own. Device functions take its view(). Where there is no
+/// memory, status() says why: a rule of validate(), or cuda_failed. The pointers of the view are then null,
+/// and every function refuses it. Making and destroying one may wait for the device, as cudaMalloc and
+/// cudaFree do: not for a step of a training loop.
+template <block_format F, scale_layout Layout = linear>
+class device_buffer {
+ public:
+  i64 rows = 0, cols = 0;
+  tensor_amax<F> amax{};  ///< set it at any time before view()
+
+  device_buffer() = default;
+  device_buffer(i64 r, i64 c, tensor_amax<F> a = {}) : rows(r), cols(c), amax(a), status_(allocate()) {}
+  ~device_buffer() {
+    if (codes_ != nullptr) cudaFree(codes_);
+  }
+  device_buffer(device_buffer&& other) noexcept : device_buffer() { swap(other); }
+  device_buffer& operator=(device_buffer&& other) noexcept {
+    device_buffer old(static_cast<device_buffer&&>(other));
+    swap(old);
+    return *this;
+  }
+
+  /// ok if there is memory.
+  errc status() const { return status_; }
+
+  /// Valid until the buffer is destroyed, moved from or assigned to. It has the amax of now.
+  block_scaled_view<F, Layout> view() { return with_capacities(block_scaled_view<F, Layout>()); }
+  block_scaled_view<F, Layout, u8 const> view() const {
+    return with_capacities(block_scaled_view<F, Layout, u8 const>());
+  }
+
+  /// Codes and scales together.
+  i64 bytes() const {
+    return codes_ == nullptr ? 0 : code_bytes<F>(rows, cols) + scale_bytes<F, Layout>(rows, cols);
+  }
+
+ private:
+  errc allocate() {
+    if (const errc e = detail::check_shape(rows, cols); e != errc::ok) return e;
+    if (cols % F::block_size != 0) return errc::partial_block;
+    const i64 bytes = scales_at() + scale_bytes<F, Layout>(rows, cols);
+    if (cudaMalloc(reinterpret_cast<void**>(&codes_), static_cast<u64>(bytes)) == cudaSuccess)
+      return errc::ok;
+    codes_ = nullptr;
+    return errc::cuda_failed;
+  }
+  /// Where scales begin: as aligned as what cudaMalloc gives, so that TMA can read them.
+  i64 scales_at() const { return round_up<i64>(code_bytes<F>(rows, cols), 256); }
+
+  template <class View>
+  View with_capacities(View q) const {
+    q.rows = rows, q.cols = cols, q.amax = amax;
+    if (codes_ == nullptr) return q;
+    q.codes = codes_;
+    q.scales = codes_ + scales_at();
+    q.code_capacity = code_bytes<F>(rows, cols);
+    q.scale_capacity = scale_bytes<F, Layout>(rows, cols);
+    return q;
+  }
+
+  void swap(device_buffer& other) {
+    exchange(rows, other.rows), exchange(cols, other.cols), exchange(amax, other.amax);
+    exchange(codes_, other.codes_), exchange(status_, other.status_);
+  }
+  template <class T>
+  static void exchange(T& a, T& b) {
+    const T old = a;
+    a = b;
+    b = old;
+  }
+
+  u8* codes_ = nullptr;
+  errc status_ = errc::empty_matrix;
+};
+
+}  // namespace fourscale
+
+namespace fourscale::device {
+
+/// Copies codes and scales from one machine to another, or on one: either view may be in memory of the host
+/// or of a device. The amax is not copied: it may be a pointer. Asynchronous as far as cudaMemcpyAsync is;
+/// never allocates. Errors: null_pointer, partial_block and the like, shape_mismatch, overlap; `to` is then
+/// untouched.
+template <class F, class Layout, class Byte>
+errc copy(block_scaled_view<F, Layout, Byte> from, block_scaled_view<F, Layout> to,
+          cudaStream_t stream = nullptr) {
+  from.amax = unit_scale, to.amax = unit_scale;
+  if (const errc e = validate(from); e != errc::ok) return e;
+  if (const errc e = validate(to); e != errc::ok) return e;
+  if (from.rows != to.rows || from.cols != to.cols) return errc::shape_mismatch;
+  if (fourscale::detail::overlaps(from, to)) return errc::overlap;
+  const auto copied = [stream](u8* destination, u8 const* source, i64 bytes) {
+    return bytes == 0 || cudaMemcpyAsync(destination, source, static_cast<u64>(bytes), cudaMemcpyDefault,
+                                         stream) == cudaSuccess;
+  };
+  const bool ok = copied(to.codes, from.codes, code_bytes<F>(to.rows, to.cols)) &&
+                  copied(to.scales, from.scales, scale_bytes<F, Layout>(to.rows, to.cols));
+  return ok ? errc::ok : errc::cuda_failed;
+}
+
+}  // namespace fourscale::device

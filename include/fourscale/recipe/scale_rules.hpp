@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: Apache-2.0
+// The rules for block scales that a recipe may name. This file is their only list: names, policies and the
+// formats that each goes with follow from it.
+#pragma once
+
+#include "../block/ms_eden.hpp"
+#include "../rounding/philox.hpp"
+#include "../scaling/amax_scale.hpp"
+#include "../scaling/four_over_six.hpp"
+
+namespace fourscale {
+
+/// How block scales follow from the block: `standard` is amax_scale, what NVIDIA does for the format.
+enum class scale_rule : u8 {
+  standard,
+  two_level_division,
+  headroom,
+  stochastic_scale,
+  four_over_six_mae,
+  four_over_six_mse,
+  four_over_six_mae_448,
+  four_over_six_mse_448,
+  ms_eden,
+  floor,
+  fp32_scale,
+};
+
+/// The formats that a rule goes with.
+struct any_format {
+  template <block_format F>
+  static constexpr bool has = true;
+};
+struct only_nvfp4 {
+  template <block_format F>
+  static constexpr bool has = __is_same(F, nvfp4);
+};
+struct mx_formats {
+  template <block_format F>
+  static constexpr bool has = __is_same(typename F::scale, e8m0);
+};
+struct fp8_blocks {
+  template <block_format F>
+  static constexpr bool has = __is_same(typename F::scale, f32);
+};
+
+/// The random numbers of the rules that draw some.
+struct scale_draws {
+  philox<> bits{};
+  sign_vector signs{};
+};
+
+/// v(formats, name, policy) for the rule s, or `otherwise` where s is a number that names none. In place of a
+/// policy ms_eden gives itself, which is a whole quantizer.
+template <class Result, class Visitor>
+constexpr Result visit_scale_rule(scale_rule s, scale_draws const& draws, Result otherwise,
+                                  Visitor const& v) {
+  using enum error_norm;
+  switch (s) {  // compilers warn of a name that is missing here
+    case scale_rule::standard:
+      return v(any_format{}, "standard", amax_scale{});
+    case scale_rule::two_level_division:
+      return v(only_nvfp4{}, "two_level_division", two_level_division{});
+    case scale_rule::headroom:
+      return v(only_nvfp4{}, "headroom", two_level_headroom{});
+    case scale_rule::stochastic_scale:
+      return v(only_nvfp4{}, "stochastic_scale", two_level_stochastic{draws.bits});
+    case scale_rule::four_over_six_mae:
+      return v(only_nvfp4{}, "four_over_six_mae", four_over_six<mean_absolute, 256>{});
+    case scale_rule::four_over_six_mse:
+      return v(only_nvfp4{}, "four_over_six_mse", four_over_six<mean_square, 256>{});
+    case scale_rule::four_over_six_mae_448:
+      return v(only_nvfp4{}, "four_over_six_mae_448", four_over_six<mean_absolute, 448>{});
+    case scale_rule::four_over_six_mse_448:
+      return v(only_nvfp4{}, "four_over_six_mse_448", four_over_six<mean_square, 448>{});
+    case scale_rule::ms_eden:
+      return v(only_nvfp4{}, "ms_eden", ms_eden{draws.bits, draws.signs});
+    case scale_rule::floor:
+      return v(mx_formats{}, "floor", power_of_two_floor{});
+    case scale_rule::fp32_scale:
+      return v(fp8_blocks{}, "fp32_scale", fp8_block_scale{false});
+  }
+  return otherwise;
+}
+
+/// "standard"; "?" for a number that names no rule.
+constexpr char const* name(scale_rule s) {
+  return visit_scale_rule(s, {}, "?", [](auto, char const* text, auto const&) { return text; });
+}
+
+}  // namespace fourscale

@@ -1,0 +1,14 @@
+// SPDX-License-Identifier: Apache-2.0
+// One of two units that rdc.sh builds with -rdc=true and links; UNIT names its function.
+#include "every_header.cuh"  // written by rdc.sh
+
+namespace f4 = fourscale;
+
+/// Null pointers are refused, so nothing runs; but the kernels of all three calls are in both units.
+bool UNIT() {
+  const f4::matrix_view<float const> x{nullptr, 64, 64};
+  const f4::block_scaled_view<f4::nvfp4, f4::linear> q{nullptr, nullptr, 64, 64};
+  return f4::device::quantize(x, q, nullptr, f4::quantizer{}) != cudaSuccess &&
+         f4::device::statistics_of(x, q, nullptr, nullptr, nullptr) != cudaSuccess &&
+         f4::device::update({}) != cudaSuccess;
+}
