@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The walk over many matrices of one width, packed row by row: the experts of an MoE layer. Where groups begin
-// is read on the device, so a launch depends on nothing but the size of the packed matrix.
+// The walk over many matrices of one width, packed row by row: the experts of an MoE layer. Where groups
+// begin is read on the device, so a launch depends on nothing but the size of the packed matrix.
 #pragma once
 
 #include "../view/row_groups.hpp"

@@ -58,7 +58,8 @@ FOURSCALE_D void quantize(Cursor const& cursor, Producer const& source, Sink con
       load_row_amax(first);
     }
     try_quantize_blocks<F>(
-        raw, q, [&](int i) { return ByRow ? amax.range.scale(row_amax[i]) : of_all; }, [&](int i) { return where(cursor.at(first + i)); },
+        raw, q, [&](int i) { return ByRow ? amax.range.scale(row_amax[i]) : of_all; },
+        [&](int i) { return where(cursor.at(first + i)); },
         [&](int i, attempt<F> const& result) {
           const int k = first + i;
           if (cursor.inside(k)) {
@@ -73,7 +74,9 @@ FOURSCALE_D void quantize(Cursor const& cursor, Producer const& source, Sink con
   for (int k = 0; again >> k != 0; ++k) {
     if ((again >> k & 1u) == 0) continue;
     const place at = cursor.at(k);
-    sink.store(memory, at, quantize_by_definition<F>(source.load(at), q, ByRow ? amax.scale_of_own(at.row) : of_all, where(at)));
+    sink.store(
+        memory, at,
+        quantize_by_definition<F>(source.load(at), q, ByRow ? amax.scale_of_own(at.row) : of_all, where(at)));
   }
   sink.finish(memory, cursor);
 }

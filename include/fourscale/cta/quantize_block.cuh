@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// One block by one thread: the bits of fourscale::quantize_block(), by the fast forms of its policies where they
-// have one. A fast form takes no NaN and says where its result does not hold; such blocks are done again by the
-// definition.
+// One block by one thread: the bits of fourscale::quantize_block(), by the fast forms of its policies where
+// they have one. A fast form takes no NaN and says where its result does not hold; such blocks are done again
+// by the definition.
 #pragma once
 
 #include "../block/quantize.hpp"
@@ -53,7 +53,8 @@ FOURSCALE_HD constexpr bool has_fast_form() {
          (amax_scaling_policy<scale, F> || fast_weighing_scaling_policy<scale, F>);
 }
 
-/// Sixteen values of a block as a rounding policy's fast form reads them. `Limit`: magnitudes are lowered here.
+/// Sixteen values of a block as a rounding policy's fast form reads them. `Limit`: magnitudes are lowered
+/// here.
 template <class Round, bool Limit, class Block>
 struct scaled_values {
   Block const& block;
@@ -160,13 +161,11 @@ FOURSCALE_D attempt<F> round_chosen(Y const& y, scale_choice<F> const& chosen, Q
   return result;
 }
 
-/// Several blocks under a policy that asks for their amaxes. Lowering, where any block needs it, is one branch
-/// for all of them; without it, each block is done before the next.
+/// Several blocks under a policy that asks for their amaxes. Lowering, where any block needs it, is one
+/// branch for all of them; without it, each block is done before the next.
 template <class F, int Count, class Y, class Quantizer, class Tensor, class Where, class Take>
 FOURSCALE_D void quantize_by_amax(Y (&y)[Count], Quantizer const& q, Tensor tensor, Where where, Take take) {
-  const auto choose = [&](int i) {
-    return choose_fast<F>(y[i].amax_or_nan(), q.scale, tensor(i), where(i));
-  };
+  const auto choose = [&](int i) { return choose_fast<F>(y[i].amax_or_nan(), q.scale, tensor(i), where(i)); };
   if constexpr (!lowers_words<F, Quantizer, Y>) {
     FOURSCALE_UNROLL
     for (int i = 0; i < Count; ++i) take(i, round_chosen<F>(y[i], choose(i), q, where(i)));
@@ -190,7 +189,8 @@ FOURSCALE_D void quantize_by_amax(Y (&y)[Count], Quantizer const& q, Tensor tens
 /// Several blocks under a policy that weighs two scales. If a candidate of any block of the warp cannot hold
 /// all values, those of all blocks are clamped.
 template <class F, int Count, class Y, class Quantizer, class Tensor, class Where, class Take>
-FOURSCALE_D void quantize_by_weight(Y (&y)[Count], Quantizer const& q, Tensor tensor, Where where, Take take) {
+FOURSCALE_D void quantize_by_weight(Y (&y)[Count], Quantizer const& q, Tensor tensor, Where where,
+                                    Take take) {
   fast_candidates<F> candidates[Count];
   float amax[Count];
   bool on_grid = true;
@@ -203,8 +203,7 @@ FOURSCALE_D void quantize_by_weight(Y (&y)[Count], Quantizer const& q, Tensor te
   const auto finish = [&](int i, auto clamped) {
     const scale_choice<F> chosen(
         q.scale.template fast<decltype(clamped)::value>(F{}, y[i], candidates[i], tensor(i)), amax[i]);
-    if constexpr (decltype(clamped)::value && lowers_words<F, Quantizer, Y>)
-      y[i].lower_to(chosen.limit());
+    if constexpr (decltype(clamped)::value && lowers_words<F, Quantizer, Y>) y[i].lower_to(chosen.limit());
     take(i, round_chosen<F>(y[i], chosen, q, where(i)));
   };
   if (__all_sync(__activemask(), on_grid)) {
@@ -271,8 +270,7 @@ FOURSCALE_D void try_quantize_pair(column_pair<T, F::block_size> const& columns,
     detail::scale_choice<F> chosen[2];
     FOURSCALE_UNROLL
     for (int i = 0; i < 2; ++i)
-      chosen[i] =
-          detail::choose_fast<F>(block{&columns, i}.amax_or_nan(), q.scale, tensor(i), where[i]);
+      chosen[i] = detail::choose_fast<F>(block{&columns, i}.amax_or_nan(), q.scale, tensor(i), where[i]);
     column_pair<T, n> lowered = columns;
     if (decltype(q.round)::fast_limited() && (chosen[0].over || chosen[1].over))
       lowered.lower_to(chosen[0].limit(), chosen[1].limit());
@@ -329,8 +327,8 @@ __device__ __noinline__ block_in_words<F> quantize_again(Block block, Quantizer 
 }  // namespace detail
 
 /// The block, for kernels of your own. `q` as it is or prepared(); `tensor` and `where` as for
-/// fourscale::quantize_block(). Raises `largest` to the largest magnitude of x, as fourscale::block_amax() gives
-/// it, which costs less here than by itself.
+/// fourscale::quantize_block(). Raises `largest` to the largest magnitude of x, as fourscale::block_amax()
+/// gives it, which costs less here than by itself.
 template <block_format F, class T, quantizer_for<F> Quantizer>
 FOURSCALE_D packed_block<F> quantize_block(values<T, F::block_size> const& x, Quantizer const& q,
                                            tensor_scale<F> const& tensor, position where, float& largest) {

@@ -64,12 +64,12 @@ struct tile_copies {
   FOURSCALE_D void store_scales_of_columns(place_of_tile const& at, memory const& tile) const {
     if constexpr (block_scale_bytes<F> == 1)
       store_tile_scales<threads>(qt, scales_t, wide_scales_t && at.inside, at.tile_col, at.tile_row,
-                               tile.scales);
+                                 tile.scales);
   }
   FOURSCALE_D void store_scales_of_rows(place_of_tile const& at, memory const& tile) const {
     if constexpr (block_scale_bytes<F> == 1)
       store_tile_scales<threads>(q, scales, wide_scales && at.inside, at.tile_row, at.tile_col,
-                               tile.row_scales);
+                                 tile.row_scales);
   }
 };
 
@@ -93,7 +93,8 @@ FOURSCALE_D void quantize_columns(Copies const& p, typename Copies::place_of_til
   for (int b = 0; b < blocks; ++b) {
     const column_pair<T, n> columns(&tile.words[(first + b) * n][tile.word(static_cast<u32>(pair))],
                                     Cols / 2);
-    const position where[2] = {{col + 2 * pair, row + (first + b) * n}, {col + 2 * pair + 1, row + (first + b) * n}};
+    const position where[2] = {{col + 2 * pair, row + (first + b) * n},
+                               {col + 2 * pair + 1, row + (first + b) * n}};
     attempt<F> results[2];
     try_quantize_pair<F>(columns, p.columnwise, tensor, where, results);
     FOURSCALE_UNROLL
@@ -112,9 +113,8 @@ FOURSCALE_D void quantize_columns(Copies const& p, typename Copies::place_of_til
   for (int i = 0; i < 2 * blocks; ++i) {
     const int block = first + i / 2, c = 2 * pair + i % 2;
     const column_pair<T, n> columns(&tile.words[block * n][tile.word(static_cast<u32>(pair))], Cols / 2);
-    const packed_block<F> packed =
-        quantize_by_definition<F>(column_block<T, n>{&columns, i % 2}, p.columnwise, tensor(i % 2),
-                                  position{col + c, row + block * n});
+    const packed_block<F> packed = quantize_by_definition<F>(
+        column_block<T, n>{&columns, i % 2}, p.columnwise, tensor(i % 2), position{col + c, row + block * n});
     store_codes<8>(packed.codes, tile.codes_of(static_cast<u32>(c)) + block * bytes);
     tile.scales[c][block] = static_cast<u8>(packed.scale.bits);
   }
@@ -164,7 +164,9 @@ FOURSCALE_D void quantize_rows_into_tile(Copies const& p, typename Copies::place
   }
   try_quantize_blocks<F>(
       raw, p.rowwise, [&](int) { return tensor; },
-      [&](int k) { return position{row + k * step, block * n}; },
+      [&](int k) {
+        return position{row + k * step, block * n};
+      },
       [&](int k, attempt<F> const& result) {
         if (!inside(k)) return;
         store(k, result.block);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // A tile of a matrix in shared memory, for kernels that walk it by columns, and what becomes of its columns,
-// gathered there so that whole sectors are written. Values are 16 bits wide, two columns to a word; codes have
-// four or eight bits. Tiles are small, so that an SM has several: some load while others compute.
+// gathered there so that whole sectors are written. Values are 16 bits wide, two columns to a word; codes
+// have four or eight bits. Tiles are small, so that an SM has several: some load while others compute.
 #pragma once
 
 #include "../ptx/cp_async.cuh"
@@ -17,7 +17,8 @@ template <int Cols>
 inline constexpr int tile_threads = Cols / 2 * (tile_rows / group_rows);
 /// CTAs that an SM has: fewer where E2M1 without any conversions of its own takes more registers.
 template <int Cols>
-inline constexpr int tile_ctas = (FOURSCALE_DEVICE_PASS > 0 && !arch::has_cvt_fp8 ? 768 : 1024) / tile_threads<Cols>;
+inline constexpr int tile_ctas =
+    (FOURSCALE_DEVICE_PASS > 0 && !arch::has_cvt_fp8 ? 768 : 1024) / tile_threads<Cols>;
 
 /// A tensor scale in shared memory, where nothing may have a constructor.
 template <class F>
@@ -112,19 +113,21 @@ FOURSCALE_D inline void finish_tile() {
   __syncwarp();
 }
 
-/// The same from rows that begin anywhere: a lane loads an aligned vector of eight rows and asks its neighbour
-/// for the next one. Needs no finish_tile(), but the CTA's barrier.
+/// The same from rows that begin anywhere: a lane loads an aligned vector of eight rows and asks its
+/// neighbour for the next one. Needs no finish_tile(), but the CTA's barrier.
 template <class T, class F, int Cols, u32 Down>
 FOURSCALE_D void copy_tile(matrix_view<T const> const& x, tile_place<Cols, Down> const& place,
                            tile_memory<F, Cols>& tile) {
-  constexpr u32 chunk = 16 / sizeof(T), chunks = warp_cols / chunk, step = 32 / chunks, steps = group_rows / step;
+  constexpr u32 chunk = 16 / sizeof(T), chunks = warp_cols / chunk, step = 32 / chunks,
+                steps = group_rows / step;
   const u32 warp = threadIdx.x / 32, lane = threadIdx.x % 32, r = lane / chunks;
   const u32 c = warp % (Cols / warp_cols) * warp_cols, first = warp / (Cols / warp_cols) * group_rows;
   const i64 row = place.row() + first, col = place.col() + c, left = x.cols - col - lane % chunks * chunk;
   T const *const begin = x.data + row * x.ld + col, *const end = x.data + x.extent();
   const auto load = [&](u32 of_row, u32 vector) -> vector16 {
     T const* const from = begin + of_row * x.ld;
-    u8 const* const aligned = reinterpret_cast<u8 const*>(from) - reinterpret_cast<u64>(from) % 16 + 16 * vector;
+    u8 const* const aligned =
+        reinterpret_cast<u8 const*>(from) - reinterpret_cast<u64>(from) % 16 + 16 * vector;
     return row + of_row < x.rows ? load_before(aligned, reinterpret_cast<u8 const*>(end)) : vector16{};
   };
   vector16 v[steps];
@@ -145,8 +148,7 @@ FOURSCALE_D void copy_tile(matrix_view<T const> const& x, tile_place<Cols, Down>
     shift_words(w, offset, shifted);
     if (!place.inside) {
       FOURSCALE_UNROLL
-      for (int i = 0; i < 4; ++i)
-        shifted[i] &= left >= 2 * i + 2 ? ~0u : left == 2 * i + 1 ? 0xffffu : 0u;
+      for (int i = 0; i < 4; ++i) shifted[i] &= left >= 2 * i + 2 ? ~0u : left == 2 * i + 1 ? 0xffffu : 0u;
     }
     *reinterpret_cast<vector16*>(&tile.words[first + r + s * step][tile.word(c / 2 + lane % chunks * 4)]) = {
         {shifted[0], shifted[1], shifted[2], shifted[3]}};
@@ -163,7 +165,8 @@ FOURSCALE_D void store_whole_scales(linear, byte_rows<u8> const& bytes, u32 i, u
       *reinterpret_cast<word const*>(scales[threadIdx.x]);
 }
 /// The same in the order that they have in memory: every word has four blocks of a row, or what there is of
-/// them, and all rows of a tile's blocks are together. `bytes` has a byte for each block of a row, as if it were linear.
+/// them, and all rows of a tile's blocks are together. `bytes` has a byte for each block of a row, as if it
+/// were linear.
 template <u32 N, u32 Along>
 FOURSCALE_D void store_whole_scales(swizzled_128x4, byte_rows<u8> const& bytes, u32 i, u32 j,
                                     u8 const (&scales)[N][Along]) {

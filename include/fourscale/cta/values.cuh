@@ -44,8 +44,8 @@ FOURSCALE_D inline u32 joined_signs(u32 even, u32 odd) {
 
 }  // namespace detail
 
-/// N consecutive values of a row, of a type with two or four bytes. Indices must be constants after unrolling,
-/// so that all stays in registers.
+/// N consecutive values of a row, of a type with two or four bytes. Indices must be constants after
+/// unrolling, so that all stays in registers.
 template <class T, int N>
 struct values {
   static_assert((sizeof(T) == 2 || sizeof(T) == 4) && N * sizeof(T) % 16 == 0,
@@ -140,7 +140,8 @@ struct values {
     if constexpr (is_packed<T>) {
       u32 w[N / 4];
       FOURSCALE_UNROLL
-      for (int i = 0; i < N / 4; ++i) w[i] = detail::larger_magnitudes<T, KeepNan>(words[i], words[i + N / 4]);
+      for (int i = 0; i < N / 4; ++i)
+        w[i] = detail::larger_magnitudes<T, KeepNan>(words[i], words[i + N / 4]);
       FOURSCALE_UNROLL
       for (int i = 1; i < N / 4; ++i) w[0] = detail::larger_magnitudes<T, KeepNan>(w[0], w[i]);
       return detail::pair_amax<T, KeepNan>(w[0]);
@@ -182,9 +183,9 @@ FOURSCALE_D void shift_words(u32 (&w)[Count + 4], u32 offset, u32 (&result)[Coun
   for (int i = 0; i < Count; ++i) result[i] = __funnelshift_r(w[i], w[i + 1], 8 * (offset & 2));
 }
 
-/// N consecutive values on their way from an address that is a multiple of sizeof(T): the vectors that they lie
-/// in. Device memory is allocated at multiples of 16 bytes, so that the first may be read before the matrix, but
-/// the last one not behind its `end`.
+/// N consecutive values on their way from an address that is a multiple of sizeof(T): the vectors that they
+/// lie in. Device memory is allocated at multiples of 16 bytes, so that the first may be read before the
+/// matrix, but the last one not behind its `end`.
 template <class T, int N>
 struct shifted_values {
   static constexpr int count = values<T, N>::count, vectors = count / 4 + 1;
@@ -197,9 +198,8 @@ struct shifted_values {
     u8 const* const aligned = reinterpret_cast<u8 const*>(from) - offset;
     FOURSCALE_UNROLL
     for (int i = 0; i < vectors; ++i) {
-      const vector16 v = i + 1 < vectors
-                             ? reinterpret_cast<vector16 const*>(aligned)[i]
-                             : load_before(aligned + 16 * i, reinterpret_cast<u8 const*>(end));
+      const vector16 v = i + 1 < vectors ? reinterpret_cast<vector16 const*>(aligned)[i]
+                                         : load_before(aligned + 16 * i, reinterpret_cast<u8 const*>(end));
       FOURSCALE_UNROLL
       for (int j = 0; j < 4; ++j) words[4 * i + j] = v.words[j];
     }

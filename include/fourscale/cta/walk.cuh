@@ -31,10 +31,13 @@ struct place {
 
 /// Blocks that a thread has on their way: 128 bytes of values, or one block.
 template <int N, class T>
-inline constexpr int blocks_on_the_way = N * sizeof(T) > 64 ? 1 : N * sizeof(T) > 32 ? 2 : 4;
+inline constexpr int blocks_on_the_way = N * sizeof(T) > 64   ? 1
+                                         : N * sizeof(T) > 32 ? 2
+                                                              : 4;
 
-/// Blocks of the scale layout, `Padded` or not, counted along rows: a CTA takes 256 * Steps neighbours, a thread
-/// one in 256 of them, Batch at a time. blockIdx.y counts chunks of rows whose blocks 31 bits can count.
+/// Blocks of the scale layout, `Padded` or not, counted along rows: a CTA takes 256 * Steps neighbours, a
+/// thread one in 256 of them, Batch at a time. blockIdx.y counts chunks of rows whose blocks 31 bits can
+/// count.
 template <int Batch, bool Padded, int Steps = Batch>
 struct row_walk {
   i64 rows, blocks, layout_rows;
@@ -53,13 +56,10 @@ struct row_walk {
     FOURSCALE_D i64 block(int k) const { return number(k) - walk.along.quotient(number(k)) * walk.along.d; }
     FOURSCALE_D static constexpr int steps() { return Steps; }
     FOURSCALE_D bool inside(int k) const {
-      return number(k) < count &&
-             (!Padded || (row(k) < walk.rows && block(k) < walk.blocks));
+      return number(k) < count && (!Padded || (row(k) < walk.rows && block(k) < walk.blocks));
     }
     FOURSCALE_D bool padding(int k) const { return Padded && number(k) < count && !inside(k); }
-    FOURSCALE_D place at(int k) const {
-      return {row(k), block(k), first_of_all + i64{k} * threads};
-    }
+    FOURSCALE_D place at(int k) const { return {row(k), block(k), first_of_all + i64{k} * threads}; }
     template <class F>
     FOURSCALE_D tensor_scale<F> tensor(tensor_amax<F> const& amax) const {
       return amax.by_row() ? tensor_scale<F>{} : amax.scale();
@@ -74,8 +74,7 @@ struct row_walk {
 
   template <class Layout>
   static row_walk over(Layout, i64 rows, i64 blocks) {
-    const i64 r = Layout::padded_rows(rows), b = Layout::padded_blocks(blocks),
-              most = (i64{1} << 31) / b - 1;
+    const i64 r = Layout::padded_rows(rows), b = Layout::padded_blocks(blocks), most = (i64{1} << 31) / b - 1;
     return {rows, blocks, r, divisor(static_cast<u32>(b)), static_cast<u32>(r < most ? r : most)};
   }
   dim3 grid() const {
@@ -96,7 +95,9 @@ struct any_walk {
     i64 first;
 
     FOURSCALE_D i64 row() const { return Transposed ? first % walk.layout_rows : first / walk.layout_blocks; }
-    FOURSCALE_D i64 block() const { return Transposed ? first / walk.layout_rows : first % walk.layout_blocks; }
+    FOURSCALE_D i64 block() const {
+      return Transposed ? first / walk.layout_rows : first % walk.layout_blocks;
+    }
     FOURSCALE_D static constexpr int steps() { return 1; }
     FOURSCALE_D bool inside(int) const {
       return first < walk.layout_rows * walk.layout_blocks && row() < walk.rows && block() < walk.blocks;
@@ -120,7 +121,8 @@ struct any_walk {
   }
   dim3 grid() const {
     const i64 ctas = ceil_div<i64>(layout_rows * layout_blocks, threads), most = 0x7fff'ffff;
-    return dim3(static_cast<unsigned>(ctas < most ? ctas : most), static_cast<unsigned>(ceil_div(ctas, most)));
+    return dim3(static_cast<unsigned>(ctas < most ? ctas : most),
+                static_cast<unsigned>(ceil_div(ctas, most)));
   }
 };
 
@@ -143,7 +145,9 @@ struct tile_walk {
     FOURSCALE_D static constexpr int steps() { return 4; }
     FOURSCALE_D bool inside(int k) const { return in_row && row + 32 * k < walk.rows; }
     FOURSCALE_D bool padding(int k) const { return !inside(k); }
-    FOURSCALE_D place at(int k) const { return {row + 32 * k, block, 0, b / 4 * 512 + 16 * r + 4 * k + b % 4}; }
+    FOURSCALE_D place at(int k) const {
+      return {row + 32 * k, block, 0, b / 4 * 512 + 16 * r + 4 * k + b % 4};
+    }
     template <class F>
     FOURSCALE_D tensor_scale<F> tensor(tensor_amax<F> const& amax) const {
       return amax.by_row() ? tensor_scale<F>{} : amax.scale();

@@ -70,8 +70,8 @@ FOURSCALE_KERNEL void __launch_bounds__(cta_threads)
 inline constexpr int column_blocks = 4, column_warps = cta_threads / 32;
 template <int N, class T, int M>
 FOURSCALE_KERNEL void __launch_bounds__(cta_threads)
-    column_amax_kernel(matrix_view<T const> x, fourscale::prepared_hadamard<M> transform, i64 ctas_along, i32* largest,
-                       i32* largest_transformed) {
+    column_amax_kernel(matrix_view<T const> x, fourscale::prepared_hadamard<M> transform, i64 ctas_along,
+                       i32* largest, i32* largest_transformed) {
   const i64 cta_row = blockIdx.x / ctas_along;
   const i64 col = (blockIdx.x - cta_row * ctas_along) * 64 + threadIdx.x % 32 * 2;
   i64 row = cta_row * (N * column_blocks * column_warps) + threadIdx.x / 32 * (N * column_blocks);
@@ -103,7 +103,7 @@ i64 column_amax_ctas(matrix_view<T const> const& x) {
 }
 /// 16-bit values, and a transform with a fast form for them?
 template <int N, class T, class Transform>
-inline constexpr bool has_column_amax = cta::is_packed<T> && requires(Transform const t) {
+inline constexpr bool has_column_amax = cta::is_packed<T>&& requires(Transform const t) {
   t.prepared().factors;
 };
 /// Pairs of 16-bit values in memory?
@@ -202,7 +202,7 @@ errc amax(M const& x, Transform const& transform, float* out, cudaStream_t strea
 /// the block size; both outputs are then untouched.
 template <block_format F, class T, transform_policy<F::block_size> Transform>
 errc amax_both(matrix_view<T> const& x, Transform const& transform, float* amax, float* amax_t,
-                      cudaStream_t stream = nullptr) {
+               cudaStream_t stream = nullptr) {
   if (const errc e = validate(x); e != errc::ok) return e;
   const auto m = detail::as_input(x);
   if (x.rows % F::block_size != 0) return errc::partial_block;
@@ -219,7 +219,8 @@ errc amax_both(matrix_view<T> const& x, Transform const& transform, float* amax,
   return device::amax<F>(transposed(x), transform, amax_t, stream);
 }
 
-/// The largest magnitude of each row, to out[0 .. x.rows) (device memory), for amax_of_rows(). Of transposed(x) it gives those of the columns, for the columnwise copy. Errors as amax().
+/// The largest magnitude of each row, to out[0 .. x.rows) (device memory), for amax_of_rows(). Of
+/// transposed(x) it gives those of the columns, for the columnwise copy. Errors as amax().
 template <matrix_like M>
 errc row_amax(M const& x, float* out, cudaStream_t stream = nullptr) {
   if (const errc e = validate(x); e != errc::ok) return e;

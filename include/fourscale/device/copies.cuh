@@ -34,7 +34,7 @@ FOURSCALE_KERNEL void __launch_bounds__(cta_threads)
 /// never synchronises, never allocates. Errors: as host::transpose; qt is then untouched.
 template <class F, class Layout, class Byte, class LayoutT>
 errc transpose(block_scaled_view<F, Layout, Byte> const& q, block_scaled_view<F, LayoutT> const& qt,
-                      cudaStream_t stream = nullptr) {
+               cudaStream_t stream = nullptr) {
   if (const errc e = validate_transpose(q, qt); e != errc::ok) return e;
   const block_scaled_view<F, Layout, u8 const> input = q;
   const i64 items = LayoutT::padded_rows(qt.rows) * LayoutT::padded_blocks(qt.blocks());

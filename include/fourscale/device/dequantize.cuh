@@ -14,8 +14,7 @@ template <class F, class Layout, class M>
 FOURSCALE_KERNEL void __launch_bounds__(cta_threads)
     dequantize_kernel(block_scaled_view<F, Layout, u8 const> q, M y, bool vectors) {
   constexpr int n = F::block_size;
-  const tensor_scale<F> of_tensor =
-      shared_tensor_scale<F>(q.amax);
+  const tensor_scale<F> of_tensor = shared_tensor_scale<F>(q.amax);
   const i64 count = q.rows * q.blocks();
   for (i64 i = blockIdx.x * i64{cta_threads} + threadIdx.x; i < count; i += i64{gridDim.x} * cta_threads) {
     const i64 row = M::is_transposed ? i % q.rows : i / q.blocks(),
@@ -67,8 +66,8 @@ struct magnitude_table {
 inline constexpr int dequantize_groups = 4;
 template <class F, class Layout, class T>
 FOURSCALE_KERNEL void __launch_bounds__(cta_threads)
-    dequantize_rows_kernel(block_scaled_view<F, Layout, u8 const> q, matrix_view<T> y,
-                           cta::divisor groups, u32 chunk_rows) {
+    dequantize_rows_kernel(block_scaled_view<F, Layout, u8 const> q, matrix_view<T> y, cta::divisor groups,
+                           u32 chunk_rows) {
   constexpr int n = F::block_size, in_block = n / 8;
   const i64 first_row = i64{blockIdx.y} * chunk_rows, rows_left = q.rows - first_row;
   const u32 count = static_cast<u32>(rows_left < chunk_rows ? rows_left : chunk_rows) * groups.d;
@@ -83,8 +82,7 @@ FOURSCALE_KERNEL void __launch_bounds__(cta_threads)
       word[k] = codes[k * cta_threads];
       scale[k] = q.load_scale(first_row + row, group / in_block);
     }
-  const tensor_scale<F> tensor =
-      q.amax.scale();
+  const tensor_scale<F> tensor = q.amax.scale();
   FOURSCALE_UNROLL
   for (int k = 0; k < dequantize_groups; ++k) {
     const u32 i = first + static_cast<u32>(k) * cta_threads;
@@ -118,8 +116,8 @@ bool launch_dequantize_rows(block_scaled_view<F, Layout, u8 const> const& q, M c
     using T = typename M::value_type;
     if constexpr (cta::is_packed<T>) {
       const i64 groups = q.cols / 8;
-      if (!rows_are_vectors(y) || reinterpret_cast<u64>(q.codes) % 4 != 0 || q.amax.kind == amax_kind::per_row ||
-          !row_chunks::can_take(groups))
+      if (!rows_are_vectors(y) || reinterpret_cast<u64>(q.codes) % 4 != 0 ||
+          q.amax.kind == amax_kind::per_row || !row_chunks::can_take(groups))
         return false;
       const row_chunks chunks(q.rows, groups, dequantize_groups);
       dequantize_rows_kernel<F, Layout, T><<<chunks.grid, cta_threads, 0, stream>>>(
@@ -132,9 +130,9 @@ bool launch_dequantize_rows(block_scaled_view<F, Layout, u8 const> const& q, M c
 
 }  // namespace detail
 
-/// Writes the values of q into y (or into transposed(y), for a columnwise copy), as host::dequantize does. All
-/// pointers are device memory, that of the amax included. One kernel on the stream; never synchronises, never
-/// allocates. Errors: see validate(); y is then untouched.
+/// Writes the values of q into y (or into transposed(y), for a columnwise copy), as host::dequantize does.
+/// All pointers are device memory, that of the amax included. One kernel on the stream; never synchronises,
+/// never allocates. Errors: see validate(); y is then untouched.
 template <class F, class Layout, class Byte, matrix_like M>
 errc dequantize(block_scaled_view<F, Layout, Byte> const& q, M const& y, cudaStream_t stream = nullptr) {
   if (const errc e = validate(y, q); e != errc::ok) return e;

@@ -117,7 +117,7 @@ errc check_available(Kernel* kernel, u64 memory) {
 template <mma::instruction_set Set = mma::hardware, class F, class LA, class BA, class G, class LB, class BB,
           class T>
 errc gemm(block_scaled_view<F, LA, BA> const& a, block_scaled_view<G, LB, BB> const& b,
-                 matrix_view<T> const& d, gemm_factors factors = {}, cudaStream_t stream = nullptr) {
+          matrix_view<T> const& d, gemm_factors factors = {}, cudaStream_t stream = nullptr) {
   static_assert(F::block_size == G::block_size, "Both operands of a GEMM need blocks of the same size.");
   static_assert(mma::has_instruction<F, G>,
                 "mma.sync multiplies NVFP4 by NVFP4, MXFP4 by MXFP4, and MXFP8 by MXFP8 (E4M3 or E5M2).");

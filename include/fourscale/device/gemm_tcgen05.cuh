@@ -103,8 +103,7 @@ errc encode_maps(P& p) {
 
 /// One CTA for each SM, or fewer where there are fewer tiles; in clusters of two for a pair.
 template <class Tile, class Set, class P>
-errc launch_persistent(P const& p, typename Set::state const& state, int most_ctas,
-                              cudaStream_t stream) {
+errc launch_persistent(P const& p, typename Set::state const& state, int most_ctas, cudaStream_t stream) {
   auto* const kernel = &gemm_tcgen05_kernel<Tile, Set, P>;
   int device = 0, ctas = most_ctas;
   cudaError_t e = cudaGetDevice(&device);
@@ -155,15 +154,14 @@ struct tcgen05_options {
 /// and 256 x Columns, two CTAs, for hardware<2>.
 ///
 /// Errors: those of host::gemm; misaligned where tcgen05_refusal() says why; no_instruction where the device
-/// has no such instructions, or this code was not compiled for sm_100f, 103f, 110f or their `a` targets. D is then untouched. One kernel on the stream; never
-/// synchronises, never allocates.
+/// has no such instructions, or this code was not compiled for sm_100f, 103f, 110f or their `a` targets. D is
+/// then untouched. One kernel on the stream; never synchronises, never allocates.
 template <class Set = mma::tcgen05::hardware<2>, int Columns = 256, class F, class BA, class G, class BB,
           class T>
 errc gemm_tcgen05(block_scaled_view<F, swizzled_128x4, BA> const& a,
-                         block_scaled_view<G, swizzled_128x4, BB> const& b, matrix_view<T> const& d,
-                         gemm_factors factors = {},
-                         tcgen05_options<Set> const& options = {},
-                         cudaStream_t stream = nullptr) {
+                  block_scaled_view<G, swizzled_128x4, BB> const& b, matrix_view<T> const& d,
+                  gemm_factors factors = {}, tcgen05_options<Set> const& options = {},
+                  cudaStream_t stream = nullptr) {
   using tile = mma::tcgen05::tile<F, G, Set::cta_group, Columns>;
   using problem = mma::tcgen05::problem<F, G, T>;
   if (const errc e = validate_gemm(a, b, d); e != errc::ok) return e;

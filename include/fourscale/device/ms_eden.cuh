@@ -15,8 +15,7 @@ FOURSCALE_KERNEL void __launch_bounds__(cta_threads)
     ms_eden_kernel(M x, bool vectors, block_scaled_view<nvfp4, Layout> q, Recipe recipe) {
   constexpr int n = Recipe::group_size;
   cta::no_memory unused;
-  const tensor_scale<nvfp4> of_tensor =
-      shared_tensor_scale<nvfp4>(q.amax);
+  const tensor_scale<nvfp4> of_tensor = shared_tensor_scale<nvfp4>(q.amax);
   const i64 rows = Layout::padded_rows(q.rows), groups = q.cols / n;
   for (i64 i = blockIdx.x * i64{cta_threads} + threadIdx.x; i < rows * groups;
        i += i64{gridDim.x} * cta_threads) {
@@ -43,8 +42,8 @@ FOURSCALE_KERNEL void __launch_bounds__(cta_threads)
 /// As host::quantize by MS-EDEN. One kernel on the stream; never synchronises, never
 /// allocates. Errors: x.cols no multiple of 128, and those of validate(); q is then untouched.
 template <matrix_like M, class Layout, random_bits Bits>
-errc quantize(M const& x, block_scaled_view<nvfp4, Layout> const& q,
-                     ms_eden<Bits> const& recipe, cudaStream_t stream = nullptr) {
+errc quantize(M const& x, block_scaled_view<nvfp4, Layout> const& q, ms_eden<Bits> const& recipe,
+              cudaStream_t stream = nullptr) {
   constexpr int n = ms_eden<Bits>::group_size;
   if (const errc e = validate_groups(x, q, n, recipe); e != errc::ok) return e;
   const auto input = detail::as_input(x);

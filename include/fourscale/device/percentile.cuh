@@ -56,7 +56,7 @@ FOURSCALE_KERNEL void __launch_bounds__(1024) select_kernel(percentile_workspace
 /// untouched.
 template <matrix_like M>
 errc percentile_amax(M const& x, double share, percentile_workspace* workspace, float* amax,
-                            cudaStream_t stream = nullptr) {
+                     cudaStream_t stream = nullptr) {
   if (const errc e = validate(x); e != errc::ok) return e;
   if (workspace == nullptr || amax == nullptr) return errc::null_pointer;
   const cudaError_t cleared = cudaMemsetAsync(workspace, 0, sizeof *workspace, stream);

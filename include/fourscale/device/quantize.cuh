@@ -74,8 +74,8 @@ requires(is_loadable<T>&& cta::is_wide<F, Quantizer>) void launch_2d(matrix_view
 /// bit. One kernel on the stream; never synchronises, never allocates. Errors: see validate(); q is then
 /// untouched.
 template <class M, class F, class Layout, class Byte, class Quantizer, block_shape Blocks>
-errc quantize(M const& x, block_scaled_view<F, Layout, Byte> const& q, Quantizer const& quantizer, Blocks shape,
-              cudaStream_t stream = nullptr) {
+errc quantize(M const& x, block_scaled_view<F, Layout, Byte> const& q, Quantizer const& quantizer,
+              Blocks shape, cudaStream_t stream = nullptr) {
   if constexpr (fourscale::detail::can_quantize<M, F, Byte, Quantizer, Blocks>()) {
     if (const errc e = validate(x, q, shape, quantizer); e != errc::ok) return e;
     const auto input = detail::as_input(x);

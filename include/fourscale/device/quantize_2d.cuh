@@ -66,8 +66,7 @@ FOURSCALE_D block_scale<F> choose_tile_scale(float const (&row)[F::block_size], 
 /// As many neighbouring threads as a tile has rows take it, a row each.
 template <class F, class Layout, class M, class Quantizer>
 FOURSCALE_KERNEL void __launch_bounds__(cta_threads)
-    quantize_2d_kernel(M x, bool vectors, block_scaled_view<F, Layout> q,
-                       Quantizer quantizer) {
+    quantize_2d_kernel(M x, bool vectors, block_scaled_view<F, Layout> q, Quantizer quantizer) {
   constexpr int n = F::block_size;
   const tensor_scale<F> tensor = shared_tensor_scale<F>(q.amax);
   cta::no_memory unused;
@@ -92,8 +91,8 @@ FOURSCALE_KERNEL void __launch_bounds__(cta_threads)
 }
 
 template <class F, class Layout, class M, class Quantizer>
-void launch_2d_view(M const& x, block_scaled_view<F, Layout> const& q,
-                  Quantizer const& quantizer, cudaStream_t stream) {
+void launch_2d_view(M const& x, block_scaled_view<F, Layout> const& q, Quantizer const& quantizer,
+                    cudaStream_t stream) {
   const i64 rows = round_up<i64>(Layout::padded_rows(q.rows), F::block_size);
   quantize_2d_kernel<<<grid_for(rows * Layout::padded_blocks(q.blocks())), cta_threads, 0, stream>>>(
       x, rows_are_vectors(x), q, quantizer);

@@ -77,8 +77,7 @@ template <class T, class F, class Layout, quantizer_for<F> Quantizer = quantizer
 errc quantize_grouped(matrix_view<T> const& x, block_scaled_view<F, Layout> const& q,
                       row_groups const& groups, Quantizer const& quantizer = {},
                       cudaStream_t stream = nullptr) {
-  static_assert(sizeof(T) == 2 || sizeof(T) == 4,
-                "Grouped quantization reads values of two or four bytes.");
+  static_assert(sizeof(T) == 2 || sizeof(T) == 4, "Grouped quantization reads values of two or four bytes.");
   static_assert(block_scale_bytes<F> == 1 || !Layout::has_padding,
                 "Only scales of one byte have a layout with padding.");
   if (const errc e = validate_grouped(x, q, groups, quantizer); e != errc::ok) return e;

@@ -10,12 +10,12 @@ namespace fourscale::device::detail {
 /// How many CTAs of 256 threads leave a kernel the registers that it needs: weighing two scales, wide blocks,
 /// loads that are still to be shifted, and E2M1 without any conversions of its own take more.
 template <class F, class Walk, class Producer, class Quantizer>
-inline constexpr int row_ctas = !amax_scaling_policy<decltype(Quantizer::scale), F> ||
-                                        (F::block_size > 16 && __is_same(Walk, cta::tile_walk<2>)) ||
-                                        requires(Producer p, cta::place at) { p.start(at); } ||
-                                        (FOURSCALE_DEVICE_PASS > 0 && !arch::has_cvt_fp8)
-                                    ? 3
-                                    : 4;
+inline constexpr int row_ctas =
+    !amax_scaling_policy<decltype(Quantizer::scale), F> ||
+    (F::block_size > 16 && __is_same(Walk, cta::tile_walk<2>)) || requires(Producer p, cta::place at) {
+  p.start(at);
+}
+|| (FOURSCALE_DEVICE_PASS > 0 && !arch::has_cvt_fp8) ? 3 : 4;
 
 template <class F, bool ByRow, class Walk, class Producer, class Sink, class Quantizer>
 FOURSCALE_KERNEL void __launch_bounds__(cta_threads, row_ctas<F, Walk, Producer, Quantizer>)
@@ -64,7 +64,8 @@ void launch_rows(Producer const& source, block_scaled_view<F, Layout> const& q, 
     const auto walk = cta::row_walk<batch, Layout::has_padding, all>::over(Layout{}, q.rows, q.blocks());
     if constexpr (__is_same(Layout, linear))
       if (codes_are_words(q))
-        return launch_walk(walk, source, cta::linear_sink<F>{q.codes, q.scales}, q.amax, quantizer, walk.grid(), stream);
+        return launch_walk(walk, source, cta::linear_sink<F>{q.codes, q.scales}, q.amax, quantizer,
+                           walk.grid(), stream);
     launch_walk(walk, source, cta::view_sink<F, Layout>{q}, q.amax, quantizer, walk.grid(), stream);
   }
 }
@@ -80,8 +81,8 @@ void launch_matrix(matrix_view<T const> const& x, block_scaled_view<F, Layout> c
                        stream);
   if constexpr (__is_same(Layout, linear))
     if (x.ld == x.cols || x.rows == 1)
-      return launch_rows(matrix_producer<T, n, access::contiguous>{x.data, x.rows, x.cols, x.ld}, q, quantizer,
-                         stream);
+      return launch_rows(matrix_producer<T, n, access::contiguous>{x.data, x.rows, x.cols, x.ld}, q,
+                         quantizer, stream);
   launch_rows(matrix_producer<T, n, access::vectors>{x.data, x.rows, x.cols, x.ld}, q, quantizer, stream);
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The kernels that take a matrix by tiles: the columnwise copy, both copies from one read, and copies under one
-// set of 2-D scales.
+// The kernels that take a matrix by tiles: the columnwise copy, both copies from one read, and copies under
+// one set of 2-D scales.
 #pragma once
 
 #include "../cta/quantize_squares.cuh"
@@ -52,8 +52,8 @@ bool fits_tiles(matrix_view<T> const& x, block_scaled_view<F, Layout> const& q) 
 }
 /// 16-bit values to codes of four or eight bits.
 template <class T, class F>
-inline constexpr bool has_tiles = cta::is_packed<T> && F::block_size <= 32 && F::element::width != 6 &&
-                                  block_scale_bytes<F> <= 1;
+inline constexpr bool has_tiles =
+    cta::is_packed<T>&& F::block_size <= 32 && F::element::width != 6 && block_scale_bytes<F> <= 1;
 
 /// Launches a kernel that takes tiles: those of the matrix, and those that only the padding of a layout
 /// reaches.
@@ -95,8 +95,8 @@ void launch_tiles(void (*kernel)(cta::tile_copies<T, F, LayoutR, LayoutC, Rowwis
 /// scales written by a kernel of their own, if they are whole numbers of what its CTAs take.
 template <class F, class T, class Layout, class LayoutT, class Quantizer>
 void launch_squares(matrix_view<T const> const& x, block_scaled_view<F, Layout> const& q,
-                    block_scaled_view<F, LayoutT> const& qt, Quantizer const& quantizer,
-                    cudaStream_t stream, i64 spread_from) {
+                    block_scaled_view<F, LayoutT> const& qt, Quantizer const& quantizer, cudaStream_t stream,
+                    i64 spread_from) {
   using copies = cta::tile_copies<T, F, Layout, LayoutT, Quantizer, Quantizer>;
   constexpr u32 n = F::block_size, unit = n * cta::spread_squares;
   copies p{x, q, qt, quantizer, quantizer};

@@ -44,11 +44,9 @@ inline constexpr int statistics_ctas = fourscale::detail::strip_walk::walks * 32
 /// A warp is a walk, a thread a lane of it.
 template <class F, class Layout, class M>
 FOURSCALE_KERNEL void __launch_bounds__(cta_threads)
-    statistics_kernel(M x, bool vectors, block_scaled_view<F, Layout, u8 const> q,
-                      statistics* of_cta) {
+    statistics_kernel(M x, bool vectors, block_scaled_view<F, Layout, u8 const> q, statistics* of_cta) {
   constexpr int n = F::block_size;
-  const tensor_scale<F> of_tensor =
-      shared_tensor_scale<F>(q.amax);
+  const tensor_scale<F> of_tensor = shared_tensor_scale<F>(q.amax);
   statistics s;
   fourscale::detail::strip_walk at(q.rows, (blockIdx.x * i64{cta_threads} + threadIdx.x) / 32);
   const i64 rows_on = at.rows_on(), blocks_on = at.blocks_on(), blocks = q.blocks();
@@ -90,11 +88,11 @@ inline constexpr i64 statistics_workspace_bytes = detail::statistics_ctas * i64{
 
 /// Writes to *out (device memory) how q compares with the matrix it was quantized from: the bits of
 /// host::statistics_of(). x may be transposed(x), for a columnwise copy. All
-/// pointers are device memory. Two kernels on the stream, graph-capturable; never synchronises, never allocates. Errors:
-/// see validate(); *out is then untouched.
+/// pointers are device memory. Two kernels on the stream, graph-capturable; never synchronises, never
+/// allocates. Errors: see validate(); *out is then untouched.
 template <matrix_like M, class F, class Layout, class Byte>
-errc statistics_of(M const& x, block_scaled_view<F, Layout, Byte> const& q,
-                          statistics* out, void* workspace, cudaStream_t stream = nullptr) {
+errc statistics_of(M const& x, block_scaled_view<F, Layout, Byte> const& q, statistics* out, void* workspace,
+                   cudaStream_t stream = nullptr) {
   if (const errc e = validate(x, q); e != errc::ok) return e;
   if (const errc e = detail::check_statistics(out); e != errc::ok) return e;
   if (const errc e = detail::check_statistics(workspace); e != errc::ok) return e;
@@ -105,7 +103,8 @@ errc statistics_of(M const& x, block_scaled_view<F, Layout, Byte> const& q,
   detail::statistics_kernel<<<static_cast<unsigned>(ctas), detail::cta_threads, 0, stream>>>(
       input, detail::rows_are_vectors(input), quantized, of_cta);
   if (const errc e = detail::launched(); e != errc::ok) return e;
-  detail::join_statistics_kernel<detail::statistics_ctas><<<1, detail::statistics_ctas, 0, stream>>>(of_cta, ctas, out);
+  detail::join_statistics_kernel<detail::statistics_ctas>
+      <<<1, detail::statistics_ctas, 0, stream>>>(of_cta, ctas, out);
   return detail::launched();
 }
 

@@ -68,8 +68,7 @@ bool launch_hadamard_rows(matrix_view<T> const& x, matrix_view<U> const& y,
 /// the stream; never synchronises, never allocates. Errors: rows and columns differ, x.cols no multiple of N,
 /// overlap, and those of validate(); y is then untouched.
 template <int N, matrix_like M, class T, transform_policy<N> Transform>
-errc transform(M const& x, matrix_view<T> const& y, Transform const& t,
-                      cudaStream_t stream = nullptr) {
+errc transform(M const& x, matrix_view<T> const& y, Transform const& t, cudaStream_t stream = nullptr) {
   if (const errc e = validate_transform<N>(x, y); e != errc::ok) return e;
   const auto input = detail::as_input(x);
   if (detail::launch_hadamard_rows<N>(input, y, t, stream)) return detail::launched();

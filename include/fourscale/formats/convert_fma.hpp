@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// E2M1 by additions, for GPUs that have no FP4 conversions (sm_80 to sm_90) or none by random bits (sm_120). A
-// value is rounded to the grid by adding a number so large that it leaves the value no more bits;
-// stochastically, random bits are part of what is added, and the sum is truncated. The result becomes codes by
-// a conversion to E5M2, which has one more bit than E2M1, or on sm_80 from the bits of the float. The same
-// bits as portable::encode and portable::encode_stochastic in a third of the instructions; the tests hold them
-// equal.
+// E2M1 by additions, for GPUs that have no FP4 conversions (sm_80 to sm_90) or none by random bits (sm_120).
+// A value is rounded to the grid by adding a number so large that it leaves the value no more bits;
+// stochastically, random bits are part of what is added, and the sum is truncated. The result becomes codes
+// by a conversion to E5M2, which has one more bit than E2M1, or on sm_80 from the bits of the float. The same
+// bits as portable::encode and portable::encode_stochastic in a third of the instructions; the tests hold
+// them equal.
 #pragma once
 
 #include "../ptx/arith.hpp"
@@ -13,8 +13,8 @@
 
 namespace fourscale::detail {
 
-/// The unit that values are rounded to nearest in. E2M1's subnormals are then E5M2's; on sm_80 codes are taken
-/// from a float whose exponent field leaves their four bits 0.
+/// The unit that values are rounded to nearest in. E2M1's subnormals are then E5M2's; on sm_80 codes are
+/// taken from a float whose exponent field leaves their four bits 0.
 inline constexpr float e2m1_unit = arch::has_cvt_fp8 ? 0x1p-14f : 0x1p-6f;
 /// The unit for stochastic rounding, so that 8 units, which saturate like all beyond 6, are 1.
 inline constexpr float stochastic_unit = 0x1p-3f;
@@ -142,8 +142,8 @@ FOURSCALE_D inline u32 nearest_e2m1x8(float const (&y)[8], u32 signs) {
   return grid_nibbles(r, signs);
 }
 
-/// Eight magnitudes in stochastic units, none more than 8 units or NaN: elements 0..3 by the first random word,
-/// 4..7 by the second.
+/// Eight magnitudes in stochastic units, none more than 8 units or NaN: elements 0..3 by the first random
+/// word, 4..7 by the second.
 FOURSCALE_D inline u32 stochastic_e2m1x8(float const (&y)[8], u32 signs, u32 first, u32 second) {
   const u32 words[2] = {first, second}, reversed[2] = {__brev(first), __brev(second)};
   u32 bits[8];
@@ -179,8 +179,8 @@ struct nearest_scale {
   float value;
 };
 
-/// s >= 0, infinity included, no NaN, to E4M3. On sm_80 by a sum with a power of two that leaves s as many bits
-/// as the code has, and puts the code's exponent into its low bits.
+/// s >= 0, infinity included, no NaN, to E4M3. On sm_80 by a sum with a power of two that leaves s as many
+/// bits as the code has, and puts the code's exponent into its low bits.
 FOURSCALE_D inline nearest_scale nearest_e4m3(float s) {
 #if FOURSCALE_HAS_CVT_FP8
   const u16 pair = ptx::cvt_rn_satfinite_e4m3x2_f32(0.0f, s);

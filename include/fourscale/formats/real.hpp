@@ -21,8 +21,8 @@ struct fp16 {
 };
 
 /// How a type converts to and from float. Specialise it for a type of yours to use it in a matrix_view:
-/// `static float to_float(T)`, exact, and `static T from_float(float)`, rounding to nearest even; and where it
-/// has the bits of bf16 or fp16, `using same_bits = bf16`, so that loops and kernels read it as such.
+/// `static float to_float(T)`, exact, and `static T from_float(float)`, rounding to nearest even; and where
+/// it has the bits of bf16 or fp16, `using same_bits = bf16`, so that loops and kernels read it as such.
 template <class T>
 struct real_traits;
 

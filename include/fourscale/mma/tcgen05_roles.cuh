@@ -217,9 +217,7 @@ struct output_factors {
         alpha(p.factors.alpha),
         of_all(at_row(0, 0)),
         by_row(a.kind == amax_kind::per_row || b.kind == amax_kind::per_row) {}
-  FOURSCALE_D float at(i64 row, i64 col) const {
-    return by_row ? at_row(row, col) : of_all;
-  }
+  FOURSCALE_D float at(i64 row, i64 col) const { return by_row ? at_row(row, col) : of_all; }
 
  private:
   FOURSCALE_D float at_row(i64 row, i64 col) const {

@@ -139,8 +139,8 @@ FOURSCALE_D inline u32 with_signs_of_products(u32 magnitudes, u32 a, u32 b) {
 
 }  // namespace detail
 
-/// min.xorsign.abs.f32 d, a, b;   PTX ISA 9.7.3.11 (7.2), sm_86 and later, elsewhere the same from others: the
-/// smaller magnitude under the product of the signs; a NaN loses to a number.
+/// min.xorsign.abs.f32 d, a, b;   PTX ISA 9.7.3.11 (7.2), sm_86 and later, elsewhere the same from others:
+/// the smaller magnitude under the product of the signs; a NaN loses to a number.
 FOURSCALE_D inline float min_xorsign_abs_f32(float a, float b) {
 #if FOURSCALE_DEVICE_PASS >= 860
   float d;
@@ -177,8 +177,8 @@ FOURSCALE_D inline float rcp_approx_ftz_f32(float a) {
 }
 
 /// max{.NaN}.bf16x2 d, |a|, |b|;   PTX ISA 9.7.4.8 and 9.7.4.6 (7.0), sm_80 and later; from sm_86 on as
-/// max{.NaN}.xorsign.abs, which leaves the products of the signs: the larger magnitudes, in the low 15 bits of
-/// each half. A NaN loses to a number, or with .NaN wins.
+/// max{.NaN}.xorsign.abs, which leaves the products of the signs: the larger magnitudes, in the low 15 bits
+/// of each half. A NaN loses to a number, or with .NaN wins.
 template <bool Nan>
 FOURSCALE_D u32 max_abs_bf16x2(u32 a, u32 b) {
   u32 d;

@@ -26,15 +26,15 @@ struct any_sixteen_values {
 };
 }  // namespace detail
 
-/// A rounding policy may offer a fast form for E2M1 beside its definition, which kernels then call for sixteen
-/// values at a time: `round.fast(v, where, codes)`, with eight codes to a word, the first in its lowest nibble.
-/// `v.value(i)` is value i times the multiplier of its block, `v.magnitude(i)` its magnitude, both in units of
-/// `R::fast_unit()`, a power of two from 2^-16 to 1; `v.saturated(i)` is the magnitude or 1, the lesser one;
-/// `v.signs(i)` has the signs of values i to i + 7 in the highest bits of their nibbles. No value is NaN. If `R::fast_limited()`, larger magnitudes have been lowered to less than
-/// 7 and more than 6.5. The codes must be those of the definition.
+/// A rounding policy may offer a fast form for E2M1 beside its definition, which kernels then call for
+/// sixteen values at a time: `round.fast(v, where, codes)`, with eight codes to a word, the first in its
+/// lowest nibble. `v.value(i)` is value i times the multiplier of its block, `v.magnitude(i)` its magnitude,
+/// both in units of `R::fast_unit()`, a power of two from 2^-16 to 1; `v.saturated(i)` is the magnitude or 1,
+/// the lesser one; `v.signs(i)` has the signs of values i to i + 7 in the highest bits of their nibbles. No
+/// value is NaN. If `R::fast_limited()`, larger magnitudes have been lowered to less than 7 and more
+/// than 6.5. The codes must be those of the definition.
 template <class R>
-concept fast_rounding_policy =
-    rounding_policy<R, e2m1> &&
+concept fast_rounding_policy = rounding_policy<R, e2m1> &&
     requires(R const round, detail::any_sixteen_values v, position where, u32 (&codes)[2]) {
   float{R::fast_unit()};
   bool{R::fast_limited()};

@@ -93,8 +93,7 @@ struct stochastic {
       if constexpr (arch::has_cvt_rs)
         codes[half] = encode_stochastic<e2m1>(y, words[2 * half], words[2 * half + 1]).bits;
       else
-        codes[half] =
-            detail::stochastic_e2m1x8(y, v.signs(8 * half), words[2 * half], words[2 * half + 1]);
+        codes[half] = detail::stochastic_e2m1x8(y, v.signs(8 * half), words[2 * half], words[2 * half + 1]);
     }
 #endif
   }

@@ -60,19 +60,18 @@ struct any_block_values {
 };
 }  // namespace detail
 
-/// A scaling policy may offer a fast form beside its definition, which kernels call for amaxes that are no NaN:
-/// `scale.fast(F{}, amax, tensor)`. One that weighs has two: `scale.fast_candidates_of(F{}, amax, tensor)`, and
-/// `scale.template fast<Clamped>(F{}, block, candidates, tensor)`, where `block.value(i)` is a value as a float;
-/// unless Clamped, no value is 7 codes or more under either candidate. Blocks where it says that its result is
-/// not valid are done again by the definition.
+/// A scaling policy may offer a fast form beside its definition, which kernels call for amaxes that are no
+/// NaN: `scale.fast(F{}, amax, tensor)`. One that weighs has two: `scale.fast_candidates_of(F{}, amax,
+/// tensor)`, and `scale.template fast<Clamped>(F{}, block, candidates, tensor)`, where `block.value(i)` is a
+/// value as a float; unless Clamped, no value is 7 codes or more under either candidate. Blocks where it says
+/// that its result is not valid are done again by the definition.
 template <class S, class F>
-concept fast_amax_scaling_policy =
-    amax_scaling_policy<S, F> && requires(S const scale, float amax, tensor_scale<F> tensor) {
+concept fast_amax_scaling_policy = amax_scaling_policy<S, F> &&
+    requires(S const scale, float amax, tensor_scale<F> tensor) {
   fast_block_scale<F>{scale.fast(F{}, amax, tensor)};
 };
 template <class S, class F>
-concept fast_weighing_scaling_policy =
-    weighing_scaling_policy<S, F> &&
+concept fast_weighing_scaling_policy = weighing_scaling_policy<S, F> &&
     requires(S const scale, detail::any_block_values block, float amax, tensor_scale<F> tensor) {
   fast_candidates<F>{scale.fast_candidates_of(F{}, amax, tensor)};
   fast_block_scale<F>{

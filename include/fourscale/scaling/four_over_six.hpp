@@ -129,8 +129,8 @@ struct four_over_six {
                                            : bit_cast<float>(bit_cast<u32>(difference) & 0x7fff'ffffu);
   }
 
-  /// Both sums of errors in the order of error(). Valid for amaxes of the block from 2^-100 or 0 to 2^60 and of
-  /// the tensor from 2^-60 to 2^60.
+  /// Both sums of errors in the order of error(). Valid for amaxes of the block from 2^-100 or 0 to 2^60 and
+  /// of the tensor from 2^-60 to 2^60.
   template <bool Clamped, block_format F, class Block>
   FOURSCALE_D fast_block_scale<F> fast(F, [[maybe_unused]] Block const& block,
                                        [[maybe_unused]] fast_candidates<F> const& candidates,

@@ -25,8 +25,8 @@ FOURSCALE_HD constexpr block_scale<F> store_scale(float s, tensor_scale<F> const
 }
 
 #if FOURSCALE_DEVICE_PASS
-/// store_scale() of an s that is no NaN. The reciprocal is a division's own steps, for a divisor from 2^-100 to
-/// 2^100.
+/// store_scale() of an s that is no NaN. The reciprocal is a division's own steps, for a divisor from 2^-100
+/// to 2^100.
 template <block_format F>
 FOURSCALE_D fast_block_scale<F> fast_scale_of(float s, tensor_scale<F> const& tensor) {
   const nearest_scale nearest = nearest_e4m3(s);
@@ -62,9 +62,9 @@ struct two_level {
 
   /// Valid for amaxes of the tensor from 2^-79 to 2^100.
   template <block_format F>
-  requires(F::has_tensor_scale&& __is_same(typename F::scale, e4m3)) FOURSCALE_D
-      fast_block_scale<F> fast(F, [[maybe_unused]] float amax,
-                               [[maybe_unused]] tensor_scale<F> const& tensor) const {
+  requires(F::has_tensor_scale&& __is_same(typename F::scale, e4m3)) FOURSCALE_D fast_block_scale<F> fast(
+      F, [[maybe_unused]] float amax, [[maybe_unused]] tensor_scale<F> const& tensor)
+  const {
 #if FOURSCALE_DEVICE_PASS
     constexpr float sixth = 1.0f / largest_element<typename F::element>;
     const float s = ptx::mul_rn_f32(amax, ptx::mul_rn_f32(tensor.encode, sixth));

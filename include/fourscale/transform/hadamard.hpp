@@ -128,8 +128,8 @@ struct hadamard {
   }
 };
 
-/// hadamard<N, bf16> with its signs joined with its first factor. Its fast form gives the results of a block of
-/// 16-bit values before they are rounded to bf16.
+/// hadamard<N, bf16> with its signs joined with its first factor. Its fast form gives the results of a block
+/// of 16-bit values before they are rounded to bf16.
 template <int N>
 struct prepared_hadamard {
   hadamard<N, bf16> transform;

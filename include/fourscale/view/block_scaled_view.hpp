@@ -21,9 +21,9 @@ FOURSCALE_HD constexpr i64 scale_bytes(i64 rows, i64 cols) {
   return Layout::padded_rows(rows) * Layout::padded_blocks(cols / F::block_size) * block_scale_bytes<F>;
 }
 
-/// A rows x cols matrix in format F, blocks along its rows, and the amax that its tensor scale follows from. `Byte` is u8, or u8 const for an input. 2-D
-/// blocks are stored the same way, their scale repeated for each row. Capacities are bytes, or -1 when only
-/// the caller knows.
+/// A rows x cols matrix in format F, blocks along its rows, and the amax that its tensor scale follows from.
+/// `Byte` is u8, or u8 const for an input. 2-D blocks are stored the same way, their scale repeated for each
+/// row. Capacities are bytes, or -1 when only the caller knows.
 template <block_format F, scale_layout Layout = linear, class Byte = u8>
 struct block_scaled_view {
   using block_format_type = F;

@@ -25,8 +25,8 @@ FOURSCALE_HD constexpr i64 grouped_scale_bytes(i64 rows, i64 cols, i64 groups) {
 }
 
 /// Group `index` of a packed matrix by itself: `rows` rows from `first` on, whose scales begin `scale_rows`
-/// rows behind q.scales: the sum of padded_rows() of the groups before. Where each group has its own amax, the
-/// view has that of this one.
+/// rows behind q.scales: the sum of padded_rows() of the groups before. Where each group has its own amax,
+/// the view has that of this one.
 template <class F, class Layout, class Byte>
 FOURSCALE_HD constexpr block_scaled_view<F, Layout, Byte> group_of(
     block_scaled_view<F, Layout, Byte> const& q, i64 index, i64 first, i64 rows, i64 scale_rows) {
