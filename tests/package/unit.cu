@@ -8,7 +8,7 @@ namespace f4 = fourscale;
 bool UNIT() {
   const f4::matrix_view<float const> x{nullptr, 64, 64};
   const f4::block_scaled_view<f4::nvfp4, f4::linear> q{nullptr, nullptr, 64, 64};
-  return f4::device::quantize(x, q, nullptr, f4::quantizer{}) != cudaSuccess &&
-         f4::device::statistics_of(x, q, nullptr, nullptr, nullptr) != cudaSuccess &&
-         f4::device::update({}) != cudaSuccess;
+  return f4::device::quantize(x, q) != f4::errc::ok &&
+         f4::device::statistics_of(x, q, nullptr, nullptr) != f4::errc::ok &&
+         f4::device::update({}) != f4::errc::ok;
 }
