@@ -1,50 +1,33 @@
 // SPDX-License-Identifier: Apache-2.0
 // Whole matrices on a stream. Every kernel is a loop around one block by one thread, so their bits are those of
-// the host. Which of them a call takes: explain.cuh.
+// the host. Which of them a call takes: path.cuh; explain.cuh says it in words.
 #pragma once
 
-#include "quantize_2d.cuh"
-#include "quantize_rows.cuh"
-#include "quantize_tiles.cuh"
+#include "path.cuh"
 
 namespace fourscale::device {
 
 namespace detail {
 
-/// 1-D blocks: a matrix in memory along its rows, its columns by tiles, any other view value by value.
-template <class F, class Layout, class M, class Quantizer>
-void launch_1d(M const& x, block_scaled_view<F, Layout> const& q, Quantizer const& quantizer,
-               cudaStream_t stream) {
-  launch_view(x, q, quantizer, stream);
-}
-template <class F, class Layout, class T, class Quantizer>
-void launch_1d(matrix_view<T const> const& x, block_scaled_view<F, Layout> const& q,
-               Quantizer const& quantizer, cudaStream_t stream) {
-  if constexpr (is_loadable<T>)
+/// By the path that path_of() says.
+template <bool Is2d, class F, class Layout, class M, class Quantizer>
+void launch(M const& x, block_scaled_view<F, Layout> const& q, Quantizer const& quantizer,
+            cudaStream_t stream) {
+  constexpr path best = best_path<F, Is2d, M, Quantizer>();
+  if constexpr (best == path::rows) {
     launch_matrix(x, q, quantizer, stream);
-  else
-    launch_view(x, q, quantizer, stream);
-}
-template <class F, class Layout, class T, class Quantizer>
-void launch_1d(transposed_view<T const> const& x, block_scaled_view<F, Layout> const& q,
-               Quantizer const& quantizer, cudaStream_t stream) {
-  if constexpr (has_tiles<T, F>)
-    if (fits_tiles(x.base, q)) return launch_columns(x.base, q, quantizer, stream);
-  launch_view(x, q, quantizer, stream);
-}
-
-/// 2-D blocks: of a matrix in memory by tiles where squares round alike, of any other view by rows of squares.
-template <class F, class Layout, class M, class Quantizer>
-void launch_2d(M const& x, block_scaled_view<F, Layout> const& q, Quantizer const& quantizer,
-               cudaStream_t stream) {
-  if constexpr (requires { x.data; }) {
-    if constexpr (has_tiles<typename M::value_type, F> && cta::has_like_squares<F, Quantizer>)
-      if (fits_tiles(x, q)) return launch_row_squares(x, q, quantizer, stream);
-  } else if constexpr (requires { x.base.data; }) {
-    if constexpr (has_tiles<typename M::value_type, F> && cta::has_like_squares<F, Quantizer>)
-      if (fits_tiles(x.base, q)) return launch_column_squares(x.base, q, quantizer, stream);
+  } else {
+    if constexpr (is_by_tiles(best))
+      if (path_of<Is2d, Quantizer>(x, q) == best) {
+        if constexpr (best == path::columns) return launch_columns(x.base, q, quantizer, stream);
+        if constexpr (best == path::row_squares) return launch_row_squares(x, q, quantizer, stream);
+        if constexpr (best == path::column_squares) return launch_column_squares(x.base, q, quantizer, stream);
+      }
+    if constexpr (Is2d)
+      launch_2d_view(x, q, quantizer, stream);
+    else
+      launch_view(x, q, quantizer, stream);
   }
-  launch_2d_view(x, q, quantizer, stream);
 }
 
 }  // namespace detail
@@ -59,13 +42,9 @@ requires requires { Blocks::is_2d; }
 errc quantize(M const& x, block_scaled_view<F, Layout> const& q, Quantizer const& quantizer, Blocks shape,
               cudaStream_t stream = nullptr) {
   if (const errc e = validate(x, q, shape, quantizer); e != errc::ok) return e;
-  const auto input = detail::as_input(x);
-  if constexpr (Blocks::is_2d) {
-    static_assert(__is_same(decltype(quantizer.transform), identity), "2-D blocks take no transform.");
-    detail::launch_2d(input, q, quantizer, stream);
-  } else {
-    detail::launch_1d(input, q, quantizer, stream);
-  }
+  static_assert(!Blocks::is_2d || __is_same(decltype(quantizer.transform), identity),
+                "2-D blocks take no transform.");
+  detail::launch<Blocks::is_2d>(detail::as_input(x), q, quantizer, stream);
   return detail::launched();
 }
 
