@@ -39,13 +39,17 @@ namespace detail {
 template <class Quantizer>
 inline constexpr bool is_plain = __is_same(decltype(Quantizer::transform), identity);
 
-/// Do all policies have a fast form for blocks of F? Differs between passes: read it as arch:: is.
+/// Do all policies have a fast form for blocks of F?
+template <class F, class Quantizer>
+inline constexpr bool offers_fast_form =
+    __is_same(typename F::element, e2m1) && F::block_size % 16 == 0 &&
+    fast_rounding_policy<decltype(Quantizer::round)> &&
+    (amax_scaling_policy<decltype(Quantizer::scale), F> ||
+     fast_weighing_scaling_policy<decltype(Quantizer::scale), F>);
+/// And does this pass have it? Differs between passes: read it as arch:: is.
 template <class F, class Quantizer>
 FOURSCALE_HD constexpr bool has_fast_form() {
-  using scale = decltype(Quantizer::scale);
-  return FOURSCALE_DEVICE_PASS >= 800 && __is_same(typename F::element, e2m1) && F::block_size % 16 == 0 &&
-         fast_rounding_policy<decltype(Quantizer::round)> &&
-         (amax_scaling_policy<scale, F> || fast_weighing_scaling_policy<scale, F>);
+  return FOURSCALE_DEVICE_PASS >= 800 && offers_fast_form<F, Quantizer>;
 }
 
 /// Sixteen values of a block as a rounding policy's fast form reads them. `Limit`: magnitudes are lowered here.
@@ -129,14 +133,17 @@ concept fast_transform = requires(Transform const t, Block block, float (&x)[16]
   t.sums_over_factor(block, x);
 };
 
+/// Is a transform taken by its fast form?
+template <class Quantizer, class Block>
+inline constexpr bool transforms_fast = fast_transform<decltype(Quantizer::transform), Block> &&
+                                        is_packed<decltype(Block{}.get(0))>;
+
 /// In what unit transformed() gives the values of a block: the transform's first factor, if the scale asks for
 /// no more than their amax.
 template <class F, class Quantizer, class Block>
 FOURSCALE_HD constexpr float transformed_unit() {
-  using transform = decltype(Quantizer::transform);
-  if constexpr (fast_transform<transform, Block> && is_packed<decltype(Block{}.get(0))> &&
-                amax_scaling_policy<decltype(Quantizer::scale), F>)
-    return transform::factor;
+  if constexpr (transforms_fast<Quantizer, Block> && amax_scaling_policy<decltype(Quantizer::scale), F>)
+    return decltype(Quantizer::transform)::factor;
   else
     return 1.0f;
 }
@@ -149,8 +156,7 @@ FOURSCALE_D auto transformed(Block const& block, Quantizer const& q) {
   float x[n];
   if constexpr (is_plain<Quantizer>) {
     return block;
-  } else if constexpr (fast_transform<decltype(Quantizer::transform), Block> &&
-                       is_packed<decltype(Block{}.get(0))>) {
+  } else if constexpr (transforms_fast<Quantizer, Block>) {
     if constexpr (transformed_unit<F, Quantizer, Block>() == 1.0f)
       q.transform.sums(block, x);
     else

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Whole matrices on a stream. Every kernel is a loop around one block by one thread, so their bits are those of
-// the host. Which of them a call takes: path.cuh; explain.cuh says it in words.
+// Whole matrices on a stream. Every kernel is a loop around one block by one thread, so their bits are those
+// of the host. Which of them a call takes: path.cuh; explain.cuh says it in words.
 #pragma once
 
 #include "path.cuh"

@@ -48,9 +48,9 @@ bool scales_are_vectors(block_scaled_view<F, Layout> const& q) {
     return address % 4 == 0;
 }
 
-/// True if tiles will do: rows shorter than 4 GiB, codes in whole words.
+/// True if tiles will do: codes in whole words. (Rows are shorter than 4 GiB: validate() sees to it.)
 template <class T, class F, class Layout>
-bool fits_tiles(matrix_view<T> const& x, block_scaled_view<F, Layout> const& q) {
+bool fits_tiles(matrix_view<T const> const& x, block_scaled_view<F, Layout> const& q) {
   constexpr i64 most = 0xffff'ffff;
   return x.rows <= most && x.ld * static_cast<i64>(sizeof(T)) <= most &&
          reinterpret_cast<u64>(q.codes) % cta::code_word<F> == 0;
