@@ -9,6 +9,7 @@
 #include "device/copies.cuh"
 #include "device/delayed.cuh"
 #include "device/dequantize.cuh"
+#include "device/explain.cuh"
 #include "device/gemm.cuh"
 #include "device/ms_eden.cuh"
 #include "device/percentile.cuh"

@@ -163,6 +163,15 @@ static_assert(codes_of(0) == 0x1111 && codes_of(0xffff'ffff) == 0x2222);
 static_assert(codes_of(0x0080'0000) == 0x1112 && codes_of(0x0000'0001) == 0x1121);
 static_assert(codes_of(0x8000'0000) == 0x1211 && codes_of(0x0000'0100) == 0x2111);
 
+// Which policies have a fast form, so that none loses it unseen.
+struct any_word {
+  FOURSCALE_HD constexpr u32 operator()(position) const { return 0; }
+};
+static_assert(fast_rounding_policy<nearest_even> && fast_rounding_policy<stochastic<philox<>>>);
+static_assert(fast_rounding_policy<stochastic<prepared_philox<10>>>, "as kernels take it");
+static_assert(fast_rounding_policy<stochastic<any_word>>, "random bits of one's own lose nothing");
+static_assert(!fast_rounding_policy<stochastic_te_software<philox<>>>);
+
 }  // namespace
 
 /// Four values of the sweep at once, whatever instructions do it.

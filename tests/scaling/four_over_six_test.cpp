@@ -100,6 +100,10 @@ void check_rule() {
   CHECK(fours < blocks * 9 / 10);
 }
 
+static_assert(fast_weighing_scaling_policy<four_over_six<>, nvfp4> &&
+              fast_weighing_scaling_policy<four_over_six<error_norm::mean_square, 448>, nvfp4>);
+static_assert(!fast_amax_scaling_policy<four_over_six<>, nvfp4>, "it weighs");
+
 }  // namespace
 
 TEST_CASE("four_over_six: the smaller sum of magnitudes wins", "[scaling][four_over_six]") {

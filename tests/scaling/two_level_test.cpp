@@ -162,6 +162,12 @@ struct headroom_never_saturates {
   }
 };
 
+// Which policies have a fast form, so that none loses it unseen.
+static_assert(fast_amax_scaling_policy<two_level, nvfp4> && fast_amax_scaling_policy<amax_scale, nvfp4>);
+static_assert(!fast_amax_scaling_policy<two_level_division, nvfp4>);
+static_assert(!fast_amax_scaling_policy<amax_scale, mxfp4>, "the definition is as fast");
+static_assert(!fast_amax_scaling_policy<amax_scale, fp8_e4m3>, "no scale of a block is found");
+
 }  // namespace
 
 TEST_CASE("two_level: golden vectors, every column", "[scaling][two_level]") {

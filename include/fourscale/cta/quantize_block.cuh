@@ -44,13 +44,17 @@ struct boolean {
 template <class Quantizer>
 inline constexpr bool is_plain = __is_same(decltype(Quantizer::transform), identity);
 
-/// Do all policies have a fast form for blocks of F? Differs between passes: read it as arch:: is.
+/// Do all policies have a fast form for blocks of F?
+template <class F, class Quantizer>
+inline constexpr bool offers_fast_form =
+    __is_same(typename F::element, e2m1) && F::block_size % 16 == 0 &&
+    fast_rounding_policy<decltype(Quantizer::round)> &&
+    (amax_scaling_policy<decltype(Quantizer::scale), F> ||
+     fast_weighing_scaling_policy<decltype(Quantizer::scale), F>);
+/// And does this pass have it? Differs between passes: read it as arch:: is.
 template <class F, class Quantizer>
 FOURSCALE_HD constexpr bool has_fast_form() {
-  using scale = decltype(Quantizer::scale);
-  return FOURSCALE_DEVICE_PASS >= 800 && __is_same(typename F::element, e2m1) && F::block_size % 16 == 0 &&
-         fast_rounding_policy<decltype(Quantizer::round)> &&
-         (amax_scaling_policy<scale, F> || fast_weighing_scaling_policy<scale, F>);
+  return FOURSCALE_DEVICE_PASS >= 800 && offers_fast_form<F, Quantizer>;
 }
 
 /// Sixteen values of a block as a rounding policy's fast form reads them. `Limit`: magnitudes are lowered
@@ -126,6 +130,11 @@ concept fast_transform = requires(Transform const t, Block block, float (&x)[16]
   t.sums(block, x);
 };
 
+/// Is a transform taken by its fast form?
+template <class Quantizer, class Block>
+inline constexpr bool transforms_fast = fast_transform<decltype(Quantizer::transform), Block>&&
+    is_packed<decltype(Block{}.get(0))>;
+
 /// The values that are quantized.
 template <class F, class Quantizer, class Block>
 FOURSCALE_D auto transformed(Block const& block, Quantizer const& q) {
@@ -134,8 +143,7 @@ FOURSCALE_D auto transformed(Block const& block, Quantizer const& q) {
     return block;
   } else {
     float x[n];
-    if constexpr (fast_transform<decltype(Quantizer::transform), Block> &&
-                  is_packed<decltype(Block{}.get(0))>) {
+    if constexpr (transforms_fast<Quantizer, Block>) {
       q.transform.sums(block, x);
       return values<bf16, n>::rounded(x);
     } else {

@@ -52,15 +52,15 @@ errc quantize_both(matrix_view<T> const& x, block_scaled_view<F, Layout> const& 
                    Columnwise const& columnwise = {}, Blocks shape = {}, cudaStream_t stream = nullptr) {
   if (const errc e = validate_both(x, q, qt, shape, rowwise, columnwise); e != errc::ok) return e;
   const auto input = detail::as_input(x);
+  using detail::path;
   using source = typename matrix_view<T>::value_type;
   using value = typename decltype(input)::value_type;
-  constexpr bool squares = __is_same(Rowwise, Columnwise) && cta::has_like_squares<F, Rowwise>;
-  if constexpr (detail::has_tiles<value, F> && (!Blocks::is_2d || squares)) {
-    if (detail::fits_tiles(input, q) && detail::fits_tiles(input, qt) && !q.amax.by_row() &&
-        !qt.amax.by_row()) {
-      if constexpr (Blocks::is_2d)
-        // From where on a kernel for the scales alone is worth its launch: measured on an H200.
-        detail::launch_squares<F>(input, q, qt, for_input<source>(rowwise), stream, i64{1} << 26);
+  if constexpr (constexpr path best =
+                    detail::best_path_of_both<F, Blocks::is_2d, value, Rowwise, Columnwise>();
+                best != path::one_by_one) {
+    if (detail::path_of_both<Blocks::is_2d, Rowwise, Columnwise>(input, q, qt) == best) {
+      if constexpr (best == path::both_squares)
+        detail::launch_squares<F>(input, q, qt, for_input<source>(rowwise), stream, detail::spread_from);
       else
         detail::launch_both(input, q, qt, for_input<source>(rowwise), for_input<source>(columnwise), stream);
       return detail::launched();

@@ -51,10 +51,19 @@ inline unsigned few_ctas(i64 items) {
   return static_cast<unsigned>(ctas < most ? ctas : most);
 }
 
-/// True if every row of m starts at a multiple of 16 bytes, so that blocks may be read or written in vectors.
+/// True if m starts at a multiple of 16 bytes; if its rows are multiples of 16 bytes apart; if both, so that
+/// blocks may be read or written in vectors.
+template <class T>
+bool starts_at_vector(matrix_view<T> const& m) {
+  return reinterpret_cast<u64>(m.data) % 16 == 0;
+}
+template <class T>
+bool steps_by_vectors(matrix_view<T> const& m) {
+  return m.ld * static_cast<i64>(sizeof(T)) % 16 == 0;
+}
 template <class T>
 bool rows_are_vectors(matrix_view<T> const& m) {
-  return reinterpret_cast<u64>(m.data) % 16 == 0 && m.ld * static_cast<i64>(sizeof(T)) % 16 == 0;
+  return starts_at_vector(m) && steps_by_vectors(m);
 }
 /// The rows of other views do not lie in memory as such.
 template <class M>

@@ -1,69 +1,36 @@
 // SPDX-License-Identifier: Apache-2.0
-// Whole matrices on a stream. Every kernel is a loop around one block by one thread, or by eight threads if
-// it is wide, so their bits are those of the host. Which of them a call takes: explain.cuh.
+// Whole matrices on a stream. Every kernel is a loop around one block by one thread, so their bits are those
+// of the host. Which of them a call takes: path.cuh; explain.cuh says it in words.
 #pragma once
 
-#include "../view/requirements.hpp"
-#include "quantize_2d.cuh"
-#include "quantize_rows.cuh"
-#include "quantize_tiles.cuh"
-#include "quantize_wide.cuh"
+#include "path.cuh"
 
 namespace fourscale::device {
 
 namespace detail {
 
-/// 1-D blocks: a matrix in memory along its rows, its columns by tiles, any other view value by value.
-template <class F, class Layout, class M, class Quantizer>
-void launch_1d(M const& x, block_scaled_view<F, Layout> const& q, Quantizer const& quantizer,
-               cudaStream_t stream) {
-  launch_view(x, q, quantizer, stream);
-}
-template <class F, class Layout, class T, class Quantizer>
-void launch_1d(matrix_view<T const> const& x, block_scaled_view<F, Layout> const& q,
-               Quantizer const& quantizer, cudaStream_t stream) {
-  if constexpr (is_loadable<T>)
+/// By the path that path_of() says.
+template <bool Is2d, class F, class Layout, class M, class Quantizer>
+void launch(M const& x, block_scaled_view<F, Layout> const& q, Quantizer const& quantizer,
+            cudaStream_t stream) {
+  constexpr path best = best_path<F, Is2d, M, Quantizer>();
+  if constexpr (best == path::rows) {
     launch_matrix(x, q, quantizer, stream);
-  else
-    launch_view(x, q, quantizer, stream);
-}
-template <class F, class Layout, class T, class Quantizer>
-void launch_1d(transposed_view<T const> const& x, block_scaled_view<F, Layout> const& q,
-               Quantizer const& quantizer, cudaStream_t stream) {
-  if constexpr (has_tiles<T, F>)
-    if (fits_tiles(x.base, q)) return launch_columns(x.base, q, quantizer, stream);
-  launch_view(x, q, quantizer, stream);
-}
-
-/// 2-D blocks: of a matrix in memory by tiles where squares round alike, of any other view by rows of
-/// squares.
-template <class F, class Layout, class M, class Quantizer>
-void launch_2d(M const& x, block_scaled_view<F, Layout> const& q, Quantizer const& quantizer,
-               cudaStream_t stream) {
-  if constexpr (requires { x.data; }) {
-    if constexpr (has_tiles<typename M::value_type, F> && cta::has_like_squares<F, Quantizer>)
-      if (fits_tiles(x, q)) return launch_row_squares(x, q, quantizer, stream);
-  } else if constexpr (requires { x.base.data; }) {
-    if constexpr (has_tiles<typename M::value_type, F> && cta::has_like_squares<F, Quantizer>)
-      if (fits_tiles(x.base, q)) return launch_column_squares(x.base, q, quantizer, stream);
+  } else if constexpr (best == path::wide) {
+    launch_wide(x, q, quantizer, cta::detail::boolean<Is2d>{}, stream);
+  } else {
+    if constexpr (is_by_tiles(best))
+      if (path_of<Is2d, Quantizer>(x, q) == best) {
+        if constexpr (best == path::columns) return launch_columns(x.base, q, quantizer, stream);
+        if constexpr (best == path::row_squares) return launch_row_squares(x, q, quantizer, stream);
+        if constexpr (best == path::column_squares)
+          return launch_column_squares(x.base, q, quantizer, stream);
+      }
+    if constexpr (Is2d)
+      launch_2d_view(x, q, quantizer, stream);
+    else
+      launch_view(x, q, quantizer, stream);
   }
-  launch_2d_view(x, q, quantizer, stream);
-}
-
-/// Blocks of 128 and of 128 x 128 values of a matrix in memory: by eight threads, and by a CTA.
-template <class F, class Layout, class T, class Quantizer>
-requires(is_loadable<T>&& cta::is_wide<F, Quantizer>) void launch_1d(matrix_view<T const> const& x,
-                                                                     block_scaled_view<F, Layout> const& q,
-                                                                     Quantizer const& quantizer,
-                                                                     cudaStream_t stream) {
-  launch_wide(x, q, quantizer, cta::detail::boolean<false>{}, stream);
-}
-template <class F, class Layout, class T, class Quantizer>
-requires(is_loadable<T>&& cta::is_wide<F, Quantizer>) void launch_2d(matrix_view<T const> const& x,
-                                                                     block_scaled_view<F, Layout> const& q,
-                                                                     Quantizer const& quantizer,
-                                                                     cudaStream_t stream) {
-  launch_wide(x, q, quantizer, cta::detail::boolean<true>{}, stream);
 }
 
 }  // namespace detail
@@ -78,12 +45,8 @@ errc quantize(M const& x, block_scaled_view<F, Layout, Byte> const& q, Quantizer
               Blocks shape, cudaStream_t stream = nullptr) {
   if constexpr (fourscale::detail::can_quantize<M, F, Byte, Quantizer, Blocks>()) {
     if (const errc e = validate(x, q, shape, quantizer); e != errc::ok) return e;
-    const auto input = detail::as_input(x);
-    const Quantizer of_input = for_input<typename M::value_type>(quantizer);
-    if constexpr (Blocks::is_2d)
-      detail::launch_2d(input, q, of_input, stream);
-    else
-      detail::launch_1d(input, q, of_input, stream);
+    detail::launch<Blocks::is_2d>(detail::as_input(x), q, for_input<typename M::value_type>(quantizer),
+                                  stream);
     return detail::launched();
   }
   return errc::ok;

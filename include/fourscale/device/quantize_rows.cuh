@@ -45,6 +45,18 @@ bool codes_are_words(block_scaled_view<F, Layout> const& q) {
 template <class T>
 inline constexpr bool is_loadable = sizeof(T) == 2 || sizeof(T) == 4;
 
+/// Are scales gathered in tiles, so that whole sectors of them are written?
+template <class F, class Layout>
+inline constexpr bool gathers_scales = __is_same(Layout, swizzled_128x4) && block_scale_bytes<F> == 1;
+
+/// How the blocks of a matrix are read.
+template <class Layout, class T>
+cta::access access_of(matrix_view<T const> const& x) {
+  if (!rows_are_vectors(x)) return cta::access::anywhere;
+  return __is_same(Layout, linear) && (x.ld == x.cols || x.rows == 1) ? cta::access::contiguous
+                                                                     : cta::access::vectors;
+}
+
 /// Values that a producer makes block by block, to q: by tiles of swizzled scales, or along rows.
 template <class F, class Layout, class Producer, class Quantizer>
 void launch_rows(Producer const& source, block_scaled_view<F, Layout> const& q, Quantizer const& quantizer,
@@ -53,8 +65,7 @@ void launch_rows(Producer const& source, block_scaled_view<F, Layout> const& q, 
   // Weighing takes more instructions than a cache holds for more blocks.
   constexpr int all = cta::blocks_on_the_way<F::block_size, value>,
                 batch = all > 1 && !amax_scaling_policy<decltype(quantizer.scale), F> ? all / 2 : all;
-  constexpr bool gathers = __is_same(Layout, swizzled_128x4) && block_scale_bytes<F> == 1;
-  if constexpr (gathers) {
+  if constexpr (gathers_scales<F, Layout>) {
     const auto walk = cta::tile_walk<batch>::over(q.rows, q.blocks());
     if (codes_are_words(q))
       launch_walk(walk, source, cta::swizzled_sink<F, true>{q}, q.amax, quantizer, walk.grid(), stream);
@@ -76,13 +87,14 @@ void launch_matrix(matrix_view<T const> const& x, block_scaled_view<F, Layout> c
                    Quantizer const& quantizer, cudaStream_t stream) {
   constexpr int n = F::block_size;
   using cta::access, cta::matrix_producer;
-  if (!rows_are_vectors(x))
+  const access how = access_of<Layout>(x);
+  if (how == access::anywhere)
     return launch_rows(matrix_producer<T, n, access::anywhere>{x.data, x.rows, x.cols, x.ld}, q, quantizer,
                        stream);
   if constexpr (__is_same(Layout, linear))
-    if (x.ld == x.cols || x.rows == 1)
-      return launch_rows(matrix_producer<T, n, access::contiguous>{x.data, x.rows, x.cols, x.ld}, q,
-                         quantizer, stream);
+    if (how == access::contiguous)
+      return launch_rows(matrix_producer<T, n, access::contiguous>{x.data, x.rows, x.cols, x.ld}, q, quantizer,
+                         stream);
   launch_rows(matrix_producer<T, n, access::vectors>{x.data, x.rows, x.cols, x.ld}, q, quantizer, stream);
 }
 

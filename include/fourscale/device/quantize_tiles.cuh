@@ -43,9 +43,9 @@ bool scales_are_vectors(block_scaled_view<F, Layout> const& q) {
     return address % 4 == 0;
 }
 
-/// True if tiles will do: rows shorter than 4 GiB, codes in whole words.
+/// True if tiles will do: codes in whole words. (Rows are shorter than 4 GiB: validate() sees to it.)
 template <class T, class F, class Layout>
-bool fits_tiles(matrix_view<T> const& x, block_scaled_view<F, Layout> const& q) {
+bool fits_tiles(matrix_view<T const> const& x, block_scaled_view<F, Layout> const& q) {
   constexpr i64 most = 0xffff'ffff;
   return x.rows <= most && x.ld * static_cast<i64>(sizeof(T)) <= most &&
          reinterpret_cast<u64>(q.codes) % cta::code_word<F> == 0;
@@ -91,8 +91,18 @@ void launch_tiles(void (*kernel)(cta::tile_copies<T, F, LayoutR, LayoutC, Rowwis
   }
 }
 
-/// Both copies under the scales of squares. Matrices of at least `spread_from` values have their linear
-/// scales written by a kernel of their own, if they are whole numbers of what its CTAs take.
+/// Have linear scales of squares a kernel of their own? Those of at least `from` values have, if they are whole
+/// numbers of what its CTAs take.
+template <class F, class T, class Layout, class LayoutT>
+bool spreads_scales(matrix_view<T const> const& x, block_scaled_view<F, Layout> const& q,
+                    block_scaled_view<F, LayoutT> const& qt, i64 from) {
+  constexpr u32 unit = F::block_size * cta::spread_squares;
+  return __is_same(Layout, linear) && __is_same(LayoutT, linear) && x.rows * x.cols >= from &&
+         x.rows % unit == 0 && x.cols % unit == 0 && reinterpret_cast<u64>(q.scales) % 16 == 0 &&
+         reinterpret_cast<u64>(qt.scales) % 16 == 0 && x.rows / unit <= 0xffff;
+}
+
+/// Both copies under the scales of squares, which are spread from `spread_from` values on.
 template <class F, class T, class Layout, class LayoutT, class Quantizer>
 void launch_squares(matrix_view<T const> const& x, block_scaled_view<F, Layout> const& q,
                     block_scaled_view<F, LayoutT> const& qt, Quantizer const& quantizer, cudaStream_t stream,
@@ -100,10 +110,7 @@ void launch_squares(matrix_view<T const> const& x, block_scaled_view<F, Layout> 
   using copies = cta::tile_copies<T, F, Layout, LayoutT, Quantizer, Quantizer>;
   constexpr u32 n = F::block_size, unit = n * cta::spread_squares;
   copies p{x, q, qt, quantizer, quantizer};
-  if constexpr (__is_same(Layout, linear) && __is_same(LayoutT, linear))
-    p.scales_of_first_rows = x.rows * x.cols >= spread_from && x.rows % unit == 0 && x.cols % unit == 0 &&
-                             reinterpret_cast<u64>(q.scales) % 16 == 0 &&
-                             reinterpret_cast<u64>(qt.scales) % 16 == 0 && x.rows / unit <= 0xffff;
+  p.scales_of_first_rows = spreads_scales(x, q, qt, spread_from);
   launch_tiles(&quantize_squares_kernel<copies>, p, stream);
   if (!p.scales_of_first_rows) return;
   const dim3 grid(static_cast<unsigned>(x.cols / unit), static_cast<unsigned>(x.rows / unit));

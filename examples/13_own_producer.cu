@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: Apache-2.0
+// Bias and GELU to NVFP4 without a matrix in between: a producer makes the values of a block where the
+// library would read them, and device::quantize() does the rest: batches, tiles of scales, padding. The bits
+// are those of the matrix that the producer stands for.
+#include <cstdio>
+#include <cstdlib>
+#include <fourscale/fourscale.cuh>
+
+namespace f4 = fourscale;
+using f4::bf16, f4::i64, f4::u8;
+
+namespace {
+
+/// gelu(x + bias), rounded to bf16. A block may be asked for twice and must be the same both times, so no
+/// product stands where the compiler could join it with a sum.
+struct bias_gelu {
+  using block_type = f4::cta::values<bf16, f4::nvfp4::block_size>;
+  bf16 const *x, *bias;  // rows x cols; cols
+  i64 rows, cols;
+
+  static __device__ float gelu(float v) {
+    const float inner = 0.797884561f * v * fmaf(0.044715f * v, v, 1.0f), half = 0.5f * v;
+    return fmaf(half, tanhf(inner), half);
+  }
+  __device__ block_type load(f4::cta::place const& at) const {
+    const i64 col = at.block * 16;
+    const block_type v = block_type::load(x + at.row * cols + col), b = block_type::load(bias + col);
+    float y[16];
+    FOURSCALE_UNROLL
+    for (int i = 0; i < 16; ++i) y[i] = gelu(v.value(i) + b.value(i));
+    return block_type::rounded(y);
+  }
+};
+static_assert(f4::cta::producer<bias_gelu>);
+
+/// The same values to memory.
+__global__ void store(bias_gelu from, bf16* y) {
+  const i64 row = blockIdx.x;
+  for (i64 block = threadIdx.x; block < from.cols / 16; block += blockDim.x)
+    from.load({row, block}).store(y + row * from.cols + block * 16);
+}
+
+void require(bool good, char const* what) {
+  if (good) return;
+  std::printf("%s: %s\n", what, cudaGetErrorString(cudaGetLastError()));
+  std::exit(1);
+}
+
+/// Memory that both the host and the device see.
+template <class T>
+T* shared(i64 count) {
+  void* data = nullptr;
+  require(cudaMallocManaged(&data, static_cast<size_t>(count) * sizeof(T)) == cudaSuccess, "memory");
+  return static_cast<T*>(data);
+}
+
+struct quantized {
+  using view = f4::block_scaled_view<f4::nvfp4, f4::swizzled_128x4>;
+  i64 codes, scales;
+  view q;
+
+  quantized(i64 rows, i64 cols, float const* amax)
+      : codes(f4::code_bytes<f4::nvfp4>(rows, cols)),
+        scales(f4::scale_bytes<f4::nvfp4, f4::swizzled_128x4>(rows, cols)),
+        q(shared<u8>(codes), shared<u8>(scales), rows, cols, f4::amax_in(amax)) {}
+  bool operator==(quantized const& other) const {
+    bool same = true;
+    for (i64 i = 0; i < codes; ++i) same &= q.codes[i] == other.q.codes[i];
+    for (i64 i = 0; i < scales; ++i) same &= q.scales[i] == other.q.scales[i];
+    return same;
+  }
+};
+
+}  // namespace
+
+int main() {
+  int devices = 0;
+  if (cudaGetDeviceCount(&devices) != cudaSuccess || devices == 0) {
+    std::printf("There is no GPU here, so there is nothing to compare.\n");
+    return 0;
+  }
+  constexpr i64 rows = 300, cols = 4112;  // both end inside a tile of scales: there is padding to zero
+  bf16* const x = shared<bf16>(rows * cols);
+  bf16* const bias = shared<bf16>(cols);
+  bf16* const y = shared<bf16>(rows * cols);
+  for (i64 i = 0; i < rows * cols; ++i)
+    x[i] = f4::from_float<bf16>(static_cast<float>(i * 7919 % 2003 - 1001) / 256);
+  for (i64 i = 0; i < cols; ++i) bias[i] = f4::from_float<bf16>(static_cast<float>(i % 17 - 8) / 32);
+  float* const amax = shared<float>(1);  // in training, that of the step before
+  const bias_gelu source{x, bias, rows, cols};
+  const quantized fused(rows, cols, amax), unfused(rows, cols, amax);
+
+  store<<<rows, 256>>>(source, y);
+  const f4::matrix_view<bf16> matrix{y, rows, cols};
+  require(f4::device::amax(matrix, amax) == f4::errc::ok, "amax");
+  require(f4::device::quantize(matrix, unfused.q) == f4::errc::ok, "quantize a matrix");
+  require(f4::device::quantize(source, fused.q) == f4::errc::ok, "quantize what a producer makes");
+  require(cudaDeviceSynchronize() == cudaSuccess, "kernels");
+
+  const bool same = fused == unfused;
+  std::printf("bias + GELU, %lld x %lld, %s: fused = unfused %s\n", rows, cols,
+              f4::device::explain(source, fused.q).kernel, same ? "in every bit" : "NOT EQUAL");
+  return same ? 0 : 1;
+}

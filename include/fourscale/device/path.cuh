@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: Apache-2.0
+// Which kernel a call takes, decided here for the launch and for explain() alike: first by types, so that no
+// kernel is compiled that no call can take, then by where the buffers lie.
+#pragma once
+
+#include "quantize_2d.cuh"
+#include "quantize_rows.cuh"
+#include "quantize_tiles.cuh"
+#include "quantize_wide.cuh"
+
+namespace fourscale::device::detail {
+
+enum class path : u8 {
+  rows,             ///< along the rows of a matrix in memory, or of what a producer makes
+  wide,             ///< blocks of 128, or 128 x 128, of a matrix in memory, by several threads each
+  columns,          ///< of a matrix in memory, by tiles
+  values,           ///< of any view, one by one
+  row_squares,      ///< 2-D blocks of a matrix in memory, by tiles
+  column_squares,   ///< the same, the columnwise copy
+  rows_of_squares,  ///< 2-D blocks of any view
+  both,             ///< both copies of a matrix in memory, by tiles
+  both_squares,     ///< the same under 2-D scales
+  one_by_one,       ///< both copies, each by a path of its own; under 2-D scales the second from the first
+};
+
+constexpr bool is_by_tiles(path p) {
+  return p == path::columns || p == path::row_squares || p == path::column_squares || p == path::both ||
+         p == path::both_squares;
+}
+
+/// From how many values on a kernel for the scales of squares alone is worth its launch: measured on an H200.
+inline constexpr i64 spread_from = i64{1} << 26;
+
+/// What as_input() makes of a view: a matrix in memory, its transpose, anything else.
+enum class source : u8 { matrix, transposed, other };
+template <class M>
+inline constexpr source source_of = source::other;
+template <class T>
+inline constexpr source source_of<matrix_view<T const>> = source::matrix;
+template <class T>
+inline constexpr source source_of<transposed_view<T const>> = source::transposed;
+
+/// The matrix in memory of either.
+template <class T>
+matrix_view<T const> const& in_memory(matrix_view<T const> const& x) {
+  return x;
+}
+template <class T>
+matrix_view<T const> const& in_memory(transposed_view<T const> const& x) {
+  return x.base;
+}
+
+/// The path that the types of a call allow.
+template <class F, bool Is2d, class M, class Quantizer>
+constexpr path best_path() {
+  using value = typename M::value_type;
+  constexpr source from = source_of<M>;
+  if constexpr (from == source::other) return Is2d ? path::rows_of_squares : path::values;
+  if (from == source::matrix && is_loadable<value> && cta::is_wide<F, Quantizer>) return path::wide;
+  if constexpr (Is2d) {
+    if (!has_tiles<value, F> || !cta::has_like_squares<F, Quantizer>) return path::rows_of_squares;
+    return from == source::matrix ? path::row_squares : path::column_squares;
+  }
+  if (from == source::matrix) return is_loadable<value> ? path::rows : path::values;
+  return has_tiles<value, F> ? path::columns : path::values;
+}
+
+/// The path of a call: that one, or the one that takes any buffers.
+template <bool Is2d, class Quantizer, class M, class F, class Layout>
+path path_of(M const& x, block_scaled_view<F, Layout> const& q) {
+  constexpr path best = best_path<F, Is2d, M, Quantizer>();
+  if constexpr (is_by_tiles(best))
+    if (!fits_tiles(in_memory(x), q)) return Is2d ? path::rows_of_squares : path::values;
+  return best;
+}
+
+/// The same for both copies of a matrix of T.
+template <class F, bool Is2d, class T, class Rowwise, class Columnwise>
+constexpr path best_path_of_both() {
+  if (!has_tiles<T, F>) return path::one_by_one;
+  if (!Is2d) return path::both;
+  return __is_same(Rowwise, Columnwise) && cta::has_like_squares<F, Rowwise> ? path::both_squares
+                                                                             : path::one_by_one;
+}
+template <bool Is2d, class Rowwise, class Columnwise, class T, class F, class Layout, class LayoutT>
+path path_of_both(matrix_view<T const> const& x, block_scaled_view<F, Layout> const& q,
+                  block_scaled_view<F, LayoutT> const& qt) {
+  constexpr path best = best_path_of_both<F, Is2d, T, Rowwise, Columnwise>();
+  if constexpr (is_by_tiles(best))
+    if (!fits_tiles(x, q) || !fits_tiles(x, qt) || q.amax.by_row() || qt.amax.by_row())
+      return path::one_by_one;
+  return best;
+}
+
+}  // namespace fourscale::device::detail
