@@ -46,11 +46,10 @@ inline constexpr bool is_plain = __is_same(decltype(Quantizer::transform), ident
 
 /// Do all policies have a fast form for blocks of F?
 template <class F, class Quantizer>
-inline constexpr bool offers_fast_form =
-    __is_same(typename F::element, e2m1) && F::block_size % 16 == 0 &&
-    fast_rounding_policy<decltype(Quantizer::round)> &&
-    (amax_scaling_policy<decltype(Quantizer::scale), F> ||
-     fast_weighing_scaling_policy<decltype(Quantizer::scale), F>);
+inline constexpr bool offers_fast_form = __is_same(typename F::element, e2m1) && F::block_size % 16 == 0 &&
+                                         fast_rounding_policy<decltype(Quantizer::round)> &&
+                                         (amax_scaling_policy<decltype(Quantizer::scale), F> ||
+                                          fast_weighing_scaling_policy<decltype(Quantizer::scale), F>);
 /// And does this pass have it? Differs between passes: read it as arch:: is.
 template <class F, class Quantizer>
 FOURSCALE_HD constexpr bool has_fast_form() {
@@ -132,8 +131,8 @@ concept fast_transform = requires(Transform const t, Block block, float (&x)[16]
 
 /// Is a transform taken by its fast form?
 template <class Quantizer, class Block>
-inline constexpr bool transforms_fast = fast_transform<decltype(Quantizer::transform), Block>&&
-    is_packed<decltype(Block{}.get(0))>;
+inline constexpr bool transforms_fast =
+    fast_transform<decltype(Quantizer::transform), Block>&& is_packed<decltype(Block{}.get(0))>;
 
 /// The values that are quantized.
 template <class F, class Quantizer, class Block>

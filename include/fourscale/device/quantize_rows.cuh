@@ -54,7 +54,7 @@ template <class Layout, class T>
 cta::access access_of(matrix_view<T const> const& x) {
   if (!rows_are_vectors(x)) return cta::access::anywhere;
   return __is_same(Layout, linear) && (x.ld == x.cols || x.rows == 1) ? cta::access::contiguous
-                                                                     : cta::access::vectors;
+                                                                      : cta::access::vectors;
 }
 
 /// Values that a producer makes block by block, to q: by tiles of swizzled scales, or along rows.
@@ -93,8 +93,8 @@ void launch_matrix(matrix_view<T const> const& x, block_scaled_view<F, Layout> c
                        stream);
   if constexpr (__is_same(Layout, linear))
     if (how == access::contiguous)
-      return launch_rows(matrix_producer<T, n, access::contiguous>{x.data, x.rows, x.cols, x.ld}, q, quantizer,
-                         stream);
+      return launch_rows(matrix_producer<T, n, access::contiguous>{x.data, x.rows, x.cols, x.ld}, q,
+                         quantizer, stream);
   launch_rows(matrix_producer<T, n, access::vectors>{x.data, x.rows, x.cols, x.ld}, q, quantizer, stream);
 }
 

@@ -91,8 +91,8 @@ void launch_tiles(void (*kernel)(cta::tile_copies<T, F, LayoutR, LayoutC, Rowwis
   }
 }
 
-/// Have linear scales of squares a kernel of their own? Those of at least `from` values have, if they are whole
-/// numbers of what its CTAs take.
+/// Have linear scales of squares a kernel of their own? Those of at least `from` values have, if they are
+/// whole numbers of what its CTAs take.
 template <class F, class T, class Layout, class LayoutT>
 bool spreads_scales(matrix_view<T const> const& x, block_scaled_view<F, Layout> const& q,
                     block_scaled_view<F, LayoutT> const& qt, i64 from) {
