@@ -34,7 +34,7 @@ FOURSCALE_KERNEL void __launch_bounds__(cta_threads)
 /// never synchronises, never allocates. Errors: as host::transpose; qt is then untouched.
 template <class F, class Layout, class Byte, class LayoutT>
 errc transpose(block_scaled_view<F, Layout, Byte> const& q, block_scaled_view<F, LayoutT> const& qt,
-                      cudaStream_t stream = nullptr) {
+               cudaStream_t stream = nullptr) {
   if (const errc e = validate_transpose(q, qt); e != errc::ok) return e;
   const block_scaled_view<F, Layout, u8 const> input = q;
   const i64 items = LayoutT::padded_rows(qt.rows) * LayoutT::padded_blocks(qt.blocks());
@@ -55,7 +55,8 @@ errc quantize_both(matrix_view<T> const& x, block_scaled_view<F, Layout> const& 
   const auto input = detail::as_input(x);
   using detail::path;
   using value = typename decltype(input)::value_type;
-  if constexpr (constexpr path best = detail::best_path_of_both<F, Blocks::is_2d, value, Rowwise, Columnwise>();
+  if constexpr (constexpr path best =
+                    detail::best_path_of_both<F, Blocks::is_2d, value, Rowwise, Columnwise>();
                 best != path::one_by_one) {
     if (detail::path_of_both<Blocks::is_2d, Rowwise, Columnwise>(input, q, qt) == best) {
       if constexpr (best == path::both_squares)

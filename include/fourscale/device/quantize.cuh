@@ -21,7 +21,8 @@ void launch(M const& x, block_scaled_view<F, Layout> const& q, Quantizer const& 
       if (path_of<Is2d, Quantizer>(x, q) == best) {
         if constexpr (best == path::columns) return launch_columns(x.base, q, quantizer, stream);
         if constexpr (best == path::row_squares) return launch_row_squares(x, q, quantizer, stream);
-        if constexpr (best == path::column_squares) return launch_column_squares(x.base, q, quantizer, stream);
+        if constexpr (best == path::column_squares)
+          return launch_column_squares(x.base, q, quantizer, stream);
       }
     if constexpr (Is2d)
       launch_2d_view(x, q, quantizer, stream);
