@@ -3,6 +3,7 @@
 // of the host. Which of them a call takes: path.cuh; explain.cuh says it in words.
 #pragma once
 
+#include "../view/requirements.hpp"
 #include "path.cuh"
 
 namespace fourscale::device {
