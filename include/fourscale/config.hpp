@@ -18,11 +18,11 @@
 // clang defines __CUDACC__ only in its wrapper header, so ask for __CUDA__ as well.
 #if defined(__CUDACC__) || defined(__CUDACC_RTC__) || (defined(__clang__) && defined(__CUDA__))
 #define FOURSCALE_CUDA 1
-#define FOURSCALE_HD __host__ __device__
+#define FOURSCALE_HD FOURSCALE_H __host__ __device__
 #define FOURSCALE_D __device__
 #else
 #define FOURSCALE_CUDA 0
-#define FOURSCALE_HD
+#define FOURSCALE_HD FOURSCALE_H
 #define FOURSCALE_D
 #endif
 
@@ -98,6 +98,81 @@
 #define FOURSCALE_KERNEL __attribute__((visibility("hidden"))) __global__
 #else
 #define FOURSCALE_KERNEL static __global__
+#endif
+
+// Names for the linker, which keeps one copy of what several units or libraries define under one name. Types
+// have one name in all units of a version, for whatever machine and by whichever compiler, since views pass
+// from one unit to another. Code is compiled for a machine, and its name says which:
+//   FOURSCALE_NAMESPACE  fourscale, and in it the inline namespace of the version, v0_1_0.
+//   FOURSCALE_CPU        inline namespace of host::, what its loops may use: cpu, cpu_avx2_fma, cpu_omp.
+//   FOURSCALE_ARCH       inline namespace of device::, what its launches have kernels for: sm_900, sm_9001000
+//                        (900 and 1000). Hidden too: sm_100 and sm_100a are both 1000; clang does not tell.
+//   FOURSCALE_H          before every other function that the host runs; FOURSCALE_HD has it. The name then
+//                        says what the function may use, if that is more than the baseline of its CPU.
+// A default constructor that an aggregate has by itself cannot carry it; it is a function only at -O0.
+#define FOURSCALE_DETAIL_VERSION_(major, minor, patch) v##major##_##minor##_##patch
+#define FOURSCALE_DETAIL_VERSION(...) FOURSCALE_DETAIL_VERSION_(__VA_ARGS__)
+#define FOURSCALE_NAMESPACE                                                                    \
+  fourscale::inline FOURSCALE_DETAIL_VERSION(FOURSCALE_VERSION_MAJOR, FOURSCALE_VERSION_MINOR, \
+                                             FOURSCALE_VERSION_PATCH)
+
+#if defined(__AVX512F__)
+#define FOURSCALE_DETAIL_VECTORS _avx512
+#elif defined(__AVX2__)
+#define FOURSCALE_DETAIL_VECTORS _avx2
+#elif defined(__AVX__)
+#define FOURSCALE_DETAIL_VECTORS _avx
+#elif defined(__SSE4_1__)
+#define FOURSCALE_DETAIL_VECTORS _sse4
+#elif defined(__SSE3__)
+#define FOURSCALE_DETAIL_VECTORS _sse3
+#elif defined(__ARM_FEATURE_SVE2)
+#define FOURSCALE_DETAIL_VECTORS _sve2
+#elif defined(__ARM_FEATURE_SVE)
+#define FOURSCALE_DETAIL_VECTORS _sve
+#else
+#define FOURSCALE_DETAIL_VECTORS
+#endif
+// `name` where the compiler defines `flag` as 1, else nothing.
+#define FOURSCALE_DETAIL_COMMA_1 ,
+#define FOURSCALE_DETAIL_SECOND(a, b, ...) b
+#define FOURSCALE_DETAIL_CHOOSE(...) FOURSCALE_DETAIL_SECOND(__VA_ARGS__)
+#define FOURSCALE_DETAIL_IF_(flag, name) FOURSCALE_DETAIL_CHOOSE(FOURSCALE_DETAIL_COMMA_##flag name, , )
+#define FOURSCALE_DETAIL_IF(flag, name) FOURSCALE_DETAIL_IF_(flag, name)
+// A name that begins with `first` and ends with what the unit may use.
+#define FOURSCALE_DETAIL_PASTE(first, a, b, c, d, e, f) first##a##b##c##d##e##f
+#define FOURSCALE_DETAIL_NAMED_(...) FOURSCALE_DETAIL_PASTE(__VA_ARGS__)
+#define FOURSCALE_DETAIL_NAMED(first, last)                                                               \
+  FOURSCALE_DETAIL_NAMED_(first, FOURSCALE_DETAIL_VECTORS, FOURSCALE_DETAIL_IF(__AVX512BW__, bw),         \
+                          FOURSCALE_DETAIL_IF(__AVX512VBMI__, _vbmi), FOURSCALE_DETAIL_IF(__FMA__, _fma), \
+                          FOURSCALE_DETAIL_IF(__BMI2__, _bmi), last)
+
+#if defined(_OPENMP)
+#define FOURSCALE_CPU FOURSCALE_DETAIL_NAMED(cpu, _omp)
+#else
+#define FOURSCALE_CPU FOURSCALE_DETAIL_NAMED(cpu, )
+#endif
+
+#if defined(__CUDA_ARCH_LIST__) && !defined(__clang__)  // nvcc, the same list in all of its passes
+#define FOURSCALE_DETAIL_SM_(a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p, q, r, s, t, ...) \
+  sm_##a##b##c##d##e##f##g##h##i##j##k##l##m##n##o##p##q##r##s##t
+#define FOURSCALE_DETAIL_SM(...) FOURSCALE_DETAIL_SM_(__VA_ARGS__, , , , , , , , , , , , , , , , , , , , )
+#define FOURSCALE_ARCH \
+  FOURSCALE_DETAIL_NAMED(FOURSCALE_DETAIL_SM(__CUDA_ARCH_LIST__), ) FOURSCALE_DETAIL_HIDDEN
+#else
+#define FOURSCALE_ARCH sm_any FOURSCALE_DETAIL_HIDDEN
+#endif
+
+#if defined(__GNUC__) && !defined(__CUDACC_RTC__)
+#define FOURSCALE_DETAIL_HIDDEN __attribute__((visibility("hidden")))
+#define FOURSCALE_DETAIL_TEXT_(x) #x
+#define FOURSCALE_DETAIL_TEXT(x) FOURSCALE_DETAIL_TEXT_(x)
+#define FOURSCALE_DETAIL_IF_ANY(...) \
+  __VA_OPT__(__attribute__((abi_tag(FOURSCALE_DETAIL_TEXT(FOURSCALE_DETAIL_NAMED(cpu, ))))))
+#define FOURSCALE_H FOURSCALE_DETAIL_IF_ANY(FOURSCALE_DETAIL_NAMED(, ))
+#else
+#define FOURSCALE_DETAIL_HIDDEN
+#define FOURSCALE_H
 #endif
 
 /// What the current compiler pass may emit. Read these inside function bodies only: host and device passes
