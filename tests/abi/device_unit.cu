@@ -1,0 +1,16 @@
+// SPDX-License-Identifier: Apache-2.0
+// A library that launches kernels: check.py builds it for two architectures and loads both into one process.
+#include <fourscale/device/amax.cuh>
+#include <fourscale/device/quantize.cuh>
+
+#include "types.hpp"
+
+using namespace fourscale;
+
+extern "C" cudaError_t launch(float const* x, float* amax, u8* codes, u8* scales, cudaStream_t stream) {
+  const matrix_view<float const> m{x, 64, 64};
+  if (const cudaError_t e = device::amax(m, amax, stream); e != cudaSuccess) return e;
+  return device::quantize(m, block_scaled_view<nvfp4>{codes, scales, 64, 64}, amax, quantizer{}, stream);
+}
+
+void take(every_type const&, block_scaled_view<nvfp4, swizzled_128x4> const&, errc) {}
