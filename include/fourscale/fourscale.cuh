@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// All of fourscale, for CUDA compilers: fourscale.hpp and the functions that launch kernels. Opt-in headers
-// stay outside here too: device/buffer.cuh, device/gemm_tcgen05.cuh, recipe/, interop/.
+// For CUDA compilers: fourscale.hpp, the functions that launch kernels, and parts to make other kernels of.
+// Left out, besides what fourscale.hpp leaves out:
+//   device/gemm_tcgen05.cuh                the GEMM of sm_100, with mma/tcgen05_*.cuh and ptx/tcgen05*.cuh
+//   device/buffer.cuh                      memory on the device that owns itself
+//   recipe/fake_quantize.cuh               recipes on the device
 #pragma once
 
 #include "cta/quantize.cuh"

@@ -1,6 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// All of fourscale that needs no CUDA compiler: values, blocks, policies, views and whole matrices on the
-// CPU. Opt-in headers stay outside: formats/limits.hpp, formats/io.hpp, host/buffer.hpp, recipe/, interop/.
+// What most programs use and needs no CUDA compiler: values, blocks, policies, views and whole matrices on
+// the CPU. Left out, so that this costs a program 0.1 s at most:
+//   recipe/                                which operand of which GEMM is quantized how, in run-time values
+//   model/                                 Blackwell's tensor memory and matrix instructions, bit by bit
+//   ptx/descriptors.hpp                    the words that those instructions take
+//   formats/limits.hpp, formats/io.hpp     std::numeric_limits, printing
+//   host/buffer.hpp                        memory that owns itself, which needs <vector>
+//   interop/                               types of other libraries
 #pragma once
 
 #include "block/ms_eden.hpp"
