@@ -5,7 +5,7 @@
 
 #include "config.hpp"
 
-namespace fourscale {
+namespace FOURSCALE_NAMESPACE {
 
 using u8 = unsigned char;
 using u16 = unsigned short;
@@ -57,7 +57,7 @@ FOURSCALE_HD constexpr bool less_magnitude(float a, float b) {
 
 /// The smallest unsigned type with at least `Bits` bits.
 template <int Bits>
-constexpr auto unsigned_for() {
+FOURSCALE_H constexpr auto unsigned_for() {
   static_assert(Bits <= 64, "No unsigned type is wider than 64 bits.");
   if constexpr (Bits <= 8)
     return u8{};
@@ -71,4 +71,4 @@ constexpr auto unsigned_for() {
 template <int Bits>
 using uint_t = decltype(unsigned_for<Bits>());
 
-}  // namespace fourscale
+}  // namespace FOURSCALE_NAMESPACE

@@ -177,7 +177,7 @@
 
 /// What the current compiler pass may emit. Read these inside function bodies only: host and device passes
 /// see different values, so a signature or a class layout must never depend on them.
-namespace fourscale::arch {
+namespace FOURSCALE_NAMESPACE::arch {
 /// cvt to and from e4m3x2 and e5m2x2: sm_89 and later.
 inline constexpr bool has_cvt_fp8 = FOURSCALE_HAS_CVT_FP8;
 /// cvt to and from e2m1x2, e2m3x2, e3m2x2, ue8m0x2: sm_100f/a, 103, 110, 120, 121 (PTX ISA 9.7.9.21).
@@ -190,10 +190,10 @@ inline constexpr bool has_cvt_rs = FOURSCALE_HAS_CVT_RS;
 inline constexpr bool has_tcgen05 = FOURSCALE_HAS_TCGEN05;
 /// mma.sync with block scales: sm_120f/a, 121 (PTX ISA 9.7.14).
 inline constexpr bool has_mma_block_scale = FOURSCALE_HAS_MMA_BLOCK_SCALE;
-}  // namespace fourscale::arch
+}  // namespace FOURSCALE_NAMESPACE::arch
 
-namespace fourscale {
+namespace FOURSCALE_NAMESPACE {
 /// The version as one number: 10000 * major + 100 * minor + patch.
 inline constexpr int version =
     10000 * FOURSCALE_VERSION_MAJOR + 100 * FOURSCALE_VERSION_MINOR + FOURSCALE_VERSION_PATCH;
-}  // namespace fourscale
+}  // namespace FOURSCALE_NAMESPACE

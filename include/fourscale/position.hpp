@@ -4,7 +4,7 @@
 
 #include "bits.hpp"
 
-namespace fourscale {
+namespace FOURSCALE_NAMESPACE {
 
 /// Row and column of an element in the matrix whose rows hold the blocks (the transpose, for a columnwise
 /// copy).
@@ -27,4 +27,4 @@ concept lane_random_bits = random_bits<B> && requires(B const bits, position whe
   bits.draw_lanes(where, 1, words);
 };
 
-}  // namespace fourscale
+}  // namespace FOURSCALE_NAMESPACE

@@ -7,7 +7,7 @@
 #include "../transform/hadamard.hpp"
 #include "quantize.hpp"
 
-namespace fourscale {
+namespace FOURSCALE_NAMESPACE {
 
 /// Quantizes NVFP4 in groups of 128 values, 8 blocks. The mean over fresh signs and fresh random bits is x;
 /// that of the codes alone is not. `transform` draws its signs for every use anew; `bits` decides about the
@@ -61,4 +61,4 @@ struct ms_eden {
   }
 };
 
-}  // namespace fourscale
+}  // namespace FOURSCALE_NAMESPACE

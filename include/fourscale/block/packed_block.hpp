@@ -5,7 +5,7 @@
 #include "../formats/block_formats.hpp"
 #include "../formats/packed.hpp"
 
-namespace fourscale {
+namespace FOURSCALE_NAMESPACE {
 
 /// The scale and the packed codes of one block, in memory order.
 template <block_format F>
@@ -31,7 +31,7 @@ struct packed_block {
       codes[byte + 1] = static_cast<u8>((codes[byte + 1] & ~(mask >> 8)) | bits >> 8);
   }
 
-  friend constexpr bool operator==(packed_block const&, packed_block const&) = default;
+  friend FOURSCALE_H constexpr bool operator==(packed_block const&, packed_block const&) = default;
 };
 
-}  // namespace fourscale
+}  // namespace FOURSCALE_NAMESPACE

@@ -5,7 +5,7 @@
 #include "packed_block.hpp"
 #include "quantizer.hpp"
 
-namespace fourscale {
+namespace FOURSCALE_NAMESPACE {
 
 /// The largest magnitude of N values, as TE's cast kernels take it: NaN is dropped, infinity stays, no values
 /// give 0.
@@ -104,4 +104,4 @@ FOURSCALE_HD constexpr void dequantize_block(packed_block<F> const& block, float
   for (int i = 0; i < F::block_size; ++i) y[i] = ptx::mul_rn_f32(decode(block.get(i)), scale);
 }
 
-}  // namespace fourscale
+}  // namespace FOURSCALE_NAMESPACE

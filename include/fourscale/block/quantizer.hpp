@@ -7,7 +7,7 @@
 #include "../scaling/amax_scale.hpp"
 #include "../transform/identity.hpp"
 
-namespace fourscale {
+namespace FOURSCALE_NAMESPACE {
 
 /// Joins three policies. The order is fixed: transform -> amax -> scale -> multiply -> round -> pack; a
 /// policy fills one place and sees nothing of the others. Trivially copyable, so it is passed to kernels by
@@ -39,4 +39,4 @@ FOURSCALE_HD constexpr Quantizer for_input(Quantizer recipe) {
   return recipe;
 }
 
-}  // namespace fourscale
+}  // namespace FOURSCALE_NAMESPACE

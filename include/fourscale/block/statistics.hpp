@@ -6,7 +6,7 @@
 
 #include "quantize.hpp"
 
-namespace fourscale {
+namespace FOURSCALE_NAMESPACE {
 
 /// Counts and sums over values x and what became of them, Q: of a block, a matrix, or several. They add up
 /// with +=. Sums leave out every x that is not finite, and every Q.
@@ -45,7 +45,7 @@ struct statistics {
   }
   /// Signal to quantization noise, 10 log10(sum x^2 / sum (Q - x)^2): infinity without any noise, -infinity
   /// if any was spoiled. On the host.
-  double sqnr_db() const {
+  FOURSCALE_H double sqnr_db() const {
     if (spoiled > 0) return -infinity;
     return sum_ee == 0 ? infinity : 10 * __builtin_log10(sum_xx / sum_ee);
   }
@@ -56,7 +56,7 @@ struct statistics {
   FOURSCALE_HD constexpr double saturated_scale_share() const { return share(saturated_scales, blocks); }
 
   /// Equal bits: no sum is ever NaN or -0.
-  friend constexpr bool operator==(statistics const&, statistics const&) = default;
+  friend FOURSCALE_H constexpr bool operator==(statistics const&, statistics const&) = default;
 
  private:
   static constexpr double infinity = bit_cast<double>(u64{0x7ff0} << 48);
@@ -202,4 +202,4 @@ FOURSCALE_HD constexpr statistics block_statistics(float const (&x)[F::block_siz
   return s;
 }
 
-}  // namespace fourscale
+}  // namespace FOURSCALE_NAMESPACE

@@ -4,7 +4,7 @@
 
 #include "values.cuh"
 
-namespace fourscale::cta {
+namespace FOURSCALE_NAMESPACE::cta {
 
 /// A block of two neighbouring columns of 16-bit values: N words that hold a value of each.
 template <class T, int N>
@@ -74,4 +74,4 @@ struct column_block {
   }
 };
 
-}  // namespace fourscale::cta
+}  // namespace FOURSCALE_NAMESPACE::cta

@@ -4,7 +4,7 @@
 
 #include "../bits.hpp"
 
-namespace fourscale::cta {
+namespace FOURSCALE_NAMESPACE::cta {
 
 /// Division by a number that all threads share, for numerators below 2^31: n * ceil(2^p / d) >> p is exact
 /// for p = 31 + ceil(log2 d) (Granlund and Montgomery, PLDI 1994).
@@ -20,4 +20,4 @@ struct divisor {
   FOURSCALE_D u32 quotient(u32 n) const { return static_cast<u32>((u64{n} * multiplier) >> shift); }
 };
 
-}  // namespace fourscale::cta
+}  // namespace FOURSCALE_NAMESPACE::cta

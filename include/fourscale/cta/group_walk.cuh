@@ -6,7 +6,7 @@
 #include "../view/row_groups.hpp"
 #include "walk.cuh"
 
-namespace fourscale::cta {
+namespace FOURSCALE_NAMESPACE::cta {
 
 /// What a CTA works on: `rows` rows of group `group` from row `row` of the packed matrix on; tile `index` of
 /// the group. No rows: nothing.
@@ -118,4 +118,4 @@ struct group_walk {
   i64 ctas(i64 rows) const { return tiles.bound(rows) * tiles_along.d; }
 };
 
-}  // namespace fourscale::cta
+}  // namespace FOURSCALE_NAMESPACE::cta

@@ -11,7 +11,7 @@
 #include "../view/dequantized_view.hpp"
 #include "walk.cuh"
 
-namespace fourscale::cta {
+namespace FOURSCALE_NAMESPACE::cta {
 
 /// How the rows of a matrix lie in memory: without gaps at vectors of 16 bytes, at vectors, anywhere.
 enum class access : u8 { contiguous, vectors, anywhere };
@@ -65,4 +65,4 @@ struct view_producer {
   }
 };
 
-}  // namespace fourscale::cta
+}  // namespace FOURSCALE_NAMESPACE::cta

@@ -9,7 +9,7 @@
 #include "quantize_block.cuh"
 #include "sink.cuh"
 
-namespace fourscale::cta {
+namespace FOURSCALE_NAMESPACE::cta {
 
 /// What a producer is: see producer.cuh.
 template <class P>
@@ -81,4 +81,4 @@ FOURSCALE_D void quantize(Cursor const& cursor, Producer const& source, Sink con
   sink.finish(memory, cursor);
 }
 
-}  // namespace fourscale::cta
+}  // namespace FOURSCALE_NAMESPACE::cta

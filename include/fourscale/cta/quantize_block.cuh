@@ -7,7 +7,7 @@
 #include "../block/quantize.hpp"
 #include "column_pair.cuh"
 
-namespace fourscale::cta {
+namespace FOURSCALE_NAMESPACE::cta {
 
 namespace detail {
 template <class Policy>
@@ -362,4 +362,4 @@ FOURSCALE_D packed_block<F> quantize_block(values<T, F::block_size> const& x, Qu
   return quantize_block<F>(x, q, tensor, where, unused);
 }
 
-}  // namespace fourscale::cta
+}  // namespace FOURSCALE_NAMESPACE::cta

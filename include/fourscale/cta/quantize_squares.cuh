@@ -5,7 +5,7 @@
 
 #include "quantize_tile.cuh"
 
-namespace fourscale::cta {
+namespace FOURSCALE_NAMESPACE::cta {
 
 /// Swaps the bits of the indices of a square of nibbles, N x N, that N / 2 neighbouring lanes hold: lane j
 /// columns 2 j and 2 j + 1 before, rows 2 j and 2 j + 1 after.
@@ -207,4 +207,4 @@ inline constexpr bool has_like_squares =
   q.scale(F{}, 0.0f, tensor);
 };
 
-}  // namespace fourscale::cta
+}  // namespace FOURSCALE_NAMESPACE::cta

@@ -4,7 +4,7 @@
 
 #include "tile.cuh"
 
-namespace fourscale::cta {
+namespace FOURSCALE_NAMESPACE::cta {
 
 /// In place of a quantizer: this copy is not wanted.
 struct no_copy {};
@@ -201,4 +201,4 @@ FOURSCALE_D void quantize_tile(Copies const& p, typename Copies::memory& tile) {
   if constexpr (Copies::has_rowwise) p.store_scales_of_rows(place, tile);
 }
 
-}  // namespace fourscale::cta
+}  // namespace FOURSCALE_NAMESPACE::cta

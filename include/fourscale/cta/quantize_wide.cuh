@@ -6,7 +6,7 @@
 #include "quantize.cuh"
 #include "reduce.cuh"
 
-namespace fourscale::cta {
+namespace FOURSCALE_NAMESPACE::cta {
 
 inline constexpr int piece_values = 16;  ///< of a block, to a thread
 inline constexpr int pieces_of_block = 8;
@@ -172,4 +172,4 @@ FOURSCALE_D void quantize_wide_square(i64 tile_row, i64 tile_block, Producer con
     if (inside(at(k))) detail::round_piece<F>(raw[k], scaled.multiplier, q.round, at(k), sink);
 }
 
-}  // namespace fourscale::cta
+}  // namespace FOURSCALE_NAMESPACE::cta

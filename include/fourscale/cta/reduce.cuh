@@ -5,7 +5,7 @@
 
 #include "../ptx/arith.hpp"
 
-namespace fourscale::cta {
+namespace FOURSCALE_NAMESPACE::cta {
 
 /// What sum() and largest() need of shared memory: a number for each warp. Two calls one after the other need
 /// one each, or a __syncthreads() between them.
@@ -50,4 +50,4 @@ FOURSCALE_D inline void raise_amax(float mine, float* amax) {
   if (threadIdx.x % 32 == 0 && largest > *static_cast<i32 volatile*>(out)) atomicMax(out, largest);
 }
 
-}  // namespace fourscale::cta
+}  // namespace FOURSCALE_NAMESPACE::cta

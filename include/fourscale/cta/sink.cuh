@@ -12,7 +12,7 @@
 #include "../view/block_scaled_view.hpp"
 #include "walk.cuh"
 
-namespace fourscale::cta {
+namespace FOURSCALE_NAMESPACE::cta {
 
 /// Codes to memory in words of `Word` bytes, 1, 8 or 16, which both their number and the address are
 /// multiples of.
@@ -149,4 +149,4 @@ struct output_row {
   }
 };
 
-}  // namespace fourscale::cta
+}  // namespace FOURSCALE_NAMESPACE::cta

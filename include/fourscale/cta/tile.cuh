@@ -8,7 +8,7 @@
 #include "quantize_block.cuh"
 #include "sink.cuh"
 
-namespace fourscale::cta {
+namespace FOURSCALE_NAMESPACE::cta {
 
 inline constexpr int tile_rows = 128;
 inline constexpr int group_rows = 32;  // that a thread takes of two columns
@@ -224,4 +224,4 @@ FOURSCALE_D void store_tile_codes(block_scaled_view<F, Layout> const& q, byte_ro
   }
 }
 
-}  // namespace fourscale::cta
+}  // namespace FOURSCALE_NAMESPACE::cta

@@ -6,7 +6,7 @@
 #include "../formats/real.hpp"
 #include "../ptx/arith.hpp"
 
-namespace fourscale::cta {
+namespace FOURSCALE_NAMESPACE::cta {
 
 /// Sixteen bytes, moved by one instruction.
 struct alignas(16) vector16 {
@@ -214,4 +214,4 @@ struct shifted_values {
   }
 };
 
-}  // namespace fourscale::cta
+}  // namespace FOURSCALE_NAMESPACE::cta

@@ -14,7 +14,7 @@
 #include "divisor.cuh"
 #include "values.cuh"
 
-namespace fourscale::cta {
+namespace FOURSCALE_NAMESPACE::cta {
 
 inline constexpr int threads = 256;  ///< of a CTA that walks along rows
 
@@ -171,4 +171,4 @@ struct tile_walk {
   dim3 grid() const { return dim3(static_cast<unsigned>(tiles(rows, blocks))); }
 };
 
-}  // namespace fourscale::cta
+}  // namespace FOURSCALE_NAMESPACE::cta

@@ -6,7 +6,8 @@
 #include "../transform/hadamard.hpp"
 #include "launch.cuh"
 
-namespace fourscale::device {
+namespace FOURSCALE_NAMESPACE::device {
+inline namespace FOURSCALE_ARCH {
 
 namespace detail {
 
@@ -233,4 +234,5 @@ errc row_amax(M const& x, float* out, cudaStream_t stream = nullptr) {
   return detail::launched();
 }
 
-}  // namespace fourscale::device
+}  // namespace FOURSCALE_ARCH
+}  // namespace FOURSCALE_NAMESPACE::device

@@ -6,7 +6,7 @@
 
 #include "../view/validate.hpp"
 
-namespace fourscale {
+namespace FOURSCALE_NAMESPACE {
 
 /// The codes and scales of a rows x cols matrix in format F, uninitialised, in one piece of memory of the
 /// current device; and its amax, which it does not own. Device functions take its view(). Where there is no
@@ -84,9 +84,10 @@ class device_buffer {
   errc status_ = errc::empty_matrix;
 };
 
-}  // namespace fourscale
+}  // namespace FOURSCALE_NAMESPACE
 
-namespace fourscale::device {
+namespace FOURSCALE_NAMESPACE::device {
+inline namespace FOURSCALE_ARCH {
 
 /// Copies codes and scales from one machine to another, or on one: either view may be in memory of the host
 /// or of a device. The amax is not copied: it may be a pointer. Asynchronous as far as cudaMemcpyAsync is;
@@ -109,4 +110,5 @@ errc copy(block_scaled_view<F, Layout, Byte> from, block_scaled_view<F, Layout> 
   return ok ? errc::ok : errc::cuda_failed;
 }
 
-}  // namespace fourscale::device
+}  // namespace FOURSCALE_ARCH
+}  // namespace FOURSCALE_NAMESPACE::device

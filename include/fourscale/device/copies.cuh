@@ -4,7 +4,8 @@
 
 #include "quantize.cuh"
 
-namespace fourscale::device {
+namespace FOURSCALE_NAMESPACE::device {
+inline namespace FOURSCALE_ARCH {
 
 namespace detail {
 
@@ -73,4 +74,5 @@ errc quantize_both(matrix_view<T> const& x, block_scaled_view<F, Layout> const& 
     return device::quantize(transposed(x), qt, columnwise, shape, stream);
 }
 
-}  // namespace fourscale::device
+}  // namespace FOURSCALE_ARCH
+}  // namespace FOURSCALE_NAMESPACE::device

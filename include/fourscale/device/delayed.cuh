@@ -5,7 +5,8 @@
 #include "../scaling/delayed.hpp"
 #include "launch.cuh"
 
-namespace fourscale::device {
+namespace FOURSCALE_NAMESPACE::device {
+inline namespace FOURSCALE_ARCH {
 
 namespace detail {
 
@@ -47,4 +48,5 @@ inline errc update(delayed_amax const& d, cudaStream_t stream = nullptr) {
   return detail::launched();
 }
 
-}  // namespace fourscale::device
+}  // namespace FOURSCALE_ARCH
+}  // namespace FOURSCALE_NAMESPACE::device

@@ -5,7 +5,8 @@
 #include "../block/quantize.hpp"
 #include "launch.cuh"
 
-namespace fourscale::device {
+namespace FOURSCALE_NAMESPACE::device {
+inline namespace FOURSCALE_ARCH {
 
 namespace detail {
 
@@ -144,4 +145,5 @@ errc dequantize(block_scaled_view<F, Layout, Byte> const& q, M const& y, cudaStr
   return detail::launched();
 }
 
-}  // namespace fourscale::device
+}  // namespace FOURSCALE_ARCH
+}  // namespace FOURSCALE_NAMESPACE::device

@@ -5,7 +5,7 @@
 
 #include "copies.cuh"
 
-namespace fourscale {
+namespace FOURSCALE_NAMESPACE {
 
 /// What explain() may say; compare with explanation::says().
 namespace notes {
@@ -60,6 +60,7 @@ struct explanation {
 };
 
 namespace device {
+inline namespace FOURSCALE_ARCH {
 
 namespace detail {
 
@@ -255,5 +256,6 @@ explanation explain_both(matrix_view<T> const& x, block_scaled_view<F, Layout> c
   return why;
 }
 
+}  // namespace FOURSCALE_ARCH
 }  // namespace device
-}  // namespace fourscale
+}  // namespace FOURSCALE_NAMESPACE

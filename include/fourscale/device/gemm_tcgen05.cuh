@@ -13,7 +13,8 @@
 #include "../ptx/tma_box.hpp"
 #include "gemm.cuh"
 
-namespace fourscale::device {
+namespace FOURSCALE_NAMESPACE::device {
+inline namespace FOURSCALE_ARCH {
 
 namespace detail {
 
@@ -174,4 +175,5 @@ errc gemm_tcgen05(block_scaled_view<F, swizzled_128x4, BA> const& a,
   return detail::launch_persistent<tile, Set>(p, options.state, options.most_ctas, stream);
 }
 
-}  // namespace fourscale::device
+}  // namespace FOURSCALE_ARCH
+}  // namespace FOURSCALE_NAMESPACE::device

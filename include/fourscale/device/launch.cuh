@@ -8,7 +8,8 @@
 #include "../cta/walk.cuh"
 #include "../view/dequantized_view.hpp"
 
-namespace fourscale::device {
+namespace FOURSCALE_NAMESPACE::device {
+inline namespace FOURSCALE_ARCH {
 
 namespace detail {
 
@@ -176,4 +177,5 @@ FOURSCALE_D inline void raise_by_cta(i32 mine, i32* largest) {
 }
 
 }  // namespace detail
-}  // namespace fourscale::device
+}  // namespace FOURSCALE_ARCH
+}  // namespace FOURSCALE_NAMESPACE::device

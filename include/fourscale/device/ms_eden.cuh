@@ -5,7 +5,8 @@
 #include "../block/ms_eden.hpp"
 #include "quantize.cuh"
 
-namespace fourscale::device {
+namespace FOURSCALE_NAMESPACE::device {
+inline namespace FOURSCALE_ARCH {
 
 namespace detail {
 
@@ -53,4 +54,5 @@ errc quantize(M const& x, block_scaled_view<nvfp4, Layout> const& q, ms_eden<Bit
   return detail::launched();
 }
 
-}  // namespace fourscale::device
+}  // namespace FOURSCALE_ARCH
+}  // namespace FOURSCALE_NAMESPACE::device

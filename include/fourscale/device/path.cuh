@@ -8,7 +8,9 @@
 #include "quantize_tiles.cuh"
 #include "quantize_wide.cuh"
 
-namespace fourscale::device::detail {
+namespace FOURSCALE_NAMESPACE::device {
+inline namespace FOURSCALE_ARCH {
+namespace detail {
 
 enum class path : u8 {
   rows,             ///< along the rows of a matrix in memory, or of what a producer makes
@@ -92,4 +94,6 @@ path path_of_both(matrix_view<T const> const& x, block_scaled_view<F, Layout> co
   return best;
 }
 
-}  // namespace fourscale::device::detail
+}  // namespace detail
+}  // namespace FOURSCALE_ARCH
+}  // namespace FOURSCALE_NAMESPACE::device

@@ -5,7 +5,8 @@
 #include "../view/percentile.hpp"
 #include "launch.cuh"
 
-namespace fourscale::device {
+namespace FOURSCALE_NAMESPACE::device {
+inline namespace FOURSCALE_ARCH {
 
 namespace detail {
 
@@ -71,4 +72,5 @@ errc percentile_amax(M const& x, double share, percentile_workspace* workspace, 
   return detail::launched();
 }
 
-}  // namespace fourscale::device
+}  // namespace FOURSCALE_ARCH
+}  // namespace FOURSCALE_NAMESPACE::device

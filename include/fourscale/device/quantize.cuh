@@ -6,7 +6,8 @@
 #include "../view/requirements.hpp"
 #include "path.cuh"
 
-namespace fourscale::device {
+namespace FOURSCALE_NAMESPACE::device {
+inline namespace FOURSCALE_ARCH {
 
 namespace detail {
 
@@ -72,4 +73,5 @@ errc quantize(Producer const& source, block_scaled_view<F, Layout> const& q, Qua
   return detail::launched();
 }
 
-}  // namespace fourscale::device
+}  // namespace FOURSCALE_ARCH
+}  // namespace FOURSCALE_NAMESPACE::device

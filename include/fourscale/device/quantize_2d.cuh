@@ -6,7 +6,9 @@
 #include "../cta/sink.cuh"
 #include "launch.cuh"
 
-namespace fourscale::device::detail {
+namespace FOURSCALE_NAMESPACE::device {
+inline namespace FOURSCALE_ARCH {
+namespace detail {
 
 /// The rows of a tile, one in each of N neighbouring threads, share what they found.
 template <int N>
@@ -98,4 +100,6 @@ void launch_2d_view(M const& x, block_scaled_view<F, Layout> const& q, Quantizer
       x, rows_are_vectors(x), q, quantizer);
 }
 
-}  // namespace fourscale::device::detail
+}  // namespace detail
+}  // namespace FOURSCALE_ARCH
+}  // namespace FOURSCALE_NAMESPACE::device

@@ -5,7 +5,8 @@
 #include "../cta/group_walk.cuh"
 #include "quantize_rows.cuh"
 
-namespace fourscale::device {
+namespace FOURSCALE_NAMESPACE::device {
+inline namespace FOURSCALE_ARCH {
 
 namespace detail {
 
@@ -106,4 +107,5 @@ errc quantize_grouped(matrix_view<T> const& x, block_scaled_view<F, Layout> cons
   return detail::launched();
 }
 
-}  // namespace fourscale::device
+}  // namespace FOURSCALE_ARCH
+}  // namespace FOURSCALE_NAMESPACE::device

@@ -5,7 +5,9 @@
 #include "../cta/quantize.cuh"
 #include "launch.cuh"
 
-namespace fourscale::device::detail {
+namespace FOURSCALE_NAMESPACE::device {
+inline namespace FOURSCALE_ARCH {
+namespace detail {
 
 /// How many CTAs of 256 threads leave a kernel the registers that it needs: weighing two scales, wide blocks,
 /// loads that are still to be shifted, and E2M1 without any conversions of its own take more.
@@ -107,4 +109,6 @@ void launch_view(M const& x, block_scaled_view<F, Layout> const& q, Quantizer co
               walk.grid(), stream);
 }
 
-}  // namespace fourscale::device::detail
+}  // namespace detail
+}  // namespace FOURSCALE_ARCH
+}  // namespace FOURSCALE_NAMESPACE::device

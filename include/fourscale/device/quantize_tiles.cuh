@@ -6,7 +6,9 @@
 #include "../cta/quantize_squares.cuh"
 #include "launch.cuh"
 
-namespace fourscale::device::detail {
+namespace FOURSCALE_NAMESPACE::device {
+inline namespace FOURSCALE_ARCH {
+namespace detail {
 
 template <class Copies>
 FOURSCALE_KERNEL void __launch_bounds__(Copies::threads, cta::tile_ctas<Copies::tile_cols>)
@@ -155,4 +157,6 @@ void launch_column_squares(matrix_view<T const> const& x, block_scaled_view<F, L
   launch_tiles(&quantize_squares_kernel<copies>, copies{x, {}, q, {}, quantizer}, stream);
 }
 
-}  // namespace fourscale::device::detail
+}  // namespace detail
+}  // namespace FOURSCALE_ARCH
+}  // namespace FOURSCALE_NAMESPACE::device

@@ -6,7 +6,9 @@
 #include "quantize_rows.cuh"
 #include "quantize_tiles.cuh"
 
-namespace fourscale::device::detail {
+namespace FOURSCALE_NAMESPACE::device {
+inline namespace FOURSCALE_ARCH {
+namespace detail {
 
 template <class F, class Walk, class Producer, class Sink, class Quantizer>
 FOURSCALE_KERNEL void __launch_bounds__(cta_threads, 4)
@@ -61,4 +63,6 @@ void launch_wide(matrix_view<T const> const& x, block_scaled_view<F, Layout> con
                          shape, stream);
 }
 
-}  // namespace fourscale::device::detail
+}  // namespace detail
+}  // namespace FOURSCALE_ARCH
+}  // namespace FOURSCALE_NAMESPACE::device

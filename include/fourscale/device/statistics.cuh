@@ -5,7 +5,8 @@
 #include "../block/statistics.hpp"
 #include "dequantize.cuh"
 
-namespace fourscale::device {
+namespace FOURSCALE_NAMESPACE::device {
+inline namespace FOURSCALE_ARCH {
 
 namespace detail {
 
@@ -108,4 +109,5 @@ errc statistics_of(M const& x, block_scaled_view<F, Layout, Byte> const& q, stat
   return detail::launched();
 }
 
-}  // namespace fourscale::device
+}  // namespace FOURSCALE_ARCH
+}  // namespace FOURSCALE_NAMESPACE::device

@@ -6,7 +6,8 @@
 #include "../warp/hadamard.cuh"
 #include "launch.cuh"
 
-namespace fourscale::device {
+namespace FOURSCALE_NAMESPACE::device {
+inline namespace FOURSCALE_ARCH {
 
 namespace detail {
 
@@ -90,4 +91,5 @@ errc transform_in_place(matrix_view<T> const& y, Transform const& t, cudaStream_
   return detail::launched();
 }
 
-}  // namespace fourscale::device
+}  // namespace FOURSCALE_ARCH
+}  // namespace FOURSCALE_NAMESPACE::device

@@ -13,7 +13,7 @@
 #include "f32.hpp"
 #include "no_scale.hpp"
 
-namespace fourscale {
+namespace FOURSCALE_NAMESPACE {
 
 /// 16 E2M1 elements under one E4M3 scale, and one FP32 scale for the tensor: 4.5 bits a value.
 struct nvfp4 {
@@ -103,4 +103,4 @@ inline constexpr int block_scale_bytes = __is_same(typename F::scale, no_scale)
 template <block_format F>
 inline constexpr int block_code_bytes = F::block_size* F::element::width / 8;
 
-}  // namespace fourscale
+}  // namespace FOURSCALE_NAMESPACE

@@ -9,7 +9,7 @@
 #include "e8m0.hpp"
 #include "packed.hpp"
 
-namespace fourscale {
+namespace FOURSCALE_NAMESPACE {
 
 namespace portable {
 
@@ -234,4 +234,4 @@ FOURSCALE_HD constexpr void decode(packed<F, N> codes, float (&x)[N]) {
   for (int i = 0; i < N; ++i) x[i] = decode(codes.get(i));
 }
 
-}  // namespace fourscale
+}  // namespace FOURSCALE_NAMESPACE

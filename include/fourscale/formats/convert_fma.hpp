@@ -11,7 +11,7 @@
 #include "../ptx/cvt.hpp"
 #include "e4m3.hpp"
 
-namespace fourscale::detail {
+namespace FOURSCALE_NAMESPACE::detail {
 
 /// The unit that values are rounded to nearest in. E2M1's subnormals are then E5M2's; on sm_80 codes are
 /// taken from a float whose exponent field leaves their four bits 0.
@@ -198,4 +198,4 @@ FOURSCALE_D inline nearest_scale nearest_e4m3(float s) {
 
 #endif
 
-}  // namespace fourscale::detail
+}  // namespace FOURSCALE_NAMESPACE::detail

@@ -6,7 +6,7 @@
 
 #include "convert_stochastic.hpp"
 
-namespace fourscale::lanes {
+namespace FOURSCALE_NAMESPACE::lanes {
 
 /// As functions, which g++ takes for minima and maxima at once; a choice in the midst of others becomes a
 /// branch to it first, and masks of a vector in the end.
@@ -138,4 +138,4 @@ FOURSCALE_HD constexpr float decode_scale(E scale) {
     return decode(scale);
 }
 
-}  // namespace fourscale::lanes
+}  // namespace FOURSCALE_NAMESPACE::lanes

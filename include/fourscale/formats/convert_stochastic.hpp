@@ -8,7 +8,7 @@
 #include "convert.hpp"
 #include "real.hpp"
 
-namespace fourscale {
+namespace FOURSCALE_NAMESPACE {
 
 /// The 16 bits of v in opposite order.
 FOURSCALE_HD constexpr u32 reverse16(u32 v) {
@@ -122,4 +122,4 @@ FOURSCALE_HD constexpr void encode_stochastic(float lo, float hi, u32 word, bf16
   }
 }
 
-}  // namespace fourscale
+}  // namespace FOURSCALE_NAMESPACE

@@ -6,7 +6,7 @@
 
 #include "traits.hpp"
 
-namespace fourscale {
+namespace FOURSCALE_NAMESPACE {
 
 /// 4-bit uniform grid: +-{0, 1, ..., 7}. As a float format it has one exponent bit, and the bias that makes
 /// the step 1. Encoding saturates to +-7, keeps -0, and maps every NaN to +7, as E2M1 does.
@@ -20,8 +20,8 @@ struct e1m2 {
   static constexpr u8 nan_bits = 0b0'1'11;  ///< NaN encodes to +7
 
   /// Equal codes. As bits, not as numbers: -0 differs from 0, and a NaN equals itself.
-  friend constexpr bool operator==(e1m2, e1m2) = default;
+  friend FOURSCALE_H constexpr bool operator==(e1m2, e1m2) = default;
 };
 static_assert(format<e1m2>);
 
-}  // namespace fourscale
+}  // namespace FOURSCALE_NAMESPACE

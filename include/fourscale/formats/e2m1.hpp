@@ -4,7 +4,7 @@
 
 #include "traits.hpp"
 
-namespace fourscale {
+namespace FOURSCALE_NAMESPACE {
 
 /// 4-bit float: +-{0, 0.5, 1, 1.5, 2, 3, 4, 6}. No NaN, no infinity: encoding saturates to +-6, keeps -0, and
 /// maps every NaN, of either sign, to +6 as the hardware does.
@@ -18,8 +18,8 @@ struct e2m1 {
   static constexpr u8 nan_bits = 0b0'11'1;  ///< NaN encodes to +6
 
   /// Equal codes. As bits, not as numbers: -0 differs from 0, and a NaN equals itself.
-  friend constexpr bool operator==(e2m1, e2m1) = default;
+  friend FOURSCALE_H constexpr bool operator==(e2m1, e2m1) = default;
 };
 static_assert(format<e2m1>);
 
-}  // namespace fourscale
+}  // namespace FOURSCALE_NAMESPACE

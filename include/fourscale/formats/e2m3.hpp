@@ -4,7 +4,7 @@
 
 #include "traits.hpp"
 
-namespace fourscale {
+namespace FOURSCALE_NAMESPACE {
 
 /// 6-bit float: largest 7.5, smallest normal 1, step 0.125 below it. No NaN, no infinity: encoding saturates,
 /// keeps -0, and maps every NaN to +7.5 as the hardware does.
@@ -18,8 +18,8 @@ struct e2m3 {
   static constexpr u8 nan_bits = 0b0'11'111;  ///< NaN encodes to +7.5
 
   /// Equal codes. As bits, not as numbers: -0 differs from 0, and a NaN equals itself.
-  friend constexpr bool operator==(e2m3, e2m3) = default;
+  friend FOURSCALE_H constexpr bool operator==(e2m3, e2m3) = default;
 };
 static_assert(format<e2m3>);
 
-}  // namespace fourscale
+}  // namespace FOURSCALE_NAMESPACE

@@ -4,7 +4,7 @@
 
 #include "traits.hpp"
 
-namespace fourscale {
+namespace FOURSCALE_NAMESPACE {
 
 /// 6-bit float: largest 28, smallest normal 0.25, step 0.0625 below it. No NaN, no infinity: encoding
 /// saturates, keeps -0, and maps every NaN to +28 as the hardware does.
@@ -18,8 +18,8 @@ struct e3m2 {
   static constexpr u8 nan_bits = 0b0'111'11;  ///< NaN encodes to +28
 
   /// Equal codes. As bits, not as numbers: -0 differs from 0, and a NaN equals itself.
-  friend constexpr bool operator==(e3m2, e3m2) = default;
+  friend FOURSCALE_H constexpr bool operator==(e3m2, e3m2) = default;
 };
 static_assert(format<e3m2>);
 
-}  // namespace fourscale
+}  // namespace FOURSCALE_NAMESPACE

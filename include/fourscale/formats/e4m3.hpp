@@ -4,7 +4,7 @@
 
 #include "traits.hpp"
 
-namespace fourscale {
+namespace FOURSCALE_NAMESPACE {
 
 /// 8-bit float: largest 448, smallest normal 2^-6, step 2^-9 below it. NaN is S.1111.111, there is no
 /// infinity. Encoding saturates to +-448 (infinities too), keeps -0, and maps every NaN to 0x7F.
@@ -18,8 +18,8 @@ struct e4m3 {
   static constexpr u8 nan_bits = 0b0'1111'111;  ///< NaN encodes to 0x7F; 0xFF is a NaN too
 
   /// Equal codes. As bits, not as numbers: -0 differs from 0, and a NaN equals itself.
-  friend constexpr bool operator==(e4m3, e4m3) = default;
+  friend FOURSCALE_H constexpr bool operator==(e4m3, e4m3) = default;
 };
 static_assert(format<e4m3>);
 
-}  // namespace fourscale
+}  // namespace FOURSCALE_NAMESPACE

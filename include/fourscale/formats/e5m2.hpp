@@ -4,7 +4,7 @@
 
 #include "traits.hpp"
 
-namespace fourscale {
+namespace FOURSCALE_NAMESPACE {
 
 /// 8-bit float: largest finite 57344, smallest normal 2^-14, step 2^-16 below it; infinities and NaNs as in
 /// IEEE 754. Encoding saturates to +-57344 (infinities too, as cvt.satfinite does), keeps -0, and maps every
@@ -19,8 +19,8 @@ struct e5m2 {
   static constexpr u8 nan_bits = 0b0'11111'11;  ///< NaN encodes to 0x7F
 
   /// Equal codes. As bits, not as numbers: -0 differs from 0, and a NaN equals itself.
-  friend constexpr bool operator==(e5m2, e5m2) = default;
+  friend FOURSCALE_H constexpr bool operator==(e5m2, e5m2) = default;
 };
 static_assert(format<e5m2>);
 
-}  // namespace fourscale
+}  // namespace FOURSCALE_NAMESPACE

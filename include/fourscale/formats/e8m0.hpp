@@ -4,7 +4,7 @@
 
 #include "traits.hpp"
 
-namespace fourscale {
+namespace FOURSCALE_NAMESPACE {
 
 /// 8-bit exponent: 2^(bits - 127), from 2^-127 to 2^127; 0xFF is NaN. No sign, no zero, no infinity: encoding
 /// ignores the sign, maps 0 to 2^-127 and infinity to 2^127.
@@ -18,8 +18,8 @@ struct e8m0 {
   static constexpr u8 nan_bits = 0xFF;  ///< the only NaN
 
   /// Equal codes. As bits, not as numbers: -0 differs from 0, and a NaN equals itself.
-  friend constexpr bool operator==(e8m0, e8m0) = default;
+  friend FOURSCALE_H constexpr bool operator==(e8m0, e8m0) = default;
 };
 static_assert(format<e8m0>);
 
-}  // namespace fourscale
+}  // namespace FOURSCALE_NAMESPACE

@@ -4,7 +4,7 @@
 
 #include "traits.hpp"
 
-namespace fourscale {
+namespace FOURSCALE_NAMESPACE {
 
 /// The bits of a float. A scale only, never an element.
 struct f32 {
@@ -12,10 +12,10 @@ struct f32 {
 
   static constexpr char const* name = "f32";
 
-  friend constexpr bool operator==(f32, f32) = default;
+  friend FOURSCALE_H constexpr bool operator==(f32, f32) = default;
 };
 
 /// The value, as it is.
 FOURSCALE_HD constexpr float decode(f32 scale) { return bit_cast<float>(scale.bits); }
 
-}  // namespace fourscale
+}  // namespace FOURSCALE_NAMESPACE

@@ -16,7 +16,7 @@
 #define FOURSCALE_HAS_FMT 0
 #endif
 
-namespace fourscale {
+namespace FOURSCALE_NAMESPACE {
 
 /// Prints the value of a code.
 template <format F>
@@ -33,7 +33,7 @@ std::ostream& operator<<(std::ostream& out, packed<F, N> codes) {
   return out << ']';
 }
 
-}  // namespace fourscale
+}  // namespace FOURSCALE_NAMESPACE
 
 #if FOURSCALE_HAS_FMT
 template <fourscale::format F>

@@ -12,9 +12,9 @@
 #include "e5m2.hpp"
 #include "e8m0.hpp"
 
-namespace fourscale::detail {
+namespace FOURSCALE_NAMESPACE::detail {
 
-constexpr int floor_div(int a, int b) { return a >= 0 ? a / b : -((b - 1 - a) / b); }
+FOURSCALE_H constexpr int floor_div(int a, int b) { return a >= 0 ? a / b : -((b - 1 - a) / b); }
 
 /// Every number follows from the fields that the format states (C++20 [numeric.limits.members]).
 template <format F>
@@ -39,28 +39,28 @@ struct limits {
   static constexpr int max_exponent10 = floor_div((max_exponent - 1) * 30103, 100000);
   static constexpr int min_exponent10 = -floor_div(-(min_exponent - 1) * 30103, 100000);
 
-  static constexpr F min() noexcept { return F{u8(F::is_signed ? 1 << F::mantissa_bits : 0)}; }
-  static constexpr F max() noexcept { return F{F::max_bits}; }
-  static constexpr F lowest() noexcept {
+  FOURSCALE_H static constexpr F min() noexcept { return F{u8(F::is_signed ? 1 << F::mantissa_bits : 0)}; }
+  FOURSCALE_H static constexpr F max() noexcept { return F{F::max_bits}; }
+  FOURSCALE_H static constexpr F lowest() noexcept {
     return F{u8(F::is_signed ? F::max_bits | (1 << (F::width - 1)) : 0)};
   }
-  static constexpr F denorm_min() noexcept { return F::is_signed ? F{1} : min(); }
+  FOURSCALE_H static constexpr F denorm_min() noexcept { return F::is_signed ? F{1} : min(); }
   /// 2^-mantissa_bits, the step above 1: a subnormal in E2M3 and below it in no format.
-  static constexpr F epsilon() noexcept { return power_of_two(-F::mantissa_bits); }
-  static constexpr F round_error() noexcept { return power_of_two(-1); }
-  static constexpr F infinity() noexcept { return F{u8(F::has_infinity ? F::max_bits + 1 : 0)}; }
-  static constexpr F quiet_NaN() noexcept { return F{u8(F::has_nan ? F::nan_bits : 0)}; }
-  static constexpr F signaling_NaN() noexcept { return F{}; }
+  FOURSCALE_H static constexpr F epsilon() noexcept { return power_of_two(-F::mantissa_bits); }
+  FOURSCALE_H static constexpr F round_error() noexcept { return power_of_two(-1); }
+  FOURSCALE_H static constexpr F infinity() noexcept { return F{u8(F::has_infinity ? F::max_bits + 1 : 0)}; }
+  FOURSCALE_H static constexpr F quiet_NaN() noexcept { return F{u8(F::has_nan ? F::nan_bits : 0)}; }
+  FOURSCALE_H static constexpr F signaling_NaN() noexcept { return F{}; }
 
  private:
-  static constexpr F power_of_two(int e) {
+  FOURSCALE_H static constexpr F power_of_two(int e) {
     const int biased = e + F::bias;
     if (!F::is_signed || biased > 0) return F{u8(biased << F::mantissa_bits)};
     return F{u8(1 << (F::mantissa_bits - 1 + biased))};
   }
 };
 
-}  // namespace fourscale::detail
+}  // namespace FOURSCALE_NAMESPACE::detail
 
 template <fourscale::format F>
 class std::numeric_limits<F> : public fourscale::detail::limits<F> {};

@@ -4,7 +4,7 @@
 
 #include "traits.hpp"
 
-namespace fourscale {
+namespace FOURSCALE_NAMESPACE {
 
 /// Takes no bytes in memory.
 struct no_scale {
@@ -12,10 +12,10 @@ struct no_scale {
 
   static constexpr char const* name = "none";
 
-  friend constexpr bool operator==(no_scale, no_scale) = default;
+  friend FOURSCALE_H constexpr bool operator==(no_scale, no_scale) = default;
 };
 
 /// 1.
 FOURSCALE_HD constexpr float decode(no_scale) { return 1.0f; }
 
-}  // namespace fourscale
+}  // namespace FOURSCALE_NAMESPACE

@@ -10,7 +10,7 @@
 #include "e4m3.hpp"
 #include "e5m2.hpp"
 
-namespace fourscale {
+namespace FOURSCALE_NAMESPACE {
 
 /// N consecutive elements of format F; element i takes bits [i * width, (i + 1) * width). In memory the word
 /// is little-endian, so E2M1 element 0 is the low nibble of byte 0, and four 6-bit elements take three bytes.
@@ -32,7 +32,7 @@ struct packed {
   /// Byte i of the word as it lies in memory.
   FOURSCALE_HD constexpr u8 byte(int i) const { return static_cast<u8>(bits >> (8 * i)); }
 
-  friend constexpr bool operator==(packed, packed) = default;
+  friend FOURSCALE_H constexpr bool operator==(packed, packed) = default;
 };
 
 using e2m1x2 = packed<e2m1, 2>;
@@ -49,4 +49,4 @@ using e5m2x2 = packed<e5m2, 2>;
 using e5m2x4 = packed<e5m2, 4>;
 using e5m2x8 = packed<e5m2, 8>;
 
-}  // namespace fourscale
+}  // namespace FOURSCALE_NAMESPACE

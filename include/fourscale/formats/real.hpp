@@ -6,18 +6,18 @@
 
 #include "../ptx/cvt.hpp"
 
-namespace fourscale {
+namespace FOURSCALE_NAMESPACE {
 
 /// bfloat16: the upper half of a binary32.
 struct bf16 {
   u16 bits;
-  friend constexpr bool operator==(bf16, bf16) = default;
+  friend FOURSCALE_H constexpr bool operator==(bf16, bf16) = default;
 };
 
 /// IEEE 754 binary16.
 struct fp16 {
   u16 bits;
-  friend constexpr bool operator==(fp16, fp16) = default;
+  friend FOURSCALE_H constexpr bool operator==(fp16, fp16) = default;
 };
 
 /// How a type converts to and from float. Specialise it for a type of yours to use it in a matrix_view:
@@ -107,4 +107,4 @@ FOURSCALE_HD constexpr float largest_real() {
   return to_float(bit_cast<T>(static_cast<bits>(bit_cast<bits>(most) - 1)));
 }
 
-}  // namespace fourscale
+}  // namespace FOURSCALE_NAMESPACE

@@ -6,7 +6,7 @@
 
 #include "../bits.hpp"
 
-namespace fourscale {
+namespace FOURSCALE_NAMESPACE {
 
 /// A floating-point format of at most 8 bits, signed or (E8M0) a bare exponent.
 template <class F>
@@ -35,4 +35,4 @@ inline constexpr u32 magnitude_mask = F::is_signed ? (1u << (F::width - 1)) - 1 
 template <element_format F>
 inline constexpr int max_exponent = (F::max_bits >> F::mantissa_bits) - F::bias;
 
-}  // namespace fourscale
+}  // namespace FOURSCALE_NAMESPACE

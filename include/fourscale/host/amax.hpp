@@ -4,7 +4,8 @@
 
 #include "../view/validate.hpp"
 
-namespace fourscale::host {
+namespace FOURSCALE_NAMESPACE::host {
+inline namespace FOURSCALE_CPU {
 
 namespace detail {
 
@@ -66,4 +67,5 @@ errc row_amax(M const& m, float* out) {
   return errc::ok;
 }
 
-}  // namespace fourscale::host
+}  // namespace FOURSCALE_CPU
+}  // namespace FOURSCALE_NAMESPACE::host

@@ -6,7 +6,7 @@
 
 #include "../view/validate.hpp"
 
-namespace fourscale {
+namespace FOURSCALE_NAMESPACE {
 
 /// The codes and scales of a rows x cols matrix in format F, zero at first, and its amax: host functions take
 /// its view(). A shape that validate() would refuse gets no memory, and the function that is given the view
@@ -17,19 +17,21 @@ struct host_buffer {
   i64 rows = 0, cols = 0;
   tensor_amax<F> amax{};  ///< set it at any time before view()
 
-  host_buffer() = default;
-  host_buffer(i64 r, i64 c, tensor_amax<F> a = {}) : rows(r), cols(c), amax(a) {
+  FOURSCALE_H host_buffer() = default;
+  FOURSCALE_H host_buffer(i64 r, i64 c, tensor_amax<F> a = {}) : rows(r), cols(c), amax(a) {
     if (detail::check_shape(r, c) != errc::ok || c % F::block_size != 0) return;
     codes.resize(static_cast<u64>(code_bytes<F>(r, c)));
     scales.resize(static_cast<u64>(scale_bytes<F, Layout>(r, c)));
   }
 
   /// Valid until the buffer is destroyed, moved from or assigned to. It has the amax of now.
-  block_scaled_view<F, Layout> view() { return {codes, scales, rows, cols, amax}; }
-  block_scaled_view<F, Layout, u8 const> view() const { return {codes, scales, rows, cols, amax}; }
+  FOURSCALE_H block_scaled_view<F, Layout> view() { return {codes, scales, rows, cols, amax}; }
+  FOURSCALE_H block_scaled_view<F, Layout, u8 const> view() const {
+    return {codes, scales, rows, cols, amax};
+  }
 
   /// Codes and scales together.
-  i64 bytes() const { return static_cast<i64>(codes.size() + scales.size()); }
+  FOURSCALE_H i64 bytes() const { return static_cast<i64>(codes.size() + scales.size()); }
 };
 
-}  // namespace fourscale
+}  // namespace FOURSCALE_NAMESPACE

@@ -5,7 +5,8 @@
 #include "../view/dequantized_view.hpp"
 #include "quantize.hpp"
 
-namespace fourscale::host {
+namespace FOURSCALE_NAMESPACE::host {
+inline namespace FOURSCALE_CPU {
 
 /// The transpose of a matrix quantized with 2-D blocks, without requantizing: nibbles and scales move,
 /// nothing is rounded. qt must have the amax of q (other_amax). Errors: q.rows no multiple of the block
@@ -49,4 +50,5 @@ errc quantize_both(matrix_view<T> const& x, block_scaled_view<F, Layout, u8> con
     return quantize(transposed(x), qt, columnwise);
 }
 
-}  // namespace fourscale::host
+}  // namespace FOURSCALE_CPU
+}  // namespace FOURSCALE_NAMESPACE::host

@@ -5,7 +5,8 @@
 #include "../scaling/delayed.hpp"
 #include "../view/errc.hpp"
 
-namespace fourscale::host {
+namespace FOURSCALE_NAMESPACE::host {
+inline namespace FOURSCALE_CPU {
 
 /// Takes the next amax from the history and rolls it. A step that recorded no amax (history[0] = 0) changes
 /// nothing. NaN in the history counts for nothing. Errors: null_pointer, empty_matrix for length < 1.
@@ -26,4 +27,5 @@ inline errc update(delayed_amax const& d) {
   return errc::ok;
 }
 
-}  // namespace fourscale::host
+}  // namespace FOURSCALE_CPU
+}  // namespace FOURSCALE_NAMESPACE::host

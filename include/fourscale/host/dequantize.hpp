@@ -6,7 +6,8 @@
 #include "../view/validate.hpp"
 #include "values.hpp"
 
-namespace fourscale::host {
+namespace FOURSCALE_NAMESPACE::host {
+inline namespace FOURSCALE_CPU {
 
 namespace detail {
 
@@ -63,4 +64,5 @@ errc dequantize(block_scaled_view<F, Layout, Byte> const& q, M const& y) {
   return errc::ok;
 }
 
-}  // namespace fourscale::host
+}  // namespace FOURSCALE_CPU
+}  // namespace FOURSCALE_NAMESPACE::host

@@ -5,7 +5,8 @@
 #include "../block/ms_eden.hpp"
 #include "quantize.hpp"
 
-namespace fourscale::host {
+namespace FOURSCALE_NAMESPACE::host {
+inline namespace FOURSCALE_CPU {
 
 /// Quantizes x into q by MS-EDEN, 128 consecutive values of a row at a time: of transposed(x), or of
 /// transposed(dequantized(q8)), for the operands of a backward GEMM. The amax of q is that of the transformed
@@ -31,4 +32,5 @@ errc quantize(M const& x, block_scaled_view<nvfp4, Layout, u8> const& q, ms_eden
   return errc::ok;
 }
 
-}  // namespace fourscale::host
+}  // namespace FOURSCALE_CPU
+}  // namespace FOURSCALE_NAMESPACE::host

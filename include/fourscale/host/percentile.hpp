@@ -5,7 +5,8 @@
 #include "../view/percentile.hpp"
 #include "../view/validate.hpp"
 
-namespace fourscale::host {
+namespace FOURSCALE_NAMESPACE::host {
+inline namespace FOURSCALE_CPU {
 
 /// The percentile amax of x, exactly: share = 1 is amax(), 0.999 lets one element in a thousand saturate. NaN
 /// counts as 0. `workspace` is scratch. Two passes over x. Errors: see validate(), null pointers; *amax is
@@ -30,4 +31,5 @@ errc percentile_amax(M const& x, double share, percentile_workspace* workspace, 
   return errc::ok;
 }
 
-}  // namespace fourscale::host
+}  // namespace FOURSCALE_CPU
+}  // namespace FOURSCALE_NAMESPACE::host

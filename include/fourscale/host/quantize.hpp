@@ -7,7 +7,8 @@
 #include "../view/validate.hpp"
 #include "segment.hpp"
 
-namespace fourscale::host {
+namespace FOURSCALE_NAMESPACE::host {
+inline namespace FOURSCALE_CPU {
 
 namespace detail {
 
@@ -197,4 +198,5 @@ errc quantize(M const& x, block_scaled_view<F, Layout, Byte> const& q, Quantizer
   return errc::ok;
 }
 
-}  // namespace fourscale::host
+}  // namespace FOURSCALE_CPU
+}  // namespace FOURSCALE_NAMESPACE::host

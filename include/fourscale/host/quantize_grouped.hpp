@@ -7,7 +7,8 @@
 #include "amax.hpp"
 #include "quantize.hpp"
 
-namespace fourscale::host {
+namespace FOURSCALE_NAMESPACE::host {
+inline namespace FOURSCALE_CPU {
 
 /// The largest magnitude of each group to out[0 .. groups.count), as amax() gives it; 0 for an empty group.
 /// Errors: see validate().
@@ -43,4 +44,5 @@ errc quantize_grouped(matrix_view<T> const& x, block_scaled_view<F, Layout> cons
   return errc::ok;
 }
 
-}  // namespace fourscale::host
+}  // namespace FOURSCALE_CPU
+}  // namespace FOURSCALE_NAMESPACE::host

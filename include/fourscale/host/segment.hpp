@@ -6,7 +6,9 @@
 
 #include "values.hpp"
 
-namespace fourscale::host::detail {
+namespace FOURSCALE_NAMESPACE::host {
+inline namespace FOURSCALE_CPU {
+namespace detail {
 
 /// A policy for amax scales that asks where a block is.
 template <class Scale, class F>
@@ -264,4 +266,6 @@ struct segment {
   }
 };
 
-}  // namespace fourscale::host::detail
+}  // namespace detail
+}  // namespace FOURSCALE_CPU
+}  // namespace FOURSCALE_NAMESPACE::host

@@ -5,7 +5,8 @@
 #include "../block/statistics.hpp"
 #include "../view/validate.hpp"
 
-namespace fourscale::host {
+namespace FOURSCALE_NAMESPACE::host {
+inline namespace FOURSCALE_CPU {
 
 namespace detail {
 
@@ -64,4 +65,5 @@ errc statistics_of(M const& x, block_scaled_view<F, Layout, Byte> const& q, stat
   return errc::ok;
 }
 
-}  // namespace fourscale::host
+}  // namespace FOURSCALE_CPU
+}  // namespace FOURSCALE_NAMESPACE::host

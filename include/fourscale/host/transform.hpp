@@ -5,7 +5,8 @@
 #include "../block/quantize.hpp"
 #include "amax.hpp"
 
-namespace fourscale::host {
+namespace FOURSCALE_NAMESPACE::host {
+inline namespace FOURSCALE_CPU {
 
 namespace detail {
 
@@ -95,4 +96,5 @@ errc transform(M const& x, matrix_view<T> const& y, Transform const& t) {
   return errc::ok;
 }
 
-}  // namespace fourscale::host
+}  // namespace FOURSCALE_CPU
+}  // namespace FOURSCALE_NAMESPACE::host

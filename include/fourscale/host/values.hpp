@@ -6,7 +6,9 @@
 #include "../block/quantize.hpp"
 #include "../view/block_scaled_view.hpp"
 
-namespace fourscale::host::detail {
+namespace FOURSCALE_NAMESPACE::host {
+inline namespace FOURSCALE_CPU {
+namespace detail {
 
 /// Values that are worked on at a time: a few KiB with all their stages, for the first cache.
 inline constexpr int segment_size = 1024;
@@ -178,4 +180,6 @@ void unpack_pairs(u8 const* from, int count, u32* codes) {
   }
 }
 
-}  // namespace fourscale::host::detail
+}  // namespace detail
+}  // namespace FOURSCALE_CPU
+}  // namespace FOURSCALE_NAMESPACE::host

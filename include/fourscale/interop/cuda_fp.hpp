@@ -21,7 +21,7 @@
 #include "../formats/packed.hpp"
 #include "../formats/real.hpp"
 
-namespace fourscale {
+namespace FOURSCALE_NAMESPACE {
 
 /// A matrix_view may hold the toolkit's 16-bit types directly; they convert as bf16 and fp16 do.
 template <>
@@ -117,4 +117,4 @@ FOURSCALE_HD F from_cuda(cuda_type_t<F> value) {
 }
 
 }  // namespace interop
-}  // namespace fourscale
+}  // namespace FOURSCALE_NAMESPACE

@@ -5,7 +5,7 @@
 
 #include "warp_tile.cuh"
 
-namespace fourscale::mma {
+namespace FOURSCALE_NAMESPACE::mma {
 
 inline constexpr int cta_warps = cta_threads / 32;
 
@@ -78,4 +78,4 @@ FOURSCALE_D void multiply(operand_rows<F, LA> const& a, operand_rows<G, LB> cons
   }
 }
 
-}  // namespace fourscale::mma
+}  // namespace FOURSCALE_NAMESPACE::mma

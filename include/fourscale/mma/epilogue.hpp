@@ -5,7 +5,7 @@
 #include "../formats/real.hpp"
 #include "../scaling/tensor_scale.hpp"
 
-namespace fourscale::mma {
+namespace FOURSCALE_NAMESPACE::mma {
 
 /// alpha and the tensor scales as one factor: ((alpha * amax_a) * amax_b) * (1 / (2688 * 2688)), rounded
 /// after each operation; the last one is a multiplication by the rounded reciprocal. So does Transformer
@@ -50,4 +50,4 @@ FOURSCALE_HD constexpr T output(float factor, float sum, float beta, T c) {
   return from_float<T>(ptx::add_rn_f32(ptx::mul_rn_f32(factor, sum), ptx::mul_rn_f32(beta, to_float(c))));
 }
 
-}  // namespace fourscale::mma
+}  // namespace FOURSCALE_NAMESPACE::mma

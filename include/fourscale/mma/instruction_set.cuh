@@ -9,7 +9,7 @@
 #include "../model/mma_sync.hpp"
 #include "../ptx/mma_sync.cuh"
 
-namespace fourscale::mma {
+namespace FOURSCALE_NAMESPACE::mma {
 
 namespace detail {
 
@@ -118,4 +118,4 @@ concept instruction_set = requires(typename S::memory& memory, float (&d)[4], u3
   S::template mma<nvfp4, nvfp4>(memory, d, a, b, scale, scale);
 };
 
-}  // namespace fourscale::mma
+}  // namespace FOURSCALE_NAMESPACE::mma

@@ -6,7 +6,7 @@
 #include "../ptx/cp_async.cuh"
 #include "../view/block_scaled_view.hpp"
 
-namespace fourscale::mma {
+namespace FOURSCALE_NAMESPACE::mma {
 
 inline constexpr int cta_threads = 128, tile_rows = 128;  // a thread copies the scales of a row
 inline constexpr int step_bytes = 32, stage_steps = 2, stage_bytes = step_bytes * stage_steps;
@@ -106,4 +106,4 @@ FOURSCALE_D void store_scales(u32 const (&words)[scale_words<F>], operand_stage<
   for (int i = 0; i < scale_words<F>; ++i) to.scales[i][threadIdx.x] = words[i];
 }
 
-}  // namespace fourscale::mma
+}  // namespace FOURSCALE_NAMESPACE::mma

@@ -19,7 +19,7 @@
 #include "../ptx/tcgen05_ld_st.cuh"
 #include "tcgen05_tile.cuh"
 
-namespace fourscale::mma::tcgen05 {
+namespace FOURSCALE_NAMESPACE::mma::tcgen05 {
 
 /// mbarriers, TMA and barriers of a CTA or of a pair (a cluster of two). Single-threaded, but for sync().
 template <int CtaGroup>
@@ -172,4 +172,4 @@ struct hardware {
   }
 };
 
-}  // namespace fourscale::mma::tcgen05
+}  // namespace FOURSCALE_NAMESPACE::mma::tcgen05

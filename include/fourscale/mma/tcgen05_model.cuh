@@ -8,7 +8,7 @@
 #include "../model/tcgen05.hpp"
 #include "tcgen05_hardware.cuh"
 
-namespace fourscale::mma::tcgen05 {
+namespace FOURSCALE_NAMESPACE::mma::tcgen05 {
 
 /// What the model needs of global memory for a CTA or a pair, all zero at the start of a kernel.
 struct model_memory {
@@ -221,4 +221,4 @@ struct model {
   }
 };
 
-}  // namespace fourscale::mma::tcgen05
+}  // namespace FOURSCALE_NAMESPACE::mma::tcgen05

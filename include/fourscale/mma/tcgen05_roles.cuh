@@ -15,7 +15,7 @@
 #include "epilogue.hpp"
 #include "tcgen05_hardware.cuh"
 
-namespace fourscale::mma::tcgen05 {
+namespace FOURSCALE_NAMESPACE::mma::tcgen05 {
 
 /// D = alpha * A * B^T + beta * D, as the kernel is told.
 template <block_format F, block_format G, class T>
@@ -286,4 +286,4 @@ FOURSCALE_D void store(Set const& set, P const& p, u32 tmem) {
   }
 }
 
-}  // namespace fourscale::mma::tcgen05
+}  // namespace FOURSCALE_NAMESPACE::mma::tcgen05

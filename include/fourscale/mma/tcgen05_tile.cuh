@@ -7,7 +7,7 @@
 #include "../ptx/tmem_address.hpp"
 #include "instruction_set.cuh"
 
-namespace fourscale::mma::tcgen05 {
+namespace FOURSCALE_NAMESPACE::mma::tcgen05 {
 
 /// Warps 0 to 3 read results from tensor memory, each its quarter of the lanes; then one warp of each kind.
 inline constexpr int epilogue_warps = 4, load_warp = 4, issue_warp = 5, warps = 6;
@@ -105,4 +105,4 @@ struct tile {
   static constexpr u32 barriers = 2 * stages + 4;
 };
 
-}  // namespace fourscale::mma::tcgen05
+}  // namespace FOURSCALE_NAMESPACE::mma::tcgen05

@@ -7,7 +7,7 @@
 #include "instruction_set.cuh"
 #include "operand_stage.cuh"
 
-namespace fourscale::mma {
+namespace FOURSCALE_NAMESPACE::mma {
 
 inline constexpr int warp_rows = 64, warp_cols = 64;
 inline constexpr int instruction_rows = 16, instruction_cols = 8;
@@ -102,4 +102,4 @@ FOURSCALE_D void add_step(operand_stage<F> const& a, int row, operand_stage<G> c
   }
 }
 
-}  // namespace fourscale::mma
+}  // namespace FOURSCALE_NAMESPACE::mma

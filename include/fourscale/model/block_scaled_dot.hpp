@@ -12,7 +12,7 @@
 #include "../formats/e8m0.hpp"
 #include "../ptx/instruction_descriptor.hpp"
 
-namespace fourscale::model {
+namespace FOURSCALE_NAMESPACE::model {
 
 // The names of kinds and types are those of ptx/; descriptor_fields.hpp reads the words on its own.
 using ptx::mma_kind, ptx::scale_type, ptx::element_type;
@@ -36,7 +36,7 @@ struct mma_format {
     if (kind == mma_kind::mxf4 || block == 32) return block == 32 && scale == scale_type::ue8m0;
     return block == 16;
   }
-  friend constexpr bool operator==(mma_format const&, mma_format const&) = default;
+  friend FOURSCALE_H constexpr bool operator==(mma_format const&, mma_format const&) = default;
 };
 
 inline constexpr mma_format nvfp4_mma{};
@@ -229,4 +229,4 @@ FOURSCALE_HD constexpr float block_scaled_dot(mma_format const& f, operand_row c
   return detail::dot_4bit(f, a, b, c);
 }
 
-}  // namespace fourscale::model
+}  // namespace FOURSCALE_NAMESPACE::model

@@ -7,7 +7,7 @@
 #include "shared_log.hpp"
 #include "tensor_memory.hpp"
 
-namespace fourscale::model {
+namespace FOURSCALE_NAMESPACE::model {
 
 /// How an operation runs: mma and cp complete through commit, ld and st through their waits.
 enum class flow : u8 { tensor, load, store };
@@ -228,4 +228,4 @@ class checker {
   }
 };
 
-}  // namespace fourscale::model
+}  // namespace FOURSCALE_NAMESPACE::model

@@ -4,7 +4,7 @@
 
 #include "misuse.hpp"
 
-namespace fourscale::model {
+namespace FOURSCALE_NAMESPACE::model {
 
 /// Which columns a CTA holds, in units of 32. All zero at the start of a kernel.
 struct column_allocator {
@@ -61,4 +61,4 @@ struct column_allocator {
   }
 };
 
-}  // namespace fourscale::model
+}  // namespace FOURSCALE_NAMESPACE::model

@@ -5,7 +5,7 @@
 #include "misuse.hpp"
 #include "tensor_memory.hpp"
 
-namespace fourscale::model {
+namespace FOURSCALE_NAMESPACE::model {
 
 namespace detail {
 
@@ -97,4 +97,4 @@ FOURSCALE_HD constexpr misuse check_instruction(mma_instruction const& i, u32 ct
   return misuse::ok;
 }
 
-}  // namespace fourscale::model
+}  // namespace FOURSCALE_NAMESPACE::model

@@ -7,7 +7,7 @@
 #include "../ptx/smem_descriptor.hpp"
 #include "block_scaled_dot.hpp"
 
-namespace fourscale::model {
+namespace FOURSCALE_NAMESPACE::model {
 
 /// Bits `low` to `high` of a word.
 FOURSCALE_HD constexpr u32 bit_field(u64 word, int high, int low) {
@@ -72,8 +72,8 @@ struct tensor_address {
   FOURSCALE_HD constexpr tensor_address plus(u32 lanes, u32 columns) const {
     return {lane + lanes, column + columns};
   }
-  friend constexpr bool operator==(tensor_address, tensor_address) = default;
+  friend FOURSCALE_H constexpr bool operator==(tensor_address, tensor_address) = default;
 };
 FOURSCALE_HD constexpr tensor_address decode_tensor_address(u32 word) { return {word >> 16, word & 0xffffu}; }
 
-}  // namespace fourscale::model
+}  // namespace FOURSCALE_NAMESPACE::model

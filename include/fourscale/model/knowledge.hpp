@@ -5,7 +5,7 @@
 
 #include "misuse.hpp"
 
-namespace fourscale::model {
+namespace FOURSCALE_NAMESPACE::model {
 
 inline constexpr u32 warps_per_cta = 8, max_agents = 2 * warps_per_cta, barriers_per_cta = 16;
 
@@ -56,4 +56,4 @@ struct model_barrier {
   FOURSCALE_HD constexpr bool passed(u32 parity) const { return phases % 2 != parity % 2; }
 };
 
-}  // namespace fourscale::model
+}  // namespace FOURSCALE_NAMESPACE::model

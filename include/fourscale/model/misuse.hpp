@@ -5,7 +5,7 @@
 
 #include "../bits.hpp"
 
-namespace fourscale::model {
+namespace FOURSCALE_NAMESPACE::model {
 
 enum class [[nodiscard]] misuse : u8{
     ok,
@@ -211,4 +211,4 @@ FOURSCALE_HD constexpr char const* message(misuse e) {
   return "not a misuse";
 }
 
-}  // namespace fourscale::model
+}  // namespace FOURSCALE_NAMESPACE::model

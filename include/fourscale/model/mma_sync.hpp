@@ -6,12 +6,12 @@
 #include "block_scaled_dot.hpp"
 #include "tensor_memory.hpp"
 
-namespace fourscale::model {
+namespace FOURSCALE_NAMESPACE::model {
 
 /// Where an element of a fragment belongs: row and k of A, k and column of B, row and column of C and D.
 struct matrix_place {
   u32 row, column;
-  friend constexpr bool operator==(matrix_place, matrix_place) = default;
+  friend FOURSCALE_H constexpr bool operator==(matrix_place, matrix_place) = default;
 };
 
 /// Elements in a register: 8 nibbles or 4 containers, the first in the lowest bits.
@@ -78,4 +78,4 @@ FOURSCALE_HD constexpr float mma_sync(mma_format const& f, warp_registers const&
   return block_scaled_dot(f, gather_a(w, at.row, a), gather_b(w, at.column, b), w.c[lane][i]);
 }
 
-}  // namespace fourscale::model
+}  // namespace FOURSCALE_NAMESPACE::model

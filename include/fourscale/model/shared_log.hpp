@@ -6,7 +6,7 @@
 #include "knowledge.hpp"
 #include "shared_memory.hpp"
 
-namespace fourscale::model {
+namespace FOURSCALE_NAMESPACE::model {
 
 struct shared_write {
   u32 begin = 0, end = 0, ticket = 0, cta = 0;
@@ -72,4 +72,4 @@ struct shared_log {
   }
 };
 
-}  // namespace fourscale::model
+}  // namespace FOURSCALE_NAMESPACE::model

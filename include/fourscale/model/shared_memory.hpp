@@ -5,7 +5,7 @@
 
 #include "descriptor_fields.hpp"
 
-namespace fourscale::model {
+namespace FOURSCALE_NAMESPACE::model {
 
 /// The shared memory of one CTA: `data[i]` is the byte at shared address `first + i`. `data` is aligned to
 /// 16 bytes, as `first` is.
@@ -57,7 +57,7 @@ struct strided_range {
     }
     return false;
   }
-  friend constexpr bool operator==(strided_range const&, strided_range const&) = default;
+  friend FOURSCALE_H constexpr bool operator==(strided_range const&, strided_range const&) = default;
   FOURSCALE_HD constexpr u32 end() const { return count == 0 ? first : first + (count - 1) * stride + bytes; }
 };
 
@@ -116,4 +116,4 @@ FOURSCALE_HD constexpr operand_row load_row(shared_memory const& memory, shared_
   return x;
 }
 
-}  // namespace fourscale::model
+}  // namespace FOURSCALE_NAMESPACE::model

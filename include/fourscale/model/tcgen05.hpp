@@ -7,7 +7,7 @@
 #include "checker.hpp"
 #include "descriptor_checks.hpp"
 
-namespace fourscale::model {
+namespace FOURSCALE_NAMESPACE::model {
 
 /// Operands of tcgen05.mma.cta_group.kind.block_scale.blockN, in the order of PTX. `a` is a shared-memory
 /// descriptor or, if a_in_tensor_memory, a tensor-memory address.
@@ -365,4 +365,4 @@ struct tensor_core {
   }
 };
 
-}  // namespace fourscale::model
+}  // namespace FOURSCALE_NAMESPACE::model

@@ -5,7 +5,7 @@
 
 #include "shared_memory.hpp"
 
-namespace fourscale::model {
+namespace FOURSCALE_NAMESPACE::model {
 
 inline constexpr u32 tensor_lanes = 128, tensor_columns = 512;
 inline constexpr u32 tensor_words = tensor_lanes * tensor_columns;
@@ -153,4 +153,4 @@ FOURSCALE_HD constexpr bool valid_scale_id(int scales, u32 id) {
   return scales == 4 ? id == 0 : scales == 2 ? id % 2 == 0 && id < 4 : id < 4;
 }
 
-}  // namespace fourscale::model
+}  // namespace FOURSCALE_NAMESPACE::model

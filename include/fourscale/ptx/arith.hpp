@@ -7,7 +7,7 @@
 
 #include "../bits.hpp"
 
-namespace fourscale::ptx {
+namespace FOURSCALE_NAMESPACE::ptx {
 
 namespace detail {
 
@@ -237,4 +237,4 @@ FOURSCALE_D inline u32 min_xorsign_abs_bf16x2(u32 a, u32 b) {
 
 #endif
 
-}  // namespace fourscale::ptx
+}  // namespace FOURSCALE_NAMESPACE::ptx

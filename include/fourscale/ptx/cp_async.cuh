@@ -6,7 +6,7 @@
 
 #include "ldmatrix.cuh"
 
-namespace fourscale::ptx {
+namespace FOURSCALE_NAMESPACE::ptx {
 
 /// cp.async.cg.shared.global [to], [from], 16;
 FOURSCALE_D inline void cp_async_cg_16(u32 to, void const* from) {
@@ -21,4 +21,4 @@ FOURSCALE_D inline void cp_async_cg_16(u32 to, void const* from, int bytes) {
 /// cp.async.wait_all;   For what this thread has started. Others see it after a barrier.
 FOURSCALE_D inline void cp_async_wait_all() { asm volatile("cp.async.wait_all;" ::: "memory"); }
 
-}  // namespace fourscale::ptx
+}  // namespace FOURSCALE_NAMESPACE::ptx

@@ -7,7 +7,7 @@
 
 #include "../bits.hpp"
 
-namespace fourscale::ptx {
+namespace FOURSCALE_NAMESPACE::ptx {
 
 FOURSCALE_HD void cvt_of_fp8_needs_sm_89_or_later();
 FOURSCALE_HD void cvt_of_4_and_6_bit_formats_needs_sm_100f_103f_110f_120f_or_121f();
@@ -347,4 +347,4 @@ FOURSCALE_D inline float cvt_f32_f16(u16 v) {
 }
 #endif
 
-}  // namespace fourscale::ptx
+}  // namespace FOURSCALE_NAMESPACE::ptx

@@ -7,7 +7,7 @@
 #include "tma_box.hpp"
 #include "tmem_address.hpp"
 
-namespace fourscale::ptx {
+namespace FOURSCALE_NAMESPACE::ptx {
 
 /// One line; too long a one is cut.
 struct descriptor_text {
@@ -127,4 +127,4 @@ FOURSCALE_HD constexpr descriptor_text describe(tma_box const& b) {
   return d.add(name(b.pattern)).add(", ").add(b.size_bytes()).add(" bytes").add_refusal(refusal(b));
 }
 
-}  // namespace fourscale::ptx
+}  // namespace FOURSCALE_NAMESPACE::ptx

@@ -5,7 +5,7 @@
 
 #include "../bits.hpp"
 
-namespace fourscale::ptx {
+namespace FOURSCALE_NAMESPACE::ptx {
 
 FOURSCALE_D void elect_sync_needs_sm_90_or_later();
 
@@ -21,4 +21,4 @@ FOURSCALE_D inline bool elect_sync([[maybe_unused]] u32 members = 0xffff'ffffu) 
   return elected != 0;
 }
 
-}  // namespace fourscale::ptx
+}  // namespace FOURSCALE_NAMESPACE::ptx

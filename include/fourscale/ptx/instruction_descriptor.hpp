@@ -6,7 +6,7 @@
 
 #include "../bits.hpp"
 
-namespace fourscale::ptx {
+namespace FOURSCALE_NAMESPACE::ptx {
 
 enum class mma_kind : u8 { mxf8f6f4, mxf4, mxf4nvf4 };
 
@@ -37,7 +37,7 @@ struct block_scaled_mma {
   bool negate_a = false;
   bool negate_b = false;
 
-  friend constexpr bool operator==(block_scaled_mma const&, block_scaled_mma const&) = default;
+  friend FOURSCALE_H constexpr bool operator==(block_scaled_mma const&, block_scaled_mma const&) = default;
 
   FOURSCALE_HD constexpr bool is_4_bit_kind() const { return kind != mma_kind::mxf8f6f4; }
   FOURSCALE_HD constexpr int scales_per_row() const { return k / block_size; }
@@ -170,4 +170,4 @@ FOURSCALE_HD constexpr parsed_instruction_descriptor parse_instruction_descripto
   return {s, wrong};
 }
 
-}  // namespace fourscale::ptx
+}  // namespace FOURSCALE_NAMESPACE::ptx

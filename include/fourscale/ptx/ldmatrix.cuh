@@ -6,7 +6,7 @@
 
 #include "../bits.hpp"
 
-namespace fourscale::ptx {
+namespace FOURSCALE_NAMESPACE::ptx {
 
 FOURSCALE_D void ldmatrix_b8x16_needs_sm_100f_103f_110f_120f_or_121f();
 
@@ -71,4 +71,4 @@ FOURSCALE_D inline void ldmatrix_m8n16_x4_b8x16_b6x16_p32([[maybe_unused]] u32 (
 #endif
 }
 
-}  // namespace fourscale::ptx
+}  // namespace FOURSCALE_NAMESPACE::ptx

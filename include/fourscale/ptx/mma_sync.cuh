@@ -11,7 +11,7 @@
 
 #include "instruction_descriptor.hpp"
 
-namespace fourscale::ptx {
+namespace FOURSCALE_NAMESPACE::ptx {
 
 FOURSCALE_D void mma_sync_with_block_scale_needs_sm_120f_or_121f();
 
@@ -106,4 +106,4 @@ FOURSCALE_D void mma_sync_m16n8k32_mxf8f6f4_1x_ue8m0(float (&d)[4], u32 const (&
 #undef FOURSCALE_DETAIL_MMA_SELECT
 #undef FOURSCALE_DETAIL_MMA
 
-}  // namespace fourscale::ptx
+}  // namespace FOURSCALE_NAMESPACE::ptx

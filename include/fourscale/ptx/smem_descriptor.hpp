@@ -6,7 +6,7 @@
 
 #include "../bits.hpp"
 
-namespace fourscale::ptx {
+namespace FOURSCALE_NAMESPACE::ptx {
 
 /// Values as in the descriptor. TMA numbers them otherwise: see tma_swizzle().
 enum class swizzle : u8 { none = 0, b128_atom_32b = 1, b128 = 2, b64 = 4, b32 = 6 };
@@ -28,7 +28,8 @@ struct smem_descriptor_fields {
   bool absolute_leading = false;  ///< sm_103a, K = 96: leading_byte_offset is an address
   swizzle pattern = swizzle::none;
 
-  friend constexpr bool operator==(smem_descriptor_fields const&, smem_descriptor_fields const&) = default;
+  friend FOURSCALE_H constexpr bool operator==(smem_descriptor_fields const&,
+                                               smem_descriptor_fields const&) = default;
 };
 
 FOURSCALE_HD constexpr char const* refusal(smem_descriptor_fields const& f) {
@@ -153,4 +154,4 @@ FOURSCALE_HD constexpr u64 scale_tile_descriptor(u32 address) {
   return smem_descriptor(f);
 }
 
-}  // namespace fourscale::ptx
+}  // namespace FOURSCALE_NAMESPACE::ptx

@@ -12,7 +12,7 @@
 
 #include "../bits.hpp"
 
-namespace fourscale::ptx {
+namespace FOURSCALE_NAMESPACE::ptx {
 
 FOURSCALE_D void tcgen05_needs_sm_100f_103f_or_110f();
 
@@ -209,4 +209,4 @@ FOURSCALE_D inline void tcgen05_wait_st() {
 #undef FOURSCALE_DETAIL_TCGEN05_GROUP
 #undef FOURSCALE_DETAIL_TCGEN05
 
-}  // namespace fourscale::ptx
+}  // namespace FOURSCALE_NAMESPACE::ptx

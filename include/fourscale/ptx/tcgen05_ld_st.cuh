@@ -7,7 +7,7 @@
 
 #include "../bits.hpp"
 
-namespace fourscale::ptx {
+namespace FOURSCALE_NAMESPACE::ptx {
 
 FOURSCALE_D void tcgen05_ld_and_st_need_sm_100f_103f_or_110f();
 
@@ -265,4 +265,4 @@ FOURSCALE_D void tcgen05_st_16x32bx2_unpack_16b(u32 address, u32 const (&r)[Coun
 #undef FOURSCALE_DETAIL_NAMES_64
 #undef FOURSCALE_DETAIL_NAMES_128
 
-}  // namespace fourscale::ptx
+}  // namespace FOURSCALE_NAMESPACE::ptx

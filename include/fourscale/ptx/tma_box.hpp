@@ -6,7 +6,7 @@
 
 #include "smem_descriptor.hpp"
 
-namespace fourscale::ptx {
+namespace FOURSCALE_NAMESPACE::ptx {
 
 /// Values of CUtensorMapDataType. u4_align8b is packed in shared memory, for kind::mxf4 and kind::mxf4nvf4;
 /// u4_align16b writes 8 bytes of padding after each 16 elements, for kind::mxf8f6f4, and cannot store.
@@ -101,4 +101,4 @@ FOURSCALE_HD constexpr bool can_start_at(tma_type type, i64 k) {
   return type != tma_type::u4_align16b || k % 128 == 0;
 }
 
-}  // namespace fourscale::ptx
+}  // namespace FOURSCALE_NAMESPACE::ptx

@@ -5,7 +5,7 @@
 
 #include "instruction_descriptor.hpp"
 
-namespace fourscale::ptx {
+namespace FOURSCALE_NAMESPACE::ptx {
 
 inline constexpr int tmem_lanes = 128;
 inline constexpr int tmem_columns = 512;
@@ -14,7 +14,7 @@ struct tmem_location {
   int lane = 0;
   int column = 0;
 
-  friend constexpr bool operator==(tmem_location const&, tmem_location const&) = default;
+  friend FOURSCALE_H constexpr bool operator==(tmem_location const&, tmem_location const&) = default;
 };
 
 FOURSCALE_HD constexpr u32 tmem_address(tmem_location at) {
@@ -69,4 +69,4 @@ FOURSCALE_HD constexpr int sfa_columns(block_scaled_mma const&) { return 4; }
 /// Columns of one copy of B's scales in each CTA: whole tiles of 128 rows of B.
 FOURSCALE_HD constexpr int sfb_columns(block_scaled_mma const& s) { return 4 * ceil_div(s.n, 128); }
 
-}  // namespace fourscale::ptx
+}  // namespace FOURSCALE_NAMESPACE::ptx

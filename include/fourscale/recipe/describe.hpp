@@ -4,20 +4,20 @@
 
 #include "policy.hpp"
 
-namespace fourscale {
+namespace FOURSCALE_NAMESPACE {
 
 /// Text in place, without allocation; too long a line is cut.
 struct description {
   char text[1024] = {};
   int length = 0;
 
-  constexpr char const* c_str() const { return text; }
+  FOURSCALE_H constexpr char const* c_str() const { return text; }
 
-  constexpr description& add(char const* s) {
+  FOURSCALE_H constexpr description& add(char const* s) {
     while (*s != '\0' && length + 1 < static_cast<int>(sizeof text)) text[length++] = *s++;
     return *this;
   }
-  constexpr description& add(i64 number) {
+  FOURSCALE_H constexpr description& add(i64 number) {
     char digits[24] = {};
     int at = 23;
     u64 left = number < 0 ? 0 - static_cast<u64>(number) : static_cast<u64>(number);
@@ -31,7 +31,7 @@ struct description {
 };
 
 /// "?" for a number that names nothing, as for name(format_name) and name(scale_rule).
-constexpr char const* name(rounding_rule r) {
+FOURSCALE_H constexpr char const* name(rounding_rule r) {
   switch (r) {
     case rounding_rule::nearest_even:
       return "nearest";
@@ -42,7 +42,7 @@ constexpr char const* name(rounding_rule r) {
   }
   return "?";
 }
-constexpr char const* name(sign_source s) {
+FOURSCALE_H constexpr char const* name(sign_source s) {
   switch (s) {
     case sign_source::none:
       return "none";
@@ -53,7 +53,7 @@ constexpr char const* name(sign_source s) {
   }
   return "?";
 }
-constexpr char const* name(amax_source a) {
+FOURSCALE_H constexpr char const* name(amax_source a) {
   switch (a) {
     case amax_source::current:
       return "current";
@@ -72,7 +72,7 @@ constexpr char const* name(amax_source a) {
 namespace detail {
 
 /// What differs from the plainest operand is said, the rest is not.
-constexpr void describe(description& d, operand_recipe const& o) {
+FOURSCALE_H constexpr void describe(description& d, operand_recipe const& o) {
   d.add(name(o.format));
   if (const int n = block_size_of(o.format); n != 0 || o.blocks == block_kind::tiles)
     d.add(" ").add(o.blocks == block_kind::tiles ? n : 1).add("x").add(n);
@@ -85,7 +85,7 @@ constexpr void describe(description& d, operand_recipe const& o) {
   if (o.rounding != rounding_rule::nearest_even) d.add(" ").add(name(o.rounding));
 }
 
-constexpr void describe(description& d, linear_recipe const& r) {
+FOURSCALE_H constexpr void describe(description& d, linear_recipe const& r) {
   d.add("fprop x ");
   describe(d, r.fprop.a);
   d.add(", w ");
@@ -103,21 +103,21 @@ constexpr void describe(description& d, linear_recipe const& r) {
 }  // namespace detail
 
 /// "nvfp4 1x16 columnwise hadamard16:te stochastic".
-constexpr description describe(operand_recipe const& o) {
+FOURSCALE_H constexpr description describe(operand_recipe const& o) {
   description d;
   detail::describe(d, o);
   return d;
 }
 
 /// The six operands in one line.
-constexpr description describe(linear_recipe const& r) {
+FOURSCALE_H constexpr description describe(linear_recipe const& r) {
   description d;
   detail::describe(d, r);
   return d;
 }
 
 /// The recipe, and where and when it holds.
-constexpr description describe(precision_policy const& p) {
+FOURSCALE_H constexpr description describe(precision_policy const& p) {
   description d;
   if (p.linear == linear_recipe{})
     d.add("bf16");
@@ -136,4 +136,4 @@ constexpr description describe(precision_policy const& p) {
   return d;
 }
 
-}  // namespace fourscale
+}  // namespace FOURSCALE_NAMESPACE

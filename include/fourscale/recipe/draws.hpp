@@ -6,7 +6,7 @@
 #include "../rounding/philox.hpp"
 #include "../transform/signs.hpp"
 
-namespace fourscale {
+namespace FOURSCALE_NAMESPACE {
 
 /// The tensors of a linear layer.
 enum class tensor_role : u8 { activation, weight, gradient };
@@ -19,7 +19,7 @@ struct draw_key {
   u64 step = 0;
   u32 microbatch = 0;
 
-  friend constexpr bool operator==(draw_key const&, draw_key const&) = default;
+  friend FOURSCALE_H constexpr bool operator==(draw_key const&, draw_key const&) = default;
 
   /// For the elements of a copy. No two copies share a stream, so their errors are independent.
   FOURSCALE_HD constexpr philox<> elements(tensor_role role, bool columnwise) const {
@@ -43,4 +43,4 @@ struct draw_key {
   }
 };
 
-}  // namespace fourscale
+}  // namespace FOURSCALE_NAMESPACE

@@ -10,7 +10,8 @@
 #include "../device/transform.cuh"
 #include "fake_quantize_steps.hpp"
 
-namespace fourscale::device {
+namespace FOURSCALE_NAMESPACE::device {
+inline namespace FOURSCALE_ARCH {
 
 namespace detail {
 
@@ -64,4 +65,5 @@ errc fake_quantize(operand_recipe const& o, operand_recipe const& stored, operan
   return ::fourscale::detail::fake_quantize_operand(detail::machine{stream}, o, stored, at, x, y, b);
 }
 
-}  // namespace fourscale::device
+}  // namespace FOURSCALE_ARCH
+}  // namespace FOURSCALE_NAMESPACE::device

@@ -10,7 +10,8 @@
 #include "../host/transform.hpp"
 #include "fake_quantize_steps.hpp"
 
-namespace fourscale::host {
+namespace FOURSCALE_NAMESPACE::host {
+inline namespace FOURSCALE_CPU {
 
 namespace detail {
 
@@ -61,4 +62,5 @@ errc fake_quantize(operand_recipe const& o, operand_recipe const& stored, operan
   return ::fourscale::detail::fake_quantize_operand(detail::machine{}, o, stored, at, x, y, b);
 }
 
-}  // namespace fourscale::host
+}  // namespace FOURSCALE_CPU
+}  // namespace FOURSCALE_NAMESPACE::host

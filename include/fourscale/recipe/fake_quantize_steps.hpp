@@ -7,7 +7,7 @@
 #include "../view/validate.hpp"
 #include "visit.hpp"
 
-namespace fourscale {
+namespace FOURSCALE_NAMESPACE {
 
 /// What fake_quantize() works in, all of it in the machine's memory. For an operand of rows x cols in its own
 /// orientation:
@@ -25,13 +25,14 @@ namespace detail {
 
 /// A copy is a transform that does nothing.
 template <class Machine, matrix_like M>
-errc copy_values(Machine machine, M const& x, matrix_view<float> const& y) {
+FOURSCALE_H errc copy_values(Machine machine, M const& x, matrix_view<float> const& y) {
   return machine.template transform<1>(x, y, identity{});
 }
 
 /// y = hadamard<size> of y, in place: each thread reads its values before it writes them.
 template <class Machine>
-errc rotate(Machine machine, operand_recipe const& o, operand_place const& at, matrix_view<float> const& y) {
+FOURSCALE_H errc rotate(Machine machine, operand_recipe const& o, operand_place const& at,
+                        matrix_view<float> const& y) {
   const sign_vector s = signs_of(o, at);
   switch (o.hadamard) {
     case 2:
@@ -53,8 +54,8 @@ errc rotate(Machine machine, operand_recipe const& o, operand_place const& at, m
 
 /// Finds the amax where the recipe says it comes from the values, and tells whether its memory is there.
 template <class Machine, class Transform>
-errc find_amax(Machine machine, operand_recipe const& o, matrix_view<float const> const& y,
-               Transform transform, fake_quantize_buffers const& b) {
+FOURSCALE_H errc find_amax(Machine machine, operand_recipe const& o, matrix_view<float const> const& y,
+                           Transform transform, fake_quantize_buffers const& b) {
   if (b.amax == nullptr) return errc::null_pointer;
   switch (o.amax) {
     case amax_source::current:
@@ -80,7 +81,7 @@ struct round_trip {
   errc* result;
 
   template <class F, class Quantizer, class Blocks>
-  void operator()(F, Quantizer const& quantizer, Blocks shape) const {
+  FOURSCALE_H void operator()(F, Quantizer const& quantizer, Blocks shape) const {
     const matrix_view<float const> x = y;
     block_scaled_view<F> q{b.codes, b.scales, y.rows, y.cols};
     if constexpr (F::has_tensor_scale) {
@@ -95,8 +96,8 @@ struct round_trip {
 
 /// y = what Q(T(y)) stands for, in the transform's coordinates; y is [rows, K] with K the summed dimension.
 template <class Machine>
-errc fake_quantize_in_place(Machine machine, operand_recipe const& o, operand_place const& at,
-                            matrix_view<float> const& y, fake_quantize_buffers const& b) {
+FOURSCALE_H errc fake_quantize_in_place(Machine machine, operand_recipe const& o, operand_place const& at,
+                                        matrix_view<float> const& y, fake_quantize_buffers const& b) {
   if (o.format == format_name::bf16)
     return has_known_values(o) && o == operand_recipe{.copy = o.copy} ? errc::ok : errc::bad_recipe;
   if (b.codes == nullptr || b.scales == nullptr) return errc::null_pointer;
@@ -110,9 +111,9 @@ errc fake_quantize_in_place(Machine machine, operand_recipe const& o, operand_pl
 
 /// The operand of a GEMM from its tensor x, as fake_quantize() says.
 template <class Machine, matrix_like M>
-errc fake_quantize_operand(Machine machine, operand_recipe const& o, operand_recipe const& stored,
-                           operand_place const& at, M const& x, matrix_view<float> const& y,
-                           fake_quantize_buffers const& b) {
+FOURSCALE_H errc fake_quantize_operand(Machine machine, operand_recipe const& o, operand_recipe const& stored,
+                                       operand_place const& at, M const& x, matrix_view<float> const& y,
+                                       fake_quantize_buffers const& b) {
   const bool columnwise = o.copy == copy_kind::columnwise;
   if (y.rows != (columnwise ? x.cols : x.rows) || y.cols != (columnwise ? x.rows : x.cols))
     return errc::shape_mismatch;
@@ -131,4 +132,4 @@ errc fake_quantize_operand(Machine machine, operand_recipe const& o, operand_rec
 }
 
 }  // namespace detail
-}  // namespace fourscale
+}  // namespace FOURSCALE_NAMESPACE

@@ -5,7 +5,7 @@
 
 #include "../formats/block_formats.hpp"
 
-namespace fourscale {
+namespace FOURSCALE_NAMESPACE {
 
 /// bf16 means: left as it is.
 enum class format_name : u8 {
@@ -24,7 +24,7 @@ enum class format_name : u8 {
 /// v(F{}) for the format F that f names, or `otherwise` where it names none: bf16, and any number that is not
 /// listed.
 template <class Result, class Visitor>
-constexpr Result visit_format(format_name f, Result otherwise, Visitor const& v) {
+FOURSCALE_H constexpr Result visit_format(format_name f, Result otherwise, Visitor const& v) {
   switch (f) {  // compilers warn of a name that is missing here
     case format_name::bf16:
       return otherwise;
@@ -51,13 +51,13 @@ constexpr Result visit_format(format_name f, Result otherwise, Visitor const& v)
 }
 
 /// "nvfp4"; "?" for a number that names no format.
-constexpr char const* name(format_name f) {
+FOURSCALE_H constexpr char const* name(format_name f) {
   return visit_format(f, f == format_name::bf16 ? "bf16" : "?", []<class F>(F) { return F::name; });
 }
 
 /// How many values share a scale; 0 where blocks have none.
-constexpr int block_size_of(format_name f) {
+FOURSCALE_H constexpr int block_size_of(format_name f) {
   return visit_format(f, 0, []<class F>(F) { return block_scale_bytes<F> == 0 ? 0 : F::block_size; });
 }
 
-}  // namespace fourscale
+}  // namespace FOURSCALE_NAMESPACE

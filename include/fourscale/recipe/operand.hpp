@@ -6,7 +6,7 @@
 #include "formats.hpp"
 #include "scale_rules.hpp"
 
-namespace fourscale {
+namespace FOURSCALE_NAMESPACE {
 
 /// Which values share a scale: a run of a row, or a square tile.
 enum class block_kind : u8 { along_rows, tiles };
@@ -37,13 +37,13 @@ struct operand_recipe {
   amax_source amax = amax_source::current;
   value_source source = value_source::original;
 
-  friend constexpr bool operator==(operand_recipe const&, operand_recipe const&) = default;
+  friend FOURSCALE_H constexpr bool operator==(operand_recipe const&, operand_recipe const&) = default;
 };
 
 namespace detail {
 
 /// True if the fields that are not in a table hold one of their values: an enumeration may hold any number.
-constexpr bool has_known_values(operand_recipe const& o) {
+FOURSCALE_H constexpr bool has_known_values(operand_recipe const& o) {
   return o.blocks <= block_kind::tiles && o.copy <= copy_kind::columnwise &&
          o.rounding <= rounding_rule::te_software && o.signs <= sign_source::drawn &&
          o.amax <= amax_source::percentile && o.source <= value_source::dequantized;
@@ -54,7 +54,7 @@ constexpr bool has_known_values(operand_recipe const& o) {
 /// Both operands of D = A * B^T, each with its blocks along the dimension that is summed over.
 struct gemm_recipe {
   operand_recipe a, b;
-  friend constexpr bool operator==(gemm_recipe const&, gemm_recipe const&) = default;
+  friend FOURSCALE_H constexpr bool operator==(gemm_recipe const&, gemm_recipe const&) = default;
 };
 
 /// The three GEMMs of a linear layer Y = X * W^T, X [tokens, in], W [out, in]:
@@ -62,7 +62,7 @@ struct gemm_recipe {
 /// dY columnwise, b = X columnwise). Products are accumulated in FP32 and stored in BF16.
 struct linear_recipe {
   gemm_recipe fprop, dgrad, wgrad;
-  friend constexpr bool operator==(linear_recipe const&, linear_recipe const&) = default;
+  friend FOURSCALE_H constexpr bool operator==(linear_recipe const&, linear_recipe const&) = default;
 };
 
-}  // namespace fourscale
+}  // namespace FOURSCALE_NAMESPACE

@@ -5,7 +5,7 @@
 
 #include "operand.hpp"
 
-namespace fourscale {
+namespace FOURSCALE_NAMESPACE {
 
 /// What a linear layer belongs to. Embeddings, logits and the attention products themselves are never
 /// quantized.
@@ -24,10 +24,10 @@ struct precision_policy {
   switch_scope switched = switch_scope::none;  ///< from switch_step on (arXiv 2509.25149, appendix D)
   i64 switch_step = 0;
 
-  friend constexpr bool operator==(precision_policy const&, precision_policy const&) = default;
+  friend FOURSCALE_H constexpr bool operator==(precision_policy const&, precision_policy const&) = default;
 
   /// What the linear layers of `kind` in transformer layer `layer` of `layers` do at `step`.
-  constexpr linear_recipe at(layer_kind kind, i32 layer, i32 layers, i64 step) const {
+  FOURSCALE_H constexpr linear_recipe at(layer_kind kind, i32 layer, i32 layers, i64 step) const {
     const i32 share = static_cast<i32>(ceil_div<i64>(i64{layers} * last_percent_in_bf16, 100));
     const i32 last = last_in_bf16 > share ? last_in_bf16 : share;
     if (!(kind == layer_kind::attention ? attention : mlp)) return {};
@@ -41,4 +41,4 @@ struct precision_policy {
   }
 };
 
-}  // namespace fourscale
+}  // namespace FOURSCALE_NAMESPACE

@@ -5,35 +5,35 @@
 
 #include "policy.hpp"
 
-namespace fourscale::presets {
+namespace FOURSCALE_NAMESPACE::presets {
 
 namespace detail {
 
-constexpr operand_recipe columnwise(operand_recipe o) {
+FOURSCALE_H constexpr operand_recipe columnwise(operand_recipe o) {
   o.copy = copy_kind::columnwise;
   return o;
 }
-constexpr operand_recipe rounded(operand_recipe o, rounding_rule r) {
+FOURSCALE_H constexpr operand_recipe rounded(operand_recipe o, rounding_rule r) {
   o.rounding = r;
   return o;
 }
-constexpr operand_recipe rotated(operand_recipe o, u8 size, sign_source signs) {
+FOURSCALE_H constexpr operand_recipe rotated(operand_recipe o, u8 size, sign_source signs) {
   o.hadamard = size;
   o.signs = signs;
   return o;
 }
-constexpr operand_recipe scaled(operand_recipe o, scale_rule s) {
+FOURSCALE_H constexpr operand_recipe scaled(operand_recipe o, scale_rule s) {
   o.scale = s;
   return o;
 }
 /// Activations x and weights w quantized once for all their GEMMs, gradients g.
-constexpr linear_recipe each(operand_recipe x, operand_recipe w, operand_recipe g) {
+FOURSCALE_H constexpr linear_recipe each(operand_recipe x, operand_recipe w, operand_recipe g) {
   return {{x, w}, {g, columnwise(w)}, {columnwise(g), columnwise(x)}};
 }
 
 /// NVIDIA's shape of a 4-bit recipe: tiles for weights, stochastic gradients, a Hadamard transform on both
 /// operands of wgrad.
-constexpr linear_recipe four_bit(format_name format, u8 hadamard, sign_source signs) {
+FOURSCALE_H constexpr linear_recipe four_bit(format_name format, u8 hadamard, sign_source signs) {
   const operand_recipe x{.format = format}, w{.format = format, .blocks = block_kind::tiles};
   linear_recipe r = each(x, w, rounded(x, rounding_rule::stochastic));
   if (hadamard != 0) r.wgrad = {rotated(r.wgrad.a, hadamard, signs), rotated(r.wgrad.b, hadamard, signs)};
@@ -43,20 +43,20 @@ constexpr linear_recipe four_bit(format_name format, u8 hadamard, sign_source si
 }  // namespace detail
 
 /// Nothing is quantized.
-constexpr precision_policy bf16() { return {}; }
+FOURSCALE_H constexpr precision_policy bf16() { return {}; }
 
 /// Transformer Engine's NVFP4BlockScaling(), MaxText's te_nvfp4: every linear layer but the logits.
-constexpr precision_policy te_nvfp4() {
+FOURSCALE_H constexpr precision_policy te_nvfp4() {
   return {.linear = detail::four_bit(format_name::nvfp4, 16, sign_source::te_fixed)};
 }
 
 /// te_nvfp4 with disable_rht: what MaxText's example script runs.
-constexpr precision_policy te_nvfp4_no_rht() {
+FOURSCALE_H constexpr precision_policy te_nvfp4_no_rht() {
   return {.linear = detail::four_bit(format_name::nvfp4, 0, sign_source::none)};
 }
 
 /// The paper's: the first 2 and the last 8 of its 62 blocks stay in BF16.
-constexpr precision_policy paper() {
+FOURSCALE_H constexpr precision_policy paper() {
   precision_policy p = te_nvfp4();
   p.first_in_bf16 = 2;
   p.last_in_bf16 = 8;
@@ -64,14 +64,14 @@ constexpr precision_policy paper() {
 }
 
 /// The scope of NVIDIA's JAX blog post: GEMMs of the MLP only, attention projections in BF16.
-constexpr precision_policy mlp_only() {
+FOURSCALE_H constexpr precision_policy mlp_only() {
   precision_policy p = te_nvfp4();
   p.attention = false;
   return p;
 }
 
 /// Nemotron 3 Super and Ultra: the last 15 % of the layers and the attention projections in BF16.
-constexpr precision_policy nemotron3() {
+FOURSCALE_H constexpr precision_policy nemotron3() {
   precision_policy p = te_nvfp4();
   p.attention = false;
   p.last_percent_in_bf16 = 15;
@@ -79,38 +79,38 @@ constexpr precision_policy nemotron3() {
 }
 
 /// The paper's MXFP4 rival: 32 x 32 weights, scales rounded up, Hadamard size 32, stochastic gradients.
-constexpr precision_policy mxfp4() {
+FOURSCALE_H constexpr precision_policy mxfp4() {
   return {.linear = detail::four_bit(format_name::mxfp4, 32, sign_source::te_fixed)};
 }
 
 /// Transformer Engine's MXFP8BlockScaling(): E4M3 everywhere, 1 x 32.
-constexpr precision_policy mxfp8() {
+FOURSCALE_H constexpr precision_policy mxfp8() {
   constexpr operand_recipe x{.format = format_name::mxfp8_e4m3};
   return {.linear = detail::each(x, x, x)};
 }
 
 /// Float8CurrentScaling(): E4M3 forward, E5M2 gradients, the amax of the tensor itself.
-constexpr precision_policy fp8_current() {
+FOURSCALE_H constexpr precision_policy fp8_current() {
   constexpr operand_recipe x{.format = format_name::fp8_e4m3}, g{.format = format_name::fp8_e5m2};
   return {.linear = detail::each(x, x, g)};
 }
 
 /// DelayedScaling(): the same under an amax of the past.
-constexpr precision_policy fp8_delayed() {
+FOURSCALE_H constexpr precision_policy fp8_delayed() {
   constexpr operand_recipe x{.format = format_name::fp8_e4m3, .amax = amax_source::delayed};
   constexpr operand_recipe g{.format = format_name::fp8_e5m2, .amax = amax_source::delayed};
   return {.linear = detail::each(x, x, g)};
 }
 
 /// Float8BlockScaling(), DeepSeek-V3: E4M3, 1 x 128 for activations and gradients, 128 x 128 for weights.
-constexpr precision_policy fp8_block() {
+FOURSCALE_H constexpr precision_policy fp8_block() {
   constexpr operand_recipe x{.format = format_name::fp8_block_e4m3};
   constexpr operand_recipe w{.format = format_name::fp8_block_e4m3, .blocks = block_kind::tiles};
   return {.linear = detail::each(x, w, x)};
 }
 
 /// te_nvfp4 without a transform, with four over six on activations and weights (not on gradients).
-constexpr precision_policy four_over_six() {
+FOURSCALE_H constexpr precision_policy four_over_six() {
   precision_policy p = te_nvfp4_no_rht();
   linear_recipe& r = p.linear;
   r.fprop = {detail::scaled(r.fprop.a, scale_rule::four_over_six_mae),
@@ -122,7 +122,7 @@ constexpr precision_policy four_over_six() {
 
 /// Quartet II: forward 1 x 16 with four over six; backward MS-EDEN on all four operands, from the stored
 /// 4-bit copies of activations and weights, signs drawn anew.
-constexpr precision_policy quartet2() {
+FOURSCALE_H constexpr precision_policy quartet2() {
   operand_recipe x{.format = format_name::nvfp4, .scale = scale_rule::four_over_six_mse};
   operand_recipe g{.format = format_name::nvfp4,
                    .scale = scale_rule::ms_eden,
@@ -133,4 +133,4 @@ constexpr precision_policy quartet2() {
   return {.linear = {{x, x}, {g, again}, {detail::columnwise(g), again}}};
 }
 
-}  // namespace fourscale::presets
+}  // namespace FOURSCALE_NAMESPACE::presets

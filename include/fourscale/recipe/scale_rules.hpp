@@ -8,7 +8,7 @@
 #include "../scaling/amax_scale.hpp"
 #include "../scaling/four_over_six.hpp"
 
-namespace fourscale {
+namespace FOURSCALE_NAMESPACE {
 
 /// How block scales follow from the block: `standard` is amax_scale, what NVIDIA does for the format.
 enum class scale_rule : u8 {
@@ -52,8 +52,8 @@ struct scale_draws {
 /// v(formats, name, policy) for the rule s, or `otherwise` where s is a number that names none. In place of a
 /// policy ms_eden gives itself, which is a whole quantizer.
 template <class Result, class Visitor>
-constexpr Result visit_scale_rule(scale_rule s, scale_draws const& draws, Result otherwise,
-                                  Visitor const& v) {
+FOURSCALE_H constexpr Result visit_scale_rule(scale_rule s, scale_draws const& draws, Result otherwise,
+                                              Visitor const& v) {
   using enum error_norm;
   switch (s) {  // compilers warn of a name that is missing here
     case scale_rule::standard:
@@ -83,8 +83,8 @@ constexpr Result visit_scale_rule(scale_rule s, scale_draws const& draws, Result
 }
 
 /// "standard"; "?" for a number that names no rule.
-constexpr char const* name(scale_rule s) {
+FOURSCALE_H constexpr char const* name(scale_rule s) {
   return visit_scale_rule(s, {}, "?", [](auto, char const* text, auto const&) { return text; });
 }
 
-}  // namespace fourscale
+}  // namespace FOURSCALE_NAMESPACE

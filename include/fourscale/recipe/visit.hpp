@@ -7,7 +7,7 @@
 #include "draws.hpp"
 #include "operand.hpp"
 
-namespace fourscale {
+namespace FOURSCALE_NAMESPACE {
 
 /// What a visit needs to know besides the recipe: whose operand it is.
 struct operand_place {
@@ -19,7 +19,7 @@ struct operand_place {
 namespace detail {
 
 /// The signs of an operand's transform.
-constexpr sign_vector signs_of(operand_recipe const& o, operand_place const& at) {
+FOURSCALE_H constexpr sign_vector signs_of(operand_recipe const& o, operand_place const& at) {
   switch (o.signs) {
     case sign_source::none:
       return no_signs;
@@ -35,8 +35,8 @@ constexpr sign_vector signs_of(operand_recipe const& o, operand_place const& at)
 
 /// Tiles share one set of scales between both copies, so they are only ever rounded to nearest.
 template <class F, class Scale, class Visitor>
-bool visit_tiles(operand_recipe const& o, [[maybe_unused]] Scale const& scale,
-                 [[maybe_unused]] Visitor const& v) {
+FOURSCALE_H bool visit_tiles(operand_recipe const& o, [[maybe_unused]] Scale const& scale,
+                             [[maybe_unused]] Visitor const& v) {
   if constexpr (block_scale_bytes<F> == 0) {
     return false;
   } else {
@@ -48,7 +48,8 @@ bool visit_tiles(operand_recipe const& o, [[maybe_unused]] Scale const& scale,
 
 /// A rule that weighs candidates does so by the codes of rounding to nearest, so it goes with that only.
 template <class F, class Scale, class Visitor>
-bool visit_rounding(operand_recipe const& o, operand_place const& at, Scale const& scale, Visitor const& v) {
+FOURSCALE_H bool visit_rounding(operand_recipe const& o, operand_place const& at, Scale const& scale,
+                                Visitor const& v) {
   if (o.blocks == block_kind::tiles) return visit_tiles<F>(o, scale, v);
   if (o.rounding == rounding_rule::nearest_even) {
     v(F{}, quantizer{nearest_even{}, scale}, blocks_1d{});
@@ -72,8 +73,8 @@ bool visit_rounding(operand_recipe const& o, operand_place const& at, Scale cons
 
 /// ms_eden is more than a scaling policy: it transforms 128 values and rounds them to nearest by itself.
 template <class F, class Bits, class Visitor>
-bool visit_rounding(operand_recipe const& o, operand_place const&, ms_eden<Bits> const& scale,
-                    Visitor const& v) {
+FOURSCALE_H bool visit_rounding(operand_recipe const& o, operand_place const&, ms_eden<Bits> const& scale,
+                                Visitor const& v) {
   if (o.blocks == block_kind::tiles || o.rounding != rounding_rule::nearest_even || o.hadamard != 128)
     return false;
   v(F{}, scale, blocks_1d{});
@@ -82,7 +83,7 @@ bool visit_rounding(operand_recipe const& o, operand_place const&, ms_eden<Bits>
 
 /// Rules that hold for every format: a switch that would change nothing is refused.
 template <class F>
-constexpr bool is_consistent(operand_recipe const& o) {
+FOURSCALE_H constexpr bool is_consistent(operand_recipe const& o) {
   const bool size_is_known =
       o.hadamard == 0 || (o.hadamard >= 2 && o.hadamard <= 128 && (o.hadamard & (o.hadamard - 1)) == 0);
   if (!size_is_known || (o.hadamard == 0 && o.signs != sign_source::none)) return false;
@@ -92,7 +93,7 @@ constexpr bool is_consistent(operand_recipe const& o) {
 
 /// Of a known format, under the scale rule of the recipe.
 template <class F, class Visitor>
-bool visit_as(operand_recipe const& o, operand_place const& at, Visitor const& v) {
+FOURSCALE_H bool visit_as(operand_recipe const& o, operand_place const& at, Visitor const& v) {
   const scale_draws draws{at.key.scales(at.role, o.copy == copy_kind::columnwise), signs_of(o, at)};
   const auto visit_rule = [&]<class Formats, class Policy>(Formats, char const*,
                                                            [[maybe_unused]] Policy const& policy) {
@@ -111,8 +112,8 @@ bool visit_as(operand_recipe const& o, operand_place const& at, Visitor const& v
 /// before. False, without a call, if the parts of the recipe do not go together, if one of them is a number
 /// that names nothing, or if it says bf16.
 template <class Visitor>
-bool visit(operand_recipe const& o, operand_place const& at, Visitor const& v) {
+FOURSCALE_H bool visit(operand_recipe const& o, operand_place const& at, Visitor const& v) {
   return visit_format(o.format, false, [&]<class F>(F) { return detail::visit_as<F>(o, at, v); });
 }
 
-}  // namespace fourscale
+}  // namespace FOURSCALE_NAMESPACE

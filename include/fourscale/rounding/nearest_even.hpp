@@ -6,7 +6,7 @@
 #include "../formats/convert_lanes.hpp"
 #include "../position.hpp"
 
-namespace fourscale {
+namespace FOURSCALE_NAMESPACE {
 
 /// A rounding policy for elements F: `round(F{}, x, where)` gives the codes of four consecutive values, the
 /// first at `where`; for speed it may do so for eight as well. A trivially copyable value; the same arguments
@@ -19,10 +19,10 @@ concept rounding_policy = requires(R const round, float const (&x)[4], position 
 namespace detail {
 /// What a fast form is given, as concepts see it.
 struct any_sixteen_values {
-  float value(int) const;
-  float magnitude(int) const;
-  float saturated(int) const;
-  u32 signs(int) const;
+  FOURSCALE_H float value(int) const;
+  FOURSCALE_H float magnitude(int) const;
+  FOURSCALE_H float saturated(int) const;
+  FOURSCALE_H u32 signs(int) const;
 };
 }  // namespace detail
 
@@ -73,7 +73,8 @@ struct nearest_even {
   FOURSCALE_HD static constexpr float fast_unit() { return arch::has_cvt_narrow ? 1.0f : detail::e2m1_unit; }
   FOURSCALE_HD static constexpr bool fast_limited() { return !arch::has_cvt_narrow; }
   template <class Values>
-  FOURSCALE_D void fast([[maybe_unused]] Values const& v, position, [[maybe_unused]] u32 (&codes)[2]) const {
+  FOURSCALE_D FOURSCALE_H void fast([[maybe_unused]] Values const& v, position,
+                                    [[maybe_unused]] u32 (&codes)[2]) const {
 #if FOURSCALE_DEVICE_PASS
     FOURSCALE_UNROLL
     for (int half = 0; half < 2; ++half) {
@@ -95,4 +96,4 @@ struct nearest_even {
   }
 };
 
-}  // namespace fourscale
+}  // namespace FOURSCALE_NAMESPACE

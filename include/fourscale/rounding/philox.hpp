@@ -7,7 +7,7 @@
 #include "../position.hpp"
 #include "../ptx/arith.hpp"
 
-namespace fourscale {
+namespace FOURSCALE_NAMESPACE {
 
 /// The 128 bits that one counter gives.
 struct philox_words {
@@ -72,7 +72,7 @@ struct philox {
     return prepared_philox<Rounds>(*this)(where);
   }
   /// As kernels take it.
-  constexpr prepared_philox<Rounds> prepared() const { return prepared_philox<Rounds>(*this); }
+  FOURSCALE_H constexpr prepared_philox<Rounds> prepared() const { return prepared_philox<Rounds>(*this); }
 
   /// Fast form: see lane_random_bits.
   FOURSCALE_HD constexpr void draw_lanes(position where, int count, u32* words) const {
@@ -125,4 +125,4 @@ struct prepared_philox {
   }
 };
 
-}  // namespace fourscale
+}  // namespace FOURSCALE_NAMESPACE

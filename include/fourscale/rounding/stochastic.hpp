@@ -7,7 +7,7 @@
 #include "../ptx/arith.hpp"
 #include "philox.hpp"
 
-namespace fourscale {
+namespace FOURSCALE_NAMESPACE {
 
 namespace detail {
 
@@ -61,7 +61,7 @@ struct stochastic {
   }
 
   /// As kernels take it: with what every thread would make of the random bits' parameters.
-  auto prepared() const {
+  FOURSCALE_H auto prepared() const {
     if constexpr (requires { bits.prepared(); })
       return stochastic<decltype(bits.prepared())>{bits.prepared()};
     else
@@ -73,8 +73,8 @@ struct stochastic {
   }
   FOURSCALE_HD static constexpr bool fast_limited() { return false; }
   template <class Values>
-  FOURSCALE_D void fast([[maybe_unused]] Values const& v, [[maybe_unused]] position where,
-                        [[maybe_unused]] u32 (&codes)[2]) const {
+  FOURSCALE_D FOURSCALE_H void fast([[maybe_unused]] Values const& v, [[maybe_unused]] position where,
+                                    [[maybe_unused]] u32 (&codes)[2]) const {
 #if FOURSCALE_DEVICE_PASS
     u32 words[4];
     if constexpr (requires { bits.of_sixteen(where); }) {
@@ -164,4 +164,4 @@ struct stochastic_te_software {
   }
 };
 
-}  // namespace fourscale
+}  // namespace FOURSCALE_NAMESPACE

@@ -7,7 +7,7 @@
 #include "power_of_two.hpp"
 #include "two_level.hpp"
 
-namespace fourscale {
+namespace FOURSCALE_NAMESPACE {
 
 /// two_level for NVFP4, power_of_two_up for the MX formats, fp8_block_scale for FP32 scales, current_scaling
 /// for FP8 per tensor.
@@ -25,7 +25,7 @@ struct amax_scale {
   }
   template <block_format F>
   requires requires(two_level rule, float amax, tensor_scale<F> tensor) { rule.fast(F{}, amax, tensor); }
-  FOURSCALE_D fast_block_scale<F> fast(F, float amax, tensor_scale<F> const& tensor) const {
+  FOURSCALE_D FOURSCALE_H fast_block_scale<F> fast(F, float amax, tensor_scale<F> const& tensor) const {
     return two_level{}.fast(F{}, amax, tensor);
   }
 
@@ -36,4 +36,4 @@ struct amax_scale {
   }
 };
 
-}  // namespace fourscale
+}  // namespace FOURSCALE_NAMESPACE

@@ -5,7 +5,7 @@
 #include "../position.hpp"
 #include "tensor_scale.hpp"
 
-namespace fourscale {
+namespace FOURSCALE_NAMESPACE {
 
 /// The scale of one block as stored, and the factor that brings its values onto the element grid.
 template <block_format F>
@@ -56,7 +56,7 @@ concept weighing_scaling_policy = requires(S const scale, float amax, tensor_sca
 namespace detail {
 /// The values of a block, as concepts see them.
 struct any_block_values {
-  float value(int) const;
+  FOURSCALE_H float value(int) const;
 };
 }  // namespace detail
 
@@ -128,4 +128,4 @@ FOURSCALE_HD constexpr tensor_range<F> range_of(Scale const& scale) {
   return tensor_scale_for<F>(scale, 1.0f).range();
 }
 
-}  // namespace fourscale
+}  // namespace FOURSCALE_NAMESPACE

@@ -5,7 +5,7 @@
 
 #include "block_scale.hpp"
 
-namespace fourscale {
+namespace FOURSCALE_NAMESPACE {
 
 /// The scale of fp8_e4m3 and fp8_e5m2: 448 / amax (57344 for E5M2), less 2^margin. Transformer Engine,
 /// Float8CurrentScaling (epsilon, power_of_two) and DelayedScaling (margin).
@@ -32,4 +32,4 @@ struct current_scaling {
   }
 };
 
-}  // namespace fourscale
+}  // namespace FOURSCALE_NAMESPACE

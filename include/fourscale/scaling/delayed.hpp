@@ -5,7 +5,7 @@
 
 #include "../bits.hpp"
 
-namespace fourscale {
+namespace FOURSCALE_NAMESPACE {
 
 /// Which amax of the history counts.
 enum class amax_of_history { largest, most_recent };
@@ -28,4 +28,4 @@ FOURSCALE_HD constexpr float next_amax(float of_history, float in_use) {
 /// the oldest out, the newest to the far end. Place 0 becomes 0, for the next step.
 FOURSCALE_HD constexpr i64 rolled_from(i64 i, i64 length) { return i + 1 < length ? i + 1 : 0; }
 
-}  // namespace fourscale
+}  // namespace FOURSCALE_NAMESPACE

@@ -5,7 +5,7 @@
 
 #include "two_level.hpp"
 
-namespace fourscale {
+namespace FOURSCALE_NAMESPACE {
 
 namespace detail {
 
@@ -98,8 +98,8 @@ struct four_over_six {
 
   /// candidates() of an amax that is no NaN.
   template <block_format F>
-  FOURSCALE_D fast_candidates<F> fast_candidates_of(F, [[maybe_unused]] float amax,
-                                                    [[maybe_unused]] tensor_scale<F> const& tensor) const {
+  FOURSCALE_D FOURSCALE_H fast_candidates<F> fast_candidates_of(
+      F, [[maybe_unused]] float amax, [[maybe_unused]] tensor_scale<F> const& tensor) const {
 #if FOURSCALE_DEVICE_PASS
     const float base = ptx::mul_rn_f32(detail::over_largest<1>(amax), tensor.encode);
     fast_candidates<F> both{{detail::fast_scale_of<F>(base, tensor),
@@ -132,9 +132,9 @@ struct four_over_six {
   /// Both sums of errors in the order of error(). Valid for amaxes of the block from 2^-100 or 0 to 2^60 and
   /// of the tensor from 2^-60 to 2^60.
   template <bool Clamped, block_format F, class Block>
-  FOURSCALE_D fast_block_scale<F> fast(F, [[maybe_unused]] Block const& block,
-                                       [[maybe_unused]] fast_candidates<F> const& candidates,
-                                       [[maybe_unused]] tensor_scale<F> const& tensor) const {
+  FOURSCALE_D FOURSCALE_H fast_block_scale<F> fast(F, [[maybe_unused]] Block const& block,
+                                                   [[maybe_unused]] fast_candidates<F> const& candidates,
+                                                   [[maybe_unused]] tensor_scale<F> const& tensor) const {
 #if FOURSCALE_DEVICE_PASS
     fast_block_scale<F> const(&c)[2] = candidates.c;
     const detail::requantized<ScaleMax> of[2] = {{c[0], tensor}, {c[1], tensor}};
@@ -160,4 +160,4 @@ struct four_over_six {
   }
 };
 
-}  // namespace fourscale
+}  // namespace FOURSCALE_NAMESPACE

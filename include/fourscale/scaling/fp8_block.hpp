@@ -5,7 +5,7 @@
 #include "../formats/real.hpp"
 #include "block_scale.hpp"
 
-namespace fourscale {
+namespace FOURSCALE_NAMESPACE {
 
 /// TE's compute_scale_from_amax: 448 / max(amax, epsilon), rounded once; 1 where amax is 0, infinite or NaN.
 /// Where the quotient overflows, `largest_input`, TE's value_for_inf: the largest value of the type that the
@@ -47,4 +47,4 @@ struct fp8_block_scale {
   }
 };
 
-}  // namespace fourscale
+}  // namespace FOURSCALE_NAMESPACE

@@ -4,7 +4,7 @@
 
 #include "block_scale.hpp"
 
-namespace fourscale {
+namespace FOURSCALE_NAMESPACE {
 
 namespace detail {
 
@@ -44,4 +44,4 @@ struct power_of_two_floor {
   }
 };
 
-}  // namespace fourscale
+}  // namespace FOURSCALE_NAMESPACE

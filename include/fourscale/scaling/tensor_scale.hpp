@@ -8,7 +8,7 @@
 #include "../formats/convert.hpp"
 #include "../ptx/arith.hpp"
 
-namespace fourscale {
+namespace FOURSCALE_NAMESPACE {
 
 /// Largest magnitude of an element: 6 for E2M1.
 template <element_format F>
@@ -17,7 +17,7 @@ inline constexpr float largest_element = decode(F{F::max_bits});
 /// The largest magnitude that a block format can hold under tensor scale 1: 6 * 448 = 2688 for NVFP4. It
 /// depends on the scaling rule: some give up part of the range of the scale.
 template <block_format F>
-constexpr float largest_value() {
+FOURSCALE_H constexpr float largest_value() {
   if constexpr (format<typename F::scale>)
     return largest_element<typename F::element> * decode(typename F::scale{F::scale::max_bits});
   else
@@ -35,7 +35,7 @@ struct tensor_range {
   float largest = largest_block_value<F>;  ///< what amax is brought to
 
   FOURSCALE_HD constexpr tensor_scale<F> scale(float amax) const { return tensor_scale<F>(amax, largest); }
-  friend constexpr bool operator==(tensor_range, tensor_range) = default;
+  friend FOURSCALE_H constexpr bool operator==(tensor_range, tensor_range) = default;
 };
 
 /// FP8 per tensor.
@@ -48,14 +48,14 @@ requires(F::has_tensor_scale&& block_scale_bytes<F> == 0) struct tensor_range<F>
   FOURSCALE_HD constexpr tensor_scale<F> scale(float amax) const {
     return tensor_scale<F>(amax, largest, epsilon, power_of_two);
   }
-  friend constexpr bool operator==(tensor_range, tensor_range) = default;
+  friend FOURSCALE_H constexpr bool operator==(tensor_range, tensor_range) = default;
 };
 
 /// The other formats have no tensor scale, and so no rule for it.
 template <block_format F>
 requires(!F::has_tensor_scale) struct tensor_range<F> {
   FOURSCALE_HD constexpr tensor_scale<F> scale(float amax) const { return tensor_scale<F>(amax); }
-  friend constexpr bool operator==(tensor_range, tensor_range) = default;
+  friend FOURSCALE_H constexpr bool operator==(tensor_range, tensor_range) = default;
 };
 
 namespace detail {
@@ -106,7 +106,7 @@ struct tensor_scale {
       1.0f;  ///< largest / amax; FLT_MAX where that overflows or amax is NaN; 1 for amax = 0 and infinity
   float decode = 1.0f;  ///< 1 / encode
 
-  constexpr tensor_scale() = default;
+  FOURSCALE_H constexpr tensor_scale() = default;
   FOURSCALE_HD constexpr explicit tensor_scale(float tensor_amax, float range = largest_block_value<F>)
       : amax(tensor_amax), largest(range) {
     const float quotient = ptx::div_rn_f32(largest, amax);
@@ -152,7 +152,7 @@ requires(F::has_tensor_scale&& block_scale_bytes<F> == 0) struct tensor_scale<F>
   bool power_of_two = false;               ///< rounds the scale down to a power of two
   float encode = 1.0f, decode = 1.0f;      ///< the scale, and 1 / scale
 
-  constexpr tensor_scale() = default;
+  FOURSCALE_H constexpr tensor_scale() = default;
   FOURSCALE_HD constexpr explicit tensor_scale(float tensor_amax, float range = largest_block_value<F>,
                                                float least = 0.0f, bool pow2 = false)
       : amax(tensor_amax), largest(range), epsilon(least), power_of_two(pow2) {
@@ -187,7 +187,7 @@ requires(F::has_tensor_scale&& block_scale_bytes<F> == 0) struct tensor_scale<F>
 /// The other formats have none: this is empty and multiplies by nothing.
 template <block_format F>
 requires(!F::has_tensor_scale) struct tensor_scale<F> {
-  constexpr tensor_scale() = default;
+  FOURSCALE_H constexpr tensor_scale() = default;
   FOURSCALE_HD constexpr explicit tensor_scale(float) {}
   FOURSCALE_HD constexpr tensor_scale with_amax(float) const { return {}; }
   FOURSCALE_HD constexpr tensor_range<F> range() const { return {}; }
@@ -221,4 +221,4 @@ FOURSCALE_HD constexpr float amax_of_decode_scale(float d, float range = largest
   return detail::amax_of_decode(d, range);
 }
 
-}  // namespace fourscale
+}  // namespace FOURSCALE_NAMESPACE

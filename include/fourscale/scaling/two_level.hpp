@@ -6,7 +6,7 @@
 #include "../formats/convert_lanes.hpp"
 #include "block_scale.hpp"
 
-namespace fourscale {
+namespace FOURSCALE_NAMESPACE {
 
 namespace detail {
 
@@ -62,8 +62,8 @@ struct two_level {
 
   /// Valid for amaxes of the tensor from 2^-79 to 2^100.
   template <block_format F>
-  requires(F::has_tensor_scale&& __is_same(typename F::scale, e4m3)) FOURSCALE_D fast_block_scale<F> fast(
-      F, [[maybe_unused]] float amax, [[maybe_unused]] tensor_scale<F> const& tensor)
+  requires(F::has_tensor_scale&& __is_same(typename F::scale, e4m3)) FOURSCALE_D FOURSCALE_H
+      fast_block_scale<F> fast(F, [[maybe_unused]] float amax, [[maybe_unused]] tensor_scale<F> const& tensor)
   const {
 #if FOURSCALE_DEVICE_PASS
     constexpr float sixth = 1.0f / largest_element<typename F::element>;
@@ -141,4 +141,4 @@ struct two_level_stochastic {
   }
 };
 
-}  // namespace fourscale
+}  // namespace FOURSCALE_NAMESPACE

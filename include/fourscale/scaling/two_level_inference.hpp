@@ -5,7 +5,7 @@
 
 #include "two_level.hpp"
 
-namespace fourscale {
+namespace FOURSCALE_NAMESPACE {
 
 namespace detail {
 
@@ -46,4 +46,4 @@ struct two_level_inference {
   }
 };
 
-}  // namespace fourscale
+}  // namespace FOURSCALE_NAMESPACE

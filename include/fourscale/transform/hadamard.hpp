@@ -8,7 +8,7 @@
 #include "../ptx/arith.hpp"
 #include "signs.hpp"
 
-namespace fourscale {
+namespace FOURSCALE_NAMESPACE {
 
 namespace detail {
 
@@ -84,7 +84,7 @@ struct hadamard {
   }
 
   /// As kernels take it.
-  auto prepared() const {
+  FOURSCALE_H auto prepared() const {
     if constexpr (__is_same(Rounded, bf16))
       return prepared_hadamard<N>(*this);
     else
@@ -135,7 +135,7 @@ struct prepared_hadamard {
   hadamard<N, bf16> transform;
   float factors[N];
 
-  explicit prepared_hadamard(hadamard<N, bf16> const& h) : transform(h) {
+  FOURSCALE_H explicit prepared_hadamard(hadamard<N, bf16> const& h) : transform(h) {
     constexpr float factor = detail::hadamard_first_factor<N>();
     for (int i = 0; i < N; ++i) factors[i] = h.signs.negative(i) ? -factor : factor;
   }
@@ -145,7 +145,8 @@ struct prepared_hadamard {
   }
   /// Products with the first factor are exact, so that the first addition may be fused with one.
   template <class Block, int Length>
-  FOURSCALE_D void sums([[maybe_unused]] Block const& block, [[maybe_unused]] float (&x)[Length]) const {
+  FOURSCALE_D FOURSCALE_H void sums([[maybe_unused]] Block const& block,
+                                    [[maybe_unused]] float (&x)[Length]) const {
 #if FOURSCALE_DEVICE_PASS
     FOURSCALE_UNROLL
     for (int i = 0; i < Length; i += 2) {
@@ -161,4 +162,4 @@ struct prepared_hadamard {
   }
 };
 
-}  // namespace fourscale
+}  // namespace FOURSCALE_NAMESPACE

@@ -4,7 +4,7 @@
 
 #include "../bits.hpp"
 
-namespace fourscale {
+namespace FOURSCALE_NAMESPACE {
 
 /// A transform of N consecutive values: `transform(x)` changes them in place.
 template <class T, int N>
@@ -26,4 +26,4 @@ struct identity {
   FOURSCALE_HD constexpr void operator()(float (&)[N]) const {}
 };
 
-}  // namespace fourscale
+}  // namespace FOURSCALE_NAMESPACE

@@ -4,19 +4,19 @@
 
 #include "../bits.hpp"
 
-namespace fourscale {
+namespace FOURSCALE_NAMESPACE {
 
 /// Up to 128 signs; bit i set means that element i is negated before the transform.
 struct sign_vector {
   u64 words[2] = {0, 0};
 
-  constexpr sign_vector() = default;
+  FOURSCALE_H constexpr sign_vector() = default;
   FOURSCALE_HD constexpr sign_vector(u64 low, u64 high = 0) : words{low, high} {}
 
   /// The sign bit of a float for element i.
   FOURSCALE_HD constexpr u32 mask(int i) const { return static_cast<u32>(words[i / 64] >> (i % 64)) << 31; }
   FOURSCALE_HD constexpr bool negative(int i) const { return words[i / 64] >> (i % 64) & 1u; }
-  friend constexpr bool operator==(sign_vector const&, sign_vector const&) = default;
+  friend FOURSCALE_H constexpr bool operator==(sign_vector const&, sign_vector const&) = default;
 };
 
 /// No signs: the plain Hadamard transform.
@@ -26,4 +26,4 @@ inline constexpr sign_vector no_signs{};
 /// (hadamard_transform_utils).
 inline constexpr sign_vector te_signs{0xD7E8};
 
-}  // namespace fourscale
+}  // namespace FOURSCALE_NAMESPACE

@@ -7,7 +7,7 @@
 #include "scale_layout.hpp"
 #include "tensor_amax.hpp"
 
-namespace fourscale {
+namespace FOURSCALE_NAMESPACE {
 
 /// Bytes of the codes of a rows x cols matrix: row-major, packed, rows * cols * width / 8.
 template <block_format F>
@@ -35,12 +35,12 @@ struct block_scaled_view {
   tensor_amax<F> amax{};
   i64 code_capacity = -1, scale_capacity = -1;
 
-  constexpr block_scaled_view() = default;
+  FOURSCALE_H constexpr block_scaled_view() = default;
   FOURSCALE_HD constexpr block_scaled_view(Byte* c, Byte* s, i64 r, i64 n, tensor_amax<F> a = {})
       : codes(c), scales(s), rows(r), cols(n), amax(a) {}
   /// From containers of bytes; their sizes are then checked by validate().
   template <detail::container_of<Byte> C, detail::container_of<Byte> S>
-  constexpr block_scaled_view(C& c, S& s, i64 r, i64 n, tensor_amax<F> a = {})
+  FOURSCALE_H constexpr block_scaled_view(C& c, S& s, i64 r, i64 n, tensor_amax<F> a = {})
       : block_scaled_view(c.data(), s.data(), r, n, a) {
     code_capacity = static_cast<i64>(c.size());
     scale_capacity = static_cast<i64>(s.size());
@@ -106,4 +106,4 @@ struct block_scaled_view {
   }
 };
 
-}  // namespace fourscale
+}  // namespace FOURSCALE_NAMESPACE

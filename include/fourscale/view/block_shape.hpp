@@ -4,7 +4,7 @@
 
 #include "../bits.hpp"
 
-namespace fourscale {
+namespace FOURSCALE_NAMESPACE {
 
 /// One scale for block_size consecutive values of a row: activations and gradients.
 struct blocks_1d {
@@ -28,7 +28,7 @@ concept block_shape = requires {
 namespace detail {
 
 template <class Blocks, class F>
-constexpr bool shape_fits() {
+FOURSCALE_H constexpr bool shape_fits() {
   if constexpr (!block_shape<Blocks>)
     return false;
   else if constexpr (Blocks::is_2d)
@@ -43,4 +43,4 @@ constexpr bool shape_fits() {
 template <class Blocks, class F>
 inline constexpr bool fits_format = detail::shape_fits<Blocks, F>();
 
-}  // namespace fourscale
+}  // namespace FOURSCALE_NAMESPACE

@@ -5,7 +5,7 @@
 #include "../block/quantize.hpp"
 #include "validate.hpp"
 
-namespace fourscale {
+namespace FOURSCALE_NAMESPACE {
 
 /// The values of a quantized matrix, or of its transpose, computed as they are read: what dequantize() to
 /// float would have stored. quantize(transposed(dequantized(q)), qt, quantizer) requantizes from 4 bits
@@ -39,7 +39,7 @@ FOURSCALE_HD constexpr dequantized_view<F, Layout, true> transposed(dequantized_
 }
 
 template <class F, class Layout, bool Transposed>
-errc validate(dequantized_view<F, Layout, Transposed> const& m) {
+FOURSCALE_H errc validate(dequantized_view<F, Layout, Transposed> const& m) {
   const bool is_base = Transposed ? m.rows == m.base.cols && m.cols == m.base.rows
                                   : m.rows == m.base.rows && m.cols == m.base.cols;
   return is_base ? validate(m.base) : errc::shape_mismatch;
@@ -47,9 +47,9 @@ errc validate(dequantized_view<F, Layout, Transposed> const& m) {
 
 namespace detail {
 template <class F, class Layout, bool Transposed>
-bool overlaps(dequantized_view<F, Layout, Transposed> const& m, byte_range range) {
+FOURSCALE_H bool overlaps(dequantized_view<F, Layout, Transposed> const& m, byte_range range) {
   return overlaps(m.base, range) || overlap(bytes_of_amax(m.base.amax, m.base.rows), range);
 }
 }  // namespace detail
 
-}  // namespace fourscale
+}  // namespace FOURSCALE_NAMESPACE

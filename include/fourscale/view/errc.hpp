@@ -4,7 +4,7 @@
 
 #include "../bits.hpp"
 
-namespace fourscale {
+namespace FOURSCALE_NAMESPACE {
 
 /// Result of host and device functions and of validate(). Whatever is not `ok` left the output untouched.
 enum class [[nodiscard]] errc{
@@ -31,7 +31,7 @@ enum class [[nodiscard]] errc{
 };
 
 /// The rule that was broken, as a sentence.
-constexpr char const* message(errc e) {
+FOURSCALE_H constexpr char const* message(errc e) {
   switch (e) {
     case errc::ok:
       return "ok";
@@ -79,4 +79,4 @@ constexpr char const* message(errc e) {
   return "not an errc";
 }
 
-}  // namespace fourscale
+}  // namespace FOURSCALE_NAMESPACE

@@ -2,11 +2,13 @@
 // The factors of a GEMM, the same on the CPU and on the GPU.
 #pragma once
 
-namespace fourscale {
+#include "../config.hpp"
+
+namespace FOURSCALE_NAMESPACE {
 
 /// Factors of D = alpha * A * B^T + beta * D.
 struct gemm_factors {
   float alpha = 1.0f, beta = 0.0f;
 };
 
-}  // namespace fourscale
+}  // namespace FOURSCALE_NAMESPACE

@@ -4,7 +4,7 @@
 
 #include "../formats/real.hpp"
 
-namespace fourscale {
+namespace FOURSCALE_NAMESPACE {
 
 namespace detail {
 template <class T>
@@ -34,18 +34,18 @@ struct matrix_view {
   i64 rows = 0, cols = 0, ld = 0;
   i64 capacity = -1;
 
-  constexpr matrix_view() = default;
+  FOURSCALE_H constexpr matrix_view() = default;
   /// `ld` counts elements from one row to the next.
   FOURSCALE_HD constexpr matrix_view(T* p, i64 r, i64 c, i64 leading)
       : data(p), rows(r), cols(c), ld(leading) {}
   FOURSCALE_HD constexpr matrix_view(T* p, i64 r, i64 c) : matrix_view(p, r, c, c) {}
   /// From a container; its size is then checked by validate().
   template <detail::container_of<T> C>
-  constexpr matrix_view(C& c, i64 r, i64 n, i64 leading) : matrix_view(c.data(), r, n, leading) {
+  FOURSCALE_H constexpr matrix_view(C& c, i64 r, i64 n, i64 leading) : matrix_view(c.data(), r, n, leading) {
     capacity = static_cast<i64>(c.size());
   }
   template <detail::container_of<T> C>
-  constexpr matrix_view(C& c, i64 r, i64 n) : matrix_view(c, r, n, n) {}
+  FOURSCALE_H constexpr matrix_view(C& c, i64 r, i64 n) : matrix_view(c, r, n, n) {}
   /// A view of constants from a view of variables.
   template <class U>
   requires __is_same(T, U const) FOURSCALE_HD constexpr matrix_view(matrix_view<U> const& m)
@@ -82,4 +82,4 @@ concept matrix_like = real<typename M::value_type> && requires(M m) {
   M::is_transposed;
 };
 
-}  // namespace fourscale
+}  // namespace FOURSCALE_NAMESPACE

@@ -4,7 +4,7 @@
 
 #include "../bits.hpp"
 
-namespace fourscale {
+namespace FOURSCALE_NAMESPACE {
 
 /// A percentile amax keeps a freak value from dragging the scales of all the others down: it is the smallest
 /// magnitude of the matrix that at least `share` of the elements do not exceed. Elements beyond it saturate.
@@ -34,4 +34,4 @@ FOURSCALE_HD constexpr u64 percentile_rank(double share, i64 count) {
 }
 
 }  // namespace detail
-}  // namespace fourscale
+}  // namespace FOURSCALE_NAMESPACE

@@ -8,7 +8,7 @@
 #include "block_shape.hpp"
 #include "matrix_view.hpp"
 
-namespace fourscale::detail {
+namespace FOURSCALE_NAMESPACE::detail {
 
 template <class M>
 concept view_of_matrix = requires(M const& m) {
@@ -50,7 +50,7 @@ concept square_blocks = requires {
   requires Blocks::is_2d;
 };
 template <class Q>
-constexpr bool transforms() {
+FOURSCALE_H constexpr bool transforms() {
   if constexpr (requires(Q q) { q.transform; })
     return !__is_same(decltype(Q::transform), identity);
   else
@@ -62,7 +62,7 @@ constexpr bool transforms() {
 
 /// M can be read.
 template <class M>
-constexpr bool can_read() {
+FOURSCALE_H constexpr bool can_read() {
   static_assert(view_of_matrix<M>, "This is no matrix: it must be a matrix_view, or transposed() of one.");
   static_assert(!view_of_matrix<M> || view_of_reals<M>,
                 "A matrix must hold a `real` type: float, bf16, fp16, or a type with real_traits of its own. "
@@ -72,7 +72,7 @@ constexpr bool can_read() {
 
 /// M can be read and written.
 template <class M>
-constexpr bool can_write() {
+FOURSCALE_H constexpr bool can_write() {
   constexpr bool reads = can_read<M>();
   static_assert(!reads || writable_view<M>,
                 "This matrix is written: it must be a matrix_view<T>, not a matrix_view<T const>.");
@@ -81,7 +81,7 @@ constexpr bool can_write() {
 
 /// Bytes of a quantized matrix can be written.
 template <class Byte>
-constexpr bool can_write_codes() {
+FOURSCALE_H constexpr bool can_write_codes() {
   static_assert(__is_same(Byte, u8),
                 "This quantized matrix is written: its view must be one of u8, not of u8 const.");
   return __is_same(Byte, u8);
@@ -89,7 +89,7 @@ constexpr bool can_write_codes() {
 
 /// Blocks of format F can be quantized by a recipe.
 template <class Quantizer, class F>
-constexpr bool fits_recipe() {
+FOURSCALE_H constexpr bool fits_recipe() {
   constexpr bool joined = joins_policies<Quantizer>;
   static_assert(joined, "This is no recipe: it needs the members round, scale and transform of a quantizer.");
   static_assert(!joined || has_rounding_for<Quantizer, F>,
@@ -103,7 +103,7 @@ constexpr bool fits_recipe() {
 
 /// Blocks of that shape are blocks of format F, and a recipe can quantize them.
 template <class Blocks, class F, class Quantizer>
-constexpr bool fits_blocks() {
+FOURSCALE_H constexpr bool fits_blocks() {
   static_assert(block_shape<Blocks>, "This is no shape of blocks: blocks_1d{} or blocks_2d<16, 16>{}.");
   static_assert(!block_shape<Blocks> || fits_format<Blocks, F>,
                 "2-D blocks must be square, as wide as the block of the format.");
@@ -114,10 +114,10 @@ constexpr bool fits_blocks() {
 
 /// A matrix M can be quantized to format F, by a recipe, in blocks of that shape.
 template <class M, class F, class Byte, class Quantizer, class Blocks>
-constexpr bool can_quantize() {
+FOURSCALE_H constexpr bool can_quantize() {
   constexpr bool reads = can_read<M>(), writes = can_write_codes<Byte>(),
                  rounds = fits_recipe<Quantizer, F>(), shaped = fits_blocks<Blocks, F, Quantizer>();
   return reads && writes && rounds && shaped;
 }
 
-}  // namespace fourscale::detail
+}  // namespace FOURSCALE_NAMESPACE::detail

@@ -5,7 +5,7 @@
 
 #include "validate.hpp"
 
-namespace fourscale {
+namespace FOURSCALE_NAMESPACE {
 
 /// Group g has the rows offsets[g] up to offsets[g + 1] of a packed matrix: count + 1 numbers that begin with
 /// 0, never fall and end at most with its number of rows. Groups may be empty; rows behind the last one
@@ -44,7 +44,7 @@ FOURSCALE_HD constexpr block_scaled_view<F, Layout, Byte> group_of(
 }
 
 /// Rules of the groups by themselves. The offsets are not read: they may be device memory.
-inline errc validate(row_groups const& groups) {
+FOURSCALE_H inline errc validate(row_groups const& groups) {
   if (groups.offsets == nullptr) return errc::null_pointer;
   if (groups.count < 1) return errc::empty_matrix;
   if (groups.count >= detail::dimension_limit) return errc::too_large;
@@ -54,8 +54,8 @@ inline errc validate(row_groups const& groups) {
 /// Rules of packed groups and their quantized form, whose scales need grouped_scale_bytes(), under a
 /// quantizer.
 template <class T, class F, class Layout, class Quantizer>
-errc validate_grouped(matrix_view<T> const& x, block_scaled_view<F, Layout, u8> const& q,
-                      row_groups const& groups, Quantizer const& quantizer) {
+FOURSCALE_H errc validate_grouped(matrix_view<T> const& x, block_scaled_view<F, Layout, u8> const& q,
+                                  row_groups const& groups, Quantizer const& quantizer) {
   block_scaled_view<F, Layout, u8> all = q;
   if (q.amax.kind == amax_kind::per_group) all.amax.kind = amax_kind::one;  // at least one of them
   if (const errc e = validate(x, all, blocks_1d{}, quantizer); e != errc::ok) return e;
@@ -70,4 +70,4 @@ errc validate_grouped(matrix_view<T> const& x, block_scaled_view<F, Layout, u8> 
   return detail::overlap(amaxes, scales) || detail::overlap(amaxes, codes) ? errc::overlap : errc::ok;
 }
 
-}  // namespace fourscale
+}  // namespace FOURSCALE_NAMESPACE

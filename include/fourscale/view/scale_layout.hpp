@@ -5,7 +5,7 @@
 
 #include "../bits.hpp"
 
-namespace fourscale {
+namespace FOURSCALE_NAMESPACE {
 
 /// Row-major rows x blocks bytes, without padding: what checkpoints store.
 struct linear {
@@ -35,4 +35,4 @@ concept scale_layout = requires(i64 n) {
   L::has_padding, L::padded_rows(n), L::padded_blocks(n), L::offset(n, n, n);
 };
 
-}  // namespace fourscale
+}  // namespace FOURSCALE_NAMESPACE

@@ -5,7 +5,7 @@
 
 #include "../scaling/block_scale.hpp"
 
-namespace fourscale {
+namespace FOURSCALE_NAMESPACE {
 
 /// Where the amax is. `missing` is an error for formats with a tensor scale; `unit` asks for tensor scale 1.
 enum class amax_kind : u8 { missing, unit, value, one, per_row, per_group };
@@ -22,7 +22,7 @@ struct amax_reference {
   float value = 0.0f;
   float const* data = nullptr;
 
-  friend constexpr bool operator==(amax_reference const&, amax_reference const&) = default;
+  friend FOURSCALE_H constexpr bool operator==(amax_reference const&, amax_reference const&) = default;
 };
 
 /// Tensor scale 1: the block scales alone carry the range.
@@ -75,7 +75,7 @@ template <block_format F>
 struct tensor_amax : amax_reference {
   tensor_range<F> range;
 
-  constexpr tensor_amax() = default;
+  FOURSCALE_H constexpr tensor_amax() = default;
   FOURSCALE_HD constexpr tensor_amax(amax_reference where, tensor_range<F> r = {})
       : amax_reference(where), range(r) {}
   template <class Quantizer>
@@ -114,7 +114,7 @@ struct tensor_amax : amax_reference {
     return by_row() ? tensor_scale<F>{} : scale();
   }
 
-  friend constexpr bool operator==(tensor_amax const&, tensor_amax const&) = default;
+  friend FOURSCALE_H constexpr bool operator==(tensor_amax const&, tensor_amax const&) = default;
 };
 
-}  // namespace fourscale
+}  // namespace FOURSCALE_NAMESPACE

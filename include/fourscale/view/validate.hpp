@@ -6,7 +6,7 @@
 #include "block_shape.hpp"
 #include "errc.hpp"
 
-namespace fourscale {
+namespace FOURSCALE_NAMESPACE {
 
 namespace detail {
 
@@ -18,13 +18,13 @@ struct byte_range {
   u64 begin, end;
 };
 template <class T>
-byte_range bytes_of(T* p, i64 count) {
+FOURSCALE_H byte_range bytes_of(T* p, i64 count) {
   const u64 begin = reinterpret_cast<u64>(p);
   return {begin, begin + static_cast<u64>(count) * sizeof(T)};
 }
-constexpr bool overlap(byte_range a, byte_range b) { return a.begin < b.end && b.begin < a.end; }
+FOURSCALE_H constexpr bool overlap(byte_range a, byte_range b) { return a.begin < b.end && b.begin < a.end; }
 
-constexpr errc check_shape(i64 rows, i64 cols) {
+FOURSCALE_H constexpr errc check_shape(i64 rows, i64 cols) {
   if (rows <= 0 || cols <= 0) return errc::empty_matrix;
   if (rows >= dimension_limit || cols >= dimension_limit || rows > (size_limit - 1) / cols)
     return errc::too_large;
@@ -35,7 +35,7 @@ constexpr errc check_shape(i64 rows, i64 cols) {
 
 /// Rules of a matrix by itself: there, not empty, leading dimension, size, alignment to its element type.
 template <class T>
-errc validate(matrix_view<T> const& m) {
+FOURSCALE_H errc validate(matrix_view<T> const& m) {
   if (const errc e = detail::check_shape(m.rows, m.cols); e != errc::ok) return e;
   if (m.data == nullptr) return errc::null_pointer;
   if (m.ld < m.cols) return errc::bad_leading_dimension;
@@ -45,7 +45,7 @@ errc validate(matrix_view<T> const& m) {
   return errc::ok;
 }
 template <class T>
-errc validate(transposed_view<T> const& m) {
+FOURSCALE_H errc validate(transposed_view<T> const& m) {
   if (m.rows != m.base.cols || m.cols != m.base.rows) return errc::shape_mismatch;
   return validate(m.base);
 }
@@ -54,14 +54,14 @@ namespace detail {
 
 /// The numbers that an amax has in memory, `rows` of them if each row has its own.
 template <class F>
-byte_range bytes_of_amax(tensor_amax<F> const& amax, i64 rows) {
+FOURSCALE_H byte_range bytes_of_amax(tensor_amax<F> const& amax, i64 rows) {
   if (!F::has_tensor_scale || !amax.in_memory()) return {};
   return bytes_of(amax.data, amax.kind == amax_kind::per_row ? rows : 1);
 }
 
 /// Rules of an amax by itself: there, aligned, apart from what a call writes.
 template <class F>
-errc check_amax(tensor_amax<F> const& amax, i64 rows, byte_range codes, byte_range scales) {
+FOURSCALE_H errc check_amax(tensor_amax<F> const& amax, i64 rows, byte_range codes, byte_range scales) {
   if (!F::has_tensor_scale) return errc::ok;
   if (amax.kind == amax_kind::missing) return errc::no_amax;
   if (amax.kind == amax_kind::per_group) return errc::amax_of_groups;
@@ -77,7 +77,7 @@ errc check_amax(tensor_amax<F> const& amax, i64 rows, byte_range codes, byte_ran
 /// Rules of a quantized matrix by itself: whole blocks, buffers there and large enough, codes apart from
 /// scales, an amax where the format has a tensor scale.
 template <class F, class Layout, class Byte>
-errc validate(block_scaled_view<F, Layout, Byte> const& q) {
+FOURSCALE_H errc validate(block_scaled_view<F, Layout, Byte> const& q) {
   if (const errc e = detail::check_shape(q.rows, q.cols); e != errc::ok) return e;
   if (q.cols % F::block_size != 0) return errc::partial_block;
   constexpr bool has_scales = block_scale_bytes<F> != 0;
@@ -95,22 +95,22 @@ namespace detail {
 
 /// True if bytes of a matrix lie in `range`.
 template <class T>
-bool overlaps(matrix_view<T> const& m, byte_range range) {
+FOURSCALE_H bool overlaps(matrix_view<T> const& m, byte_range range) {
   return overlap(bytes_of(m.data, m.extent()), range);
 }
 template <class T>
-bool overlaps(transposed_view<T> const& m, byte_range range) {
+FOURSCALE_H bool overlaps(transposed_view<T> const& m, byte_range range) {
   return overlaps(m.base, range);
 }
 template <class F, class Layout, class Byte>
-bool overlaps(block_scaled_view<F, Layout, Byte> const& q, byte_range range) {
+FOURSCALE_H bool overlaps(block_scaled_view<F, Layout, Byte> const& q, byte_range range) {
   return overlap(bytes_of(q.codes, code_bytes<F>(q.rows, q.cols)), range) ||
          overlap(bytes_of(q.scales, scale_bytes<F, Layout>(q.rows, q.cols)), range);
 }
 /// True if x shares a byte with the codes, the scales or the amax of q; one amax may serve two matrices that
 /// only read it.
 template <class M, class F, class Layout, class Byte>
-bool overlaps(M const& x, block_scaled_view<F, Layout, Byte> const& q) {
+FOURSCALE_H bool overlaps(M const& x, block_scaled_view<F, Layout, Byte> const& q) {
   constexpr bool only_read = requires { M::is_only_read; };
   return overlaps(x, bytes_of(q.codes, code_bytes<F>(q.rows, q.cols))) ||
          overlaps(x, bytes_of(q.scales, scale_bytes<F, Layout>(q.rows, q.cols))) ||
@@ -121,7 +121,7 @@ bool overlaps(M const& x, block_scaled_view<F, Layout, Byte> const& q) {
 
 /// Rules of a matrix and its quantized form together, in either direction.
 template <matrix_like M, class F, class Layout, class Byte, class Blocks = blocks_1d>
-errc validate(M const& x, block_scaled_view<F, Layout, Byte> const& q, Blocks = {}) {
+FOURSCALE_H errc validate(M const& x, block_scaled_view<F, Layout, Byte> const& q, Blocks = {}) {
   if (const errc e = validate(x); e != errc::ok) return e;
   if (x.rows != q.rows || x.cols != q.cols) return errc::shape_mismatch;
   if (const errc e = validate(q); e != errc::ok) return e;
@@ -134,32 +134,32 @@ errc validate(M const& x, block_scaled_view<F, Layout, Byte> const& q, Blocks = 
 
 /// Rules of a quantized matrix that a quantizer writes: its amax must be brought to the quantizer's range.
 template <class F, class Layout, class Quantizer>
-errc validate(block_scaled_view<F, Layout, u8> const& q, Quantizer const& quantizer) {
+FOURSCALE_H errc validate(block_scaled_view<F, Layout, u8> const& q, Quantizer const& quantizer) {
   if (const errc e = validate(q); e != errc::ok) return e;
   return q.amax.range == quantizer_range<F>(quantizer) ? errc::ok : errc::other_range;
 }
 
 /// The same with the matrix that it is made from.
 template <matrix_like M, class F, class Layout, class Blocks, class Quantizer>
-errc validate(M const& x, block_scaled_view<F, Layout, u8> const& q, Blocks shape,
-              Quantizer const& quantizer) {
+FOURSCALE_H errc validate(M const& x, block_scaled_view<F, Layout, u8> const& q, Blocks shape,
+                          Quantizer const& quantizer) {
   if (const errc e = validate(x, q, shape); e != errc::ok) return e;
   return q.amax.range == quantizer_range<F>(quantizer) ? errc::ok : errc::other_range;
 }
 
 /// The same for a quantizer that works on groups of `group` values of a row.
 template <matrix_like M, class F, class Layout, class Quantizer>
-errc validate_groups(M const& x, block_scaled_view<F, Layout, u8> const& q, int group,
-                     Quantizer const& quantizer) {
+FOURSCALE_H errc validate_groups(M const& x, block_scaled_view<F, Layout, u8> const& q, int group,
+                                 Quantizer const& quantizer) {
   if (const errc e = validate(x, q, blocks_1d{}, quantizer); e != errc::ok) return e;
   return x.cols % group != 0 ? errc::partial_block : errc::ok;
 }
 
 /// Rules of both copies of x: q of x, qt of its transpose. Under 2-D blocks they share their scales.
 template <class T, class F, class Layout, class LayoutT, class Blocks, class Rowwise, class Columnwise>
-errc validate_both(matrix_view<T> const& x, block_scaled_view<F, Layout, u8> const& q,
-                   block_scaled_view<F, LayoutT, u8> const& qt, Blocks shape, Rowwise const& rowwise,
-                   Columnwise const& columnwise) {
+FOURSCALE_H errc validate_both(matrix_view<T> const& x, block_scaled_view<F, Layout, u8> const& q,
+                               block_scaled_view<F, LayoutT, u8> const& qt, Blocks shape,
+                               Rowwise const& rowwise, Columnwise const& columnwise) {
   if (const errc e = validate(x, q, shape, rowwise); e != errc::ok) return e;
   if (const errc e = validate(transposed(x), qt, shape, columnwise); e != errc::ok) return e;
   if (Blocks::is_2d && F::has_tensor_scale && !(q.amax == qt.amax)) return errc::other_amax;
@@ -169,8 +169,8 @@ errc validate_both(matrix_view<T> const& x, block_scaled_view<F, Layout, u8> con
 /// Rules of the transpose qt of a quantized matrix q, whose amax it takes over: not those of rows, which the
 /// transpose has as columns.
 template <class F, class Layout, class Byte, class LayoutT>
-errc validate_transpose(block_scaled_view<F, Layout, Byte> const& q,
-                        block_scaled_view<F, LayoutT, u8> const& qt) {
+FOURSCALE_H errc validate_transpose(block_scaled_view<F, Layout, Byte> const& q,
+                                    block_scaled_view<F, LayoutT, u8> const& qt) {
   if (const errc e = validate(q); e != errc::ok) return e;
   if (const errc e = validate(qt); e != errc::ok) return e;
   if (q.rows != qt.cols || q.cols != qt.rows) return errc::shape_mismatch;
@@ -181,8 +181,8 @@ errc validate_transpose(block_scaled_view<F, Layout, Byte> const& q,
 
 /// Rules of D = A * B^T for A (M x K), B (N x K), D (M x N): D shares no byte with the others.
 template <class F, class LA, class BA, class G, class LB, class BB, class T>
-errc validate_gemm(block_scaled_view<F, LA, BA> const& a, block_scaled_view<G, LB, BB> const& b,
-                   matrix_view<T> const& d) {
+FOURSCALE_H errc validate_gemm(block_scaled_view<F, LA, BA> const& a, block_scaled_view<G, LB, BB> const& b,
+                               matrix_view<T> const& d) {
   if (const errc e = validate(a); e != errc::ok) return e;
   if (const errc e = validate(b); e != errc::ok) return e;
   if (const errc e = validate(d); e != errc::ok) return e;
@@ -192,7 +192,7 @@ errc validate_gemm(block_scaled_view<F, LA, BA> const& a, block_scaled_view<G, L
 
 /// Rules of a transform of N consecutive values from x to y.
 template <int N, matrix_like M, class T>
-errc validate_transform(M const& x, matrix_view<T> const& y) {
+FOURSCALE_H errc validate_transform(M const& x, matrix_view<T> const& y) {
   if (const errc e = validate(x); e != errc::ok) return e;
   if (const errc e = validate(y); e != errc::ok) return e;
   if (x.rows != y.rows || x.cols != y.cols) return errc::shape_mismatch;
@@ -200,4 +200,4 @@ errc validate_transform(M const& x, matrix_view<T> const& y) {
   return overlaps(x, detail::bytes_of(y.data, y.extent())) ? errc::overlap : errc::ok;
 }
 
-}  // namespace fourscale
+}  // namespace FOURSCALE_NAMESPACE

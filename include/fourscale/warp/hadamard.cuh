@@ -5,7 +5,7 @@
 
 #include "../transform/hadamard.hpp"
 
-namespace fourscale::warp {
+namespace FOURSCALE_NAMESPACE::warp {
 
 /// N values over N / PerLane neighbouring lanes, PerLane consecutive ones in each: lane l of the group holds
 /// elements l * PerLane .. l * PerLane + PerLane - 1. Called by all lanes of the warp together; `lane` is
@@ -36,4 +36,4 @@ FOURSCALE_D void hadamard(float (&x)[PerLane], sign_vector signs, int lane) {
   for (int i = 0; i < PerLane; ++i) x[i] = ::fourscale::detail::hadamard_result<N, Rounded>(x[i]);
 }
 
-}  // namespace fourscale::warp
+}  // namespace FOURSCALE_NAMESPACE::warp
