@@ -19,6 +19,16 @@ struct round_nearest {
   }
 };
 
+/// The same with a fast form, which asks the library's for the codes.
+struct round_nearest_fast : round_nearest {
+  FOURSCALE_HD static constexpr float fast_unit() { return f4::nearest_even::fast_unit(); }
+  FOURSCALE_HD static constexpr bool fast_limited() { return f4::nearest_even::fast_limited(); }
+  template <class Values>
+  FOURSCALE_D void fast(Values const& v, f4::position where, f4::u32 (&codes)[2]) const {
+    f4::nearest_even{}.fast(v, where, codes);
+  }
+};
+
 /// Random words of four elements by a hash of their place, for stochastic{}.
 struct hashed_bits {
   f4::u64 seed = 0;

@@ -94,7 +94,7 @@ struct faulty : mma::tcgen05::model<CtaGroup> {
   FOURSCALE_D void mma(u32 d, u64 a, u64 b, u32 i, u32 sfa, u32 sfb, bool accumulate) const {
     constexpr auto f = mma::format_of<F, G>();
     constexpr u64 stride_1024 = u64{64} << 32;
-    model::mma_call c{{f.kind, f.block, i}, d, a, b, sfa, sfb, accumulate};
+    ::fourscale::model::mma_call c{{f.kind, f.block, i}, d, a, b, sfa, sfb, accumulate};
     if (has(fault::short_stride)) c.b -= stride_1024 / 2;
     if (has(fault::long_stride)) c.a += stride_1024;
     if (has(fault::off_boundary)) c.a += 128 / 16;
@@ -154,7 +154,7 @@ struct faulty : mma::tcgen05::model<CtaGroup> {
   }
   FOURSCALE_D void alloc(u32* slot, u32 columns) const {
     if (has(fault::other_group)) {
-      model::tensor_core other = base::core;
+      ::fourscale::model::tensor_core other = base::core;
       other.group = 3 - CtaGroup;
       u32 address = 0;
       base::checked([&](auto&) { return other.alloc(base::self, columns, address); });

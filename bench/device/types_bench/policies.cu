@@ -8,6 +8,7 @@ using namespace bench;
 namespace {
 
 constexpr f4::quantizer user_round{user::round_nearest{}};
+constexpr f4::quantizer user_fast_round{user::round_nearest_fast{}};
 constexpr f4::quantizer user_bits{f4::stochastic{user::hashed_bits{1234}}};
 constexpr f4::quantizer user_scale{f4::nearest_even{}, user::power_of_two_scale{}};
 constexpr f4::quantizer user_transform{f4::nearest_even{}, f4::two_level{}, user::half_sums{}};
@@ -21,6 +22,7 @@ void add_rowwise(char const* name, Quantizer const& recipe) {
 
 const bool registered = [] {
   add_rowwise("user_round_rowwise", user_round);
+  add_rowwise("user_fast_round_rowwise", user_fast_round);
   add_rowwise("user_bits_rowwise", user_bits);
   add_rowwise("user_scale_rowwise", user_scale);
   add_rowwise("user_transform_rowwise", user_transform);

@@ -109,7 +109,7 @@ inline constexpr bool has_column_amax = cta::is_packed<T>&& requires(Transform c
 };
 /// Pairs of 16-bit values in memory?
 template <int N, class T, class Transform>
-bool fits_column_amax(matrix_view<T const> const& x, Transform const& transform) {
+bool fits_column_amax(matrix_view<T const> const& x, [[maybe_unused]] Transform const& transform) {
   return has_column_amax<N, T, Transform> && x.ld % 2 == 0 && x.cols % 2 == 0 &&
          reinterpret_cast<u64>(x.data) % 4 == 0 && column_amax_ctas<N>(x) <= 0x7fff'ffff;
 }
