@@ -16,8 +16,9 @@ struct slow_toward_zero {
     f4::packed<F, 4> codes;
     for (int i = 0; i < 4; ++i) {
       const u32 bits = f4::bit_cast<u32>(x[i]);
-      const F magnitude = f4::encode_down<F>(f4::bit_cast<float>(bits & 0x7fff'ffffu));
-      codes.set(i, {static_cast<u8>(magnitude.bits | bits >> 31 << (F::width - 1))});
+      const float magnitude = f4::bit_cast<float>(bits & 0x7fff'ffffu);
+      const u32 sign = magnitude == magnitude ? bits >> 31 : 0;  // that of a NaN differs between machines
+      codes.set(i, {static_cast<u8>(f4::encode_down<F>(magnitude).bits | sign << (F::width - 1))});
     }
     return codes;
   }

@@ -84,7 +84,8 @@ TEST_CASE("device_buffer: a moved one is empty, and its memory lives on", "[devi
   CHECK(c.view().codes == codes);
 }
 
-TEST_CASE("device_buffer: what cannot be had says why", "[device][buffer]") {
+// Out of memory on purpose, which memcheck would report: [large].
+TEST_CASE("device_buffer: what cannot be had says why", "[device][buffer][large]") {
   CHECK(f4::device_buffer<nvfp4>(16, 24).status() == errc::partial_block);
   CHECK(f4::device_buffer<nvfp4>(0, 16).status() == errc::empty_matrix);
   CHECK(f4::device_buffer<nvfp4>(i64{1} << 31, 16).status() == errc::too_large);

@@ -212,8 +212,19 @@ TEST_CASE("explain: 2-D blocks", "[device][explain]") {
            notes::source_rows, notes::tiles_of_16_bits));
   CHECK(is(device::explain(x, copy<mxfp8_e4m3>(), quantizer{}, blocks_2d<32, 32>{}), any_2d,
            notes::unlike_squares));
-  CHECK(is(device::explain(x, copy<fp8_block_e4m3, linear>(), quantizer{}, blocks_2d<128, 128>{}), any_2d,
-           notes::tiles_of_small_blocks, notes::unlike_squares));
+  CHECK(is(device::explain(transposed(x), copy<fp8_block_e4m3, linear>(), quantizer{}, blocks_2d<128, 128>{}),
+           any_2d, notes::value_by_value, notes::tiles_of_small_blocks, notes::unlike_squares));
+}
+
+TEST_CASE("explain: blocks of 128", "[device][explain]") {
+  constexpr char const rows[] = "blocks of 128, eight threads to each",
+                       squares_of_128[] = "blocks of 128 x 128, a CTA to each";
+  using format = fp8_block_e4m3;
+  const auto x = source();
+  CHECK(is(device::explain(x, copy<format, linear>()), rows));
+  CHECK(is(device::explain(x, copy<format, linear>(), quantizer{}, blocks_2d<128, 128>{}), squares_of_128));
+  CHECK(is(device::explain(source(large, large, 0, 2), copy<format, linear>(large, large, 4, 1)), rows,
+           notes::source_start, notes::code_start, notes::scale_words));
 }
 
 TEST_CASE("explain: both copies", "[device][explain]") {
