@@ -41,7 +41,7 @@ void round_trip(band const& x, float amax, Blocks blocks, bool with_values, roun
   const matrix_view<float const> source(x.values, x.rows, cols, x.ld);
   check(host::quantize(source, q, quantizer{}, blocks));
   out.lost = {};
-  check(host::statistics_of(source, q, out.lost.sums));
+  check(host::statistics_of(source, q, &out.lost.sums));
   // Where blocks have no scales, nobody stores whole ones.
   out.lost.stored_bits = block_scale_bytes<F> > 0 ? 8 * (out.codes.size() + out.scales.size())
                                                   : static_cast<u64>(x.rows * x.cols) * F::element::width;

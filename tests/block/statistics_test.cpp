@@ -155,14 +155,14 @@ void check_matrix(M const& x, bool row_scaled = false) {
 #ifdef _OPENMP
   const int threads = omp_get_max_threads();
   omp_set_num_threads(1);
-  REQUIRE(host::statistics_of(x, q, s) == errc::ok);
+  REQUIRE(host::statistics_of(x, q, &s) == errc::ok);
   CHECK(same(s, expected));
   s = {};
   omp_set_num_threads(2);
-  REQUIRE(host::statistics_of(x, q, s) == errc::ok);
+  REQUIRE(host::statistics_of(x, q, &s) == errc::ok);
   omp_set_num_threads(threads);
 #else
-  REQUIRE(host::statistics_of(x, q, s) == errc::ok);
+  REQUIRE(host::statistics_of(x, q, &s) == errc::ok);
 #endif
   CHECK(same(s, expected));
   CHECK(s.elements == static_cast<u64>(x.rows * x.cols));
@@ -325,9 +325,9 @@ TEST_CASE("statistics: wrong arguments leave the output untouched", "[block][sta
   statistics s;
   s.blocks = 77;
   const statistics before = s;
-  CHECK(host::statistics_of(matrix_view<float const>(x.data(), 4, 16), q, s) == errc::shape_mismatch);
-  CHECK(host::statistics_of(matrix_view<float const>(nullptr, 2, 32), q, s) == errc::null_pointer);
-  CHECK(host::statistics_of(transposed(matrix_view<float const>(x.data(), 2, 32)), q, s) ==
+  CHECK(host::statistics_of(matrix_view<float const>(x.data(), 4, 16), q, &s) == errc::shape_mismatch);
+  CHECK(host::statistics_of(matrix_view<float const>(nullptr, 2, 32), q, &s) == errc::null_pointer);
+  CHECK(host::statistics_of(transposed(matrix_view<float const>(x.data(), 2, 32)), q, &s) ==
         errc::shape_mismatch);
   CHECK(s == before);
 }

@@ -121,12 +121,18 @@ TEST_CASE("device: grouped rows with amaxes of their own equal the host", "[devi
   const device_buffer<float> d_of_row(of_row);
   const i64 bytes = grouped_scale_bytes<nvfp4, swizzled_128x4>(300, 160, 9);
   std::vector<u8> c(300 * 80, poison), s(static_cast<size_t>(bytes), poison);
-  const device_buffer<u8> d_c(c), d_s(s);
+  device_buffer<u8> d_c(c), d_s(s);
   block_scaled_view<nvfp4, swizzled_128x4> q{c, s, 300, 160}, d{d_c.data(), d_s.data(), 300, 160};
   q.amax = amax_of_rows(of_row.data());
   d.amax = amax_of_rows(d_of_row.data());
   REQUIRE(host::quantize_grouped(m.on_host(), q, {offsets.data(), 9}) == errc::ok);
   REQUIRE(device::quantize_grouped(m.on_device(), d, {d_offsets.data(), 9}) == errc::ok);
+  check_same_bytes(d_c.to_host(), c);
+  check_same_bytes(d_s.to_host(), s);
+  const device_buffer<i32> narrow(std::vector<i32>(offsets.begin(), offsets.end()));
+  REQUIRE(cudaMemset(d_c.data(), poison, c.size()) == cudaSuccess);
+  REQUIRE(cudaMemset(d_s.data(), poison, s.size()) == cudaSuccess);
+  REQUIRE(device::quantize_grouped(m.on_device(), d, {narrow.data(), 9}) == errc::ok);
   check_same_bytes(d_c.to_host(), c);
   check_same_bytes(d_s.to_host(), s);
 }

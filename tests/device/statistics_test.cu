@@ -24,7 +24,7 @@ void check_statistics(M const& x, M const& dx, scaled_by by) {
   if (by == scaled_by::rows) q.amax = amax_of_rows(amax.data());
   REQUIRE(host::quantize(x, q) == errc::ok);
   statistics expected;
-  REQUIRE(host::statistics_of(x, q, expected) == errc::ok);
+  REQUIRE(host::statistics_of(x, q, &expected) == errc::ok);
 
   device_buffer<u8> d_codes(codes), d_scales(scales);
   device_buffer<u8> out(sizeof(statistics) + canary), workspace(device::statistics_workspace_bytes + canary);

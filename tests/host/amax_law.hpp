@@ -54,7 +54,7 @@ struct host_machine {
   template <class F, class Layout>
   static errc statistics_of(matrix_view<float const> const& x, block_scaled_view<F, Layout> const& q,
                             statistics& s) {
-    return host::statistics_of(x, q, s);
+    return host::statistics_of(x, q, &s);
   }
 };
 

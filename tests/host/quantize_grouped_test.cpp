@@ -99,6 +99,32 @@ TEST_CASE("grouped: group_of gives one group to functions of whole matrices", "[
   CHECK(y == want);
 }
 
+TEST_CASE("grouped: offsets of 32 bits are those of 64", "[host][grouped]") {
+  const std::vector<bf16> x = values();
+  const matrix_view<bf16 const> m{x, rows, cols, ld};
+  const std::vector<i32> narrow(offsets.begin(), offsets.end());
+  std::vector<float> amax(count), want(count);
+  REQUIRE(host::amax_grouped(m, groups, want.data()) == errc::ok);
+  REQUIRE(host::amax_grouped(m, {narrow.data(), count}, amax.data()) == errc::ok);
+  CHECK(amax == want);
+  std::vector<u8> codes(rows * cols / 2, 0xa5), want_codes = codes;
+  std::vector<u8> scales(static_cast<size_t>(grouped_scale_bytes<nvfp4, swizzled_128x4>(rows, cols, count)),
+                         0xa5);
+  std::vector<u8> want_scales = scales;
+  using blocks = block_scaled_view<nvfp4, swizzled_128x4>;
+  const amax_reference amaxes = amax_of_groups(want.data());
+  REQUIRE(host::quantize_grouped(m, blocks{want_codes, want_scales, rows, cols, amaxes}, groups) == errc::ok);
+  REQUIRE(host::quantize_grouped(m, blocks{codes, scales, rows, cols, amaxes}, {narrow.data(), count}) ==
+          errc::ok);
+  CHECK(codes == want_codes);
+  CHECK(scales == want_scales);
+  // An odd address of four bytes is in order for 32 bits, one of two is not.
+  CHECK(validate(row_groups{narrow.data() + 1, 3}) == errc::ok);
+  CHECK(validate(row_groups{reinterpret_cast<i32 const*>(reinterpret_cast<u8 const*>(narrow.data()) + 2),
+                            3}) == errc::misaligned);
+  CHECK(validate(row_groups{static_cast<i32 const*>(nullptr), 3}) == errc::null_pointer);
+}
+
 TEST_CASE("grouped: broken rules are named", "[host][grouped]") {
   const std::vector<bf16> x = values();
   const matrix_view<bf16 const> m{x, rows, cols, ld};

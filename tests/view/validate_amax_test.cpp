@@ -130,7 +130,7 @@ TEST_CASE("validate: D of a GEMM and each reader's output lie apart from amaxes"
     statistics s;
     CHECK(host::gemm(with(amax), a, d) == e);
     CHECK(host::gemm(a, with(amax), d) == e);
-    CHECK(host::statistics_of(b.values(), with(amax), s) == e);
+    CHECK(host::statistics_of(b.values(), with(amax), &s) == e);
     CHECK(host::transpose(with(amax), blocks{b.scales + 32, b.scales + 512, cols, rows, unit_scale}) == e);
     CHECK(host::quantize(dequantized(with(amax)),
                          blocks{b.scales + 32, b.scales + 512, rows, cols, unit_scale}) == e);

@@ -35,13 +35,13 @@ struct group_tiles {
       first += last * step;
       count = count - last * step < step ? count - last * step : step;
     }
-    const i64 index = tile - begin(first), row = groups.offsets[first] + (index << log_rows),
-              left = groups.offsets[first + 1] - row, most = i64{1} << log_rows;
+    const i64 index = tile - begin(first), row = groups.offset(first) + (index << log_rows),
+              left = groups.offset(first + 1) - row, most = i64{1} << log_rows;
     return {first, index, row, left < most ? left : most};
   }
 
  private:
-  FOURSCALE_D i64 begin(int g) const { return (groups.offsets[g] >> log_rows) + g; }
+  FOURSCALE_D i64 begin(int g) const { return (groups.offset(g) >> log_rows) + g; }
 };
 
 /// A thread takes one block in each of several steps: first to the right, 2^log_wide times, then down. Linear
@@ -90,7 +90,7 @@ struct group_walk {
       row_groups const& groups = walk.tiles.groups;
       u32 mine = 0;
       for (int g = static_cast<int>(threadIdx.x); g < tile.group; g += threads)
-        mine += static_cast<u32>((groups.offsets[g + 1] - groups.offsets[g] + 127) >> 7);
+        mine += static_cast<u32>((groups.offset(g + 1) - groups.offset(g) + 127) >> 7);
       mine = __reduce_add_sync(0xffff'ffffu, mine);
       if (threadIdx.x % 32 == 0) before[threadIdx.x / 32] = mine;
     }

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "../block/quantize.hpp"
+#include "../view/requirements.hpp"
 #include "launch.cuh"
 
 namespace FOURSCALE_NAMESPACE::device {
@@ -134,15 +135,18 @@ bool launch_dequantize_rows(block_scaled_view<F, Layout, u8 const> const& q, M c
 /// Writes the values of q into y (or into transposed(y), for a columnwise copy), as host::dequantize does.
 /// All pointers are device memory, that of the amax included. One kernel on the stream; never synchronises,
 /// never allocates. Errors: see validate(); y is then untouched.
-template <class F, class Layout, class Byte, matrix_like M>
+template <class F, class Layout, class Byte, class M>
 errc dequantize(block_scaled_view<F, Layout, Byte> const& q, M const& y, cudaStream_t stream = nullptr) {
-  if (const errc e = validate(y, q); e != errc::ok) return e;
-  const block_scaled_view<F, Layout, u8 const> input = q;
-  const auto output = detail::as_output(y);
-  if (detail::launch_dequantize_rows(input, output, stream)) return detail::launched();
-  detail::dequantize_kernel<<<detail::grid_for(q.rows * q.blocks()), detail::cta_threads, 0, stream>>>(
-      input, output, detail::rows_are_vectors(output));
-  return detail::launched();
+  if constexpr (fourscale::detail::can_write<M>()) {
+    if (const errc e = validate(y, q); e != errc::ok) return e;
+    const block_scaled_view<F, Layout, u8 const> input = q;
+    const auto output = detail::as_output(y);
+    if (detail::launch_dequantize_rows(input, output, stream)) return detail::launched();
+    detail::dequantize_kernel<<<detail::grid_for(q.rows * q.blocks()), detail::cta_threads, 0, stream>>>(
+        input, output, detail::rows_are_vectors(output));
+    return detail::launched();
+  }
+  return errc::ok;
 }
 
 }  // namespace FOURSCALE_ARCH

@@ -18,9 +18,9 @@ errc amax_grouped(matrix_view<T> const& x, row_groups const& groups, float* out)
   if (const errc e = validate(groups); e != errc::ok) return e;
   if (const errc e = detail::check_amax_output(out); e != errc::ok) return e;
   for (i64 g = 0; g < groups.count; ++g) {
-    const i64 first = groups.offsets[g];
+    const i64 first = groups.offset(g);
     out[g] =
-        detail::amax_of(matrix_view<T>{x.data + first * x.ld, groups.offsets[g + 1] - first, x.cols, x.ld});
+        detail::amax_of(matrix_view<T>{x.data + first * x.ld, groups.offset(g + 1) - first, x.cols, x.ld});
   }
   return errc::ok;
 }
@@ -35,7 +35,7 @@ errc quantize_grouped(matrix_view<T> const& x, block_scaled_view<F, Layout> cons
   if (const errc e = validate_grouped(x, q, groups, quantizer); e != errc::ok) return e;
   i64 scale_rows = 0;
   for (i64 g = 0; g < groups.count; ++g) {
-    const i64 first = groups.offsets[g], rows = groups.offsets[g + 1] - first;
+    const i64 first = groups.offset(g), rows = groups.offset(g + 1) - first;
     const block_scaled_view<F, Layout> group = group_of(q, g, first, rows, scale_rows);
     scale_rows += Layout::padded_rows(rows);
     detail::quantize_valid<false>(matrix_view<T>{x.data + first * x.ld, rows, x.cols, x.ld}, group, quantizer,

@@ -45,10 +45,11 @@ statistics walk_statistics(M const& x, block_scaled_view<F, Layout, Byte> const&
 /// Compares q with the matrix it was quantized from (or with transposed(x), for a columnwise copy; with the
 /// transformed matrix, where the quantizer transforms). 2-D blocks count once for each of their rows. On all
 /// cores under OpenMP; the result does not depend on their number, and is that of device::statistics_of().
-/// Errors: see validate(); `out` is then untouched.
+/// Errors: see validate(); *out is then untouched.
 template <matrix_like M, class F, class Layout, class Byte>
-errc statistics_of(M const& x, block_scaled_view<F, Layout, Byte> const& q, statistics& out) {
+errc statistics_of(M const& x, block_scaled_view<F, Layout, Byte> const& q, statistics* out) {
   if (const errc e = validate(x, q); e != errc::ok) return e;
+  if (out == nullptr) return errc::null_pointer;
   constexpr int groups = 32, of_group = fourscale::detail::strip_walk::walks / groups;
   statistics all[groups];
 #ifdef _OPENMP
@@ -61,7 +62,7 @@ errc statistics_of(M const& x, block_scaled_view<F, Layout, Byte> const& q, stat
     all[group] = walks[0];
   }
   detail::join_neighbours(all);
-  out = all[0];
+  *out = all[0];
   return errc::ok;
 }
 

@@ -92,6 +92,18 @@ struct block_scaled_view {
   FOURSCALE_HD constexpr void store(i64 row, i64 block, packed_block<F> const& b) const {
     store_scale(row, block, b.scale);
     Byte* to = codes + code_offset(row, block);
+#if FOURSCALE_DEVICE_PASS
+    if (!is_constant_evaluated() && block_code_bytes<F> % 8 == 0 && reinterpret_cast<u64>(to) % 8 == 0) {
+      FOURSCALE_UNROLL
+      for (int i = 0; i < block_code_bytes<F>; i += 8) {
+        u64 word = 0;
+        FOURSCALE_UNROLL
+        for (int j = 0; j < 8; ++j) word |= u64{b.codes[i + j]} << (8 * j);
+        *reinterpret_cast<u64*>(to + i) = word;
+      }
+      return;
+    }
+#endif
     FOURSCALE_UNROLL
     for (int i = 0; i < block_code_bytes<F>; ++i) to[i] = b.codes[i];
   }

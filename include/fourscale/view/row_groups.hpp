@@ -9,11 +9,20 @@ namespace FOURSCALE_NAMESPACE {
 
 /// Group g has the rows offsets[g] up to offsets[g + 1] of a packed matrix: count + 1 numbers that begin with
 /// 0, never fall and end at most with its number of rows. Groups may be empty; rows behind the last one
-/// belong to none and are left alone. For device functions the offsets are device memory, so that neither the
-/// router's result nor a sum over it has to reach the host.
+/// belong to none and are left alone. 64 bits each, or 32. For device functions the offsets are device
+/// memory, so that neither the router's result nor a sum over it has to reach the host.
 struct row_groups {
   i64 const* offsets = nullptr;
   i64 count = 0;
+  i32 const* offsets32 = nullptr;  ///< in place of `offsets`: as engines keep them
+
+  constexpr row_groups() = default;
+  FOURSCALE_HD constexpr row_groups(i64 const* o, i64 n) : offsets(o), count(n) {}
+  FOURSCALE_HD constexpr row_groups(i32 const* o, i64 n) : count(n), offsets32(o) {}
+  FOURSCALE_HD constexpr row_groups(decltype(nullptr), i64 n) : count(n) {}  // refused, not ambiguous
+
+  /// Number i of the offsets, wherever they are kept.
+  FOURSCALE_HD constexpr i64 offset(i64 i) const { return offsets32 != nullptr ? offsets32[i] : offsets[i]; }
 };
 
 /// Bytes that the scales of `groups` groups of together `rows` rows take at most. Each group has its own
@@ -45,10 +54,13 @@ FOURSCALE_HD constexpr block_scaled_view<F, Layout, Byte> group_of(
 
 /// Rules of the groups by themselves. The offsets are not read: they may be device memory.
 FOURSCALE_H inline errc validate(row_groups const& groups) {
-  if (groups.offsets == nullptr) return errc::null_pointer;
+  if (groups.offsets == nullptr && groups.offsets32 == nullptr) return errc::null_pointer;
   if (groups.count < 1) return errc::empty_matrix;
   if (groups.count >= detail::dimension_limit) return errc::too_large;
-  return reinterpret_cast<u64>(groups.offsets) % alignof(i64) != 0 ? errc::misaligned : errc::ok;
+  return reinterpret_cast<u64>(groups.offsets) % alignof(i64) != 0 ||
+                 reinterpret_cast<u64>(groups.offsets32) % alignof(i32) != 0
+             ? errc::misaligned
+             : errc::ok;
 }
 
 /// Rules of packed groups and their quantized form, whose scales need grouped_scale_bytes(), under a
