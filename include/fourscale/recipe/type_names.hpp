@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+// From types that a program is told of at run time, as inference engines are, to those of the templates.
+#pragma once
+
+#include "../formats/real.hpp"
+#include "../view/scale_layout.hpp"
+#include "formats.hpp"
+
+namespace FOURSCALE_NAMESPACE {
+
+/// What a matrix holds.
+enum class element_name : u8 { f32, bf16, fp16 };
+
+/// Where block scales lie.
+enum class layout_name : u8 { linear, swizzled_128x4 };
+
+/// v(T{}) for the type that e names, or `otherwise` where the number names none.
+template <class Result, class Visitor>
+FOURSCALE_H constexpr Result visit_element(element_name e, Result otherwise, Visitor const& v) {
+  switch (e) {
+    case element_name::f32:
+      return v(float{});
+    case element_name::bf16:
+      return v(bf16{});
+    case element_name::fp16:
+      return v(fp16{});
+  }
+  return otherwise;
+}
+
+/// v(Layout{}) for the layout that l names, or `otherwise` where the number names none.
+template <class Result, class Visitor>
+FOURSCALE_H constexpr Result visit_layout(layout_name l, Result otherwise, Visitor const& v) {
+  switch (l) {
+    case layout_name::linear:
+      return v(linear{});
+    case layout_name::swizzled_128x4:
+      return v(swizzled_128x4{});
+  }
+  return otherwise;
+}
+
+/// All that a call of quantize() or dequantize() needs to know of types.
+struct type_names {
+  element_name element = element_name::bf16;
+  format_name format = format_name::nvfp4;
+  layout_name layout = layout_name::linear;
+};
+
+/// v(T{}, F{}, Layout{}) for the types of those names, or `otherwise` where F is not one of Formats, or a
+/// number names nothing. Only the listed formats are compiled; without a list, all that format_name has:
+///
+///     auto call = [&]<class T, class F, class Layout>(T, F, Layout) {
+///       return device::quantize(matrix_view<T const>{static_cast<T const*>(x), rows, cols},
+///                               block_scaled_view<F, Layout>{codes, scales, rows, cols, amax_in(amax)});
+///     };
+///     return visit_types<nvfp4, mxfp8_e4m3>(names, errc::bad_recipe, call);
+template <block_format... Formats, class Result, class Visitor>
+FOURSCALE_H constexpr Result visit_types(type_names const& names, Result otherwise, Visitor const& v) {
+  return visit_format(names.format, otherwise, [&]<class F>(F format) {
+    if constexpr (sizeof...(Formats) == 0 || (__is_same(F, Formats) || ...))
+      return visit_layout(names.layout, otherwise, [&](auto layout) {
+        return visit_element(names.element, otherwise,
+                             [&](auto element) { return v(element, format, layout); });
+      });
+    else
+      return otherwise;
+  });
+}
+
+}  // namespace FOURSCALE_NAMESPACE
