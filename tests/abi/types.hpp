@@ -10,7 +10,7 @@ using every_type =
     list<fourscale::nvfp4, fourscale::e2m1, fourscale::bf16, fourscale::errc, fourscale::quantizer<>,
          fourscale::matrix_view<fourscale::bf16 const>, fourscale::transposed_view<float const>,
          fourscale::block_scaled_view<fourscale::nvfp4, fourscale::swizzled_128x4>,
-         fourscale::packed_block<fourscale::mxfp8_e4m3>, fourscale::tensor_scale<fourscale::nvfp4>,
+         fourscale::packed_block<fourscale::mxfp8_e4m3>, fourscale::tensor_amax<fourscale::nvfp4>,
          fourscale::stochastic<fourscale::philox<>>, fourscale::hadamard<16>, fourscale::statistics>;
 
 void take(every_type const&, fourscale::block_scaled_view<fourscale::nvfp4, fourscale::swizzled_128x4> const&,
