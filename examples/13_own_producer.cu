@@ -2,12 +2,12 @@
 // Bias and GELU to NVFP4 without a matrix in between: a producer makes the values of a block where the
 // library would read them, and device::quantize() does the rest: batches, tiles of scales, padding. The bits
 // are those of the matrix that the producer stands for.
-#include <cstdio>
-#include <cstdlib>
 #include <fourscale/fourscale.cuh>
 
+#include "support/gpu.cuh"
+
 namespace f4 = fourscale;
-using f4::bf16, f4::i64, f4::u8;
+using f4::bf16, f4::i64, example::require;
 
 namespace {
 
@@ -40,65 +40,28 @@ __global__ void store(bias_gelu from, bf16* y) {
     from.load({row, block}).store(y + row * from.cols + block * 16);
 }
 
-void require(bool good, char const* what) {
-  if (good) return;
-  std::printf("%s: %s\n", what, cudaGetErrorString(cudaGetLastError()));
-  std::exit(1);
-}
-
-/// Memory that both the host and the device see.
-template <class T>
-T* shared(i64 count) {
-  void* data = nullptr;
-  require(cudaMallocManaged(&data, static_cast<size_t>(count) * sizeof(T)) == cudaSuccess, "memory");
-  return static_cast<T*>(data);
-}
-
-struct quantized {
-  using view = f4::block_scaled_view<f4::nvfp4, f4::swizzled_128x4>;
-  i64 codes, scales;
-  view q;
-
-  quantized(i64 rows, i64 cols, float const* amax)
-      : codes(f4::code_bytes<f4::nvfp4>(rows, cols)),
-        scales(f4::scale_bytes<f4::nvfp4, f4::swizzled_128x4>(rows, cols)),
-        q(shared<u8>(codes), shared<u8>(scales), rows, cols, f4::amax_in(amax)) {}
-  bool operator==(quantized const& other) const {
-    bool same = true;
-    for (i64 i = 0; i < codes; ++i) same &= q.codes[i] == other.q.codes[i];
-    for (i64 i = 0; i < scales; ++i) same &= q.scales[i] == other.q.scales[i];
-    return same;
-  }
-};
-
 }  // namespace
 
 int main() {
-  int devices = 0;
-  if (cudaGetDeviceCount(&devices) != cudaSuccess || devices == 0) {
-    std::printf("There is no GPU here, so there is nothing to compare.\n");
-    return 0;
-  }
+  example::need_gpu();
   constexpr i64 rows = 300, cols = 4112;  // both end inside a tile of scales: there is padding to zero
-  bf16* const x = shared<bf16>(rows * cols);
-  bf16* const bias = shared<bf16>(cols);
-  bf16* const y = shared<bf16>(rows * cols);
+  const example::array<bf16> x(rows * cols), bias(cols), y(rows * cols);
   for (i64 i = 0; i < rows * cols; ++i)
     x[i] = f4::from_float<bf16>(static_cast<float>(i * 7919 % 2003 - 1001) / 256);
   for (i64 i = 0; i < cols; ++i) bias[i] = f4::from_float<bf16>(static_cast<float>(i % 17 - 8) / 32);
-  float* const amax = shared<float>(1);  // in training, that of the step before
-  const bias_gelu source{x, bias, rows, cols};
-  const quantized fused(rows, cols, amax), unfused(rows, cols, amax);
+  const example::array<float> amax(1);  // in training, that of the step before
+  const bias_gelu source{x.data, bias.data, rows, cols};
+  using buffer = f4::device_buffer<f4::nvfp4, f4::swizzled_128x4>;
+  buffer fused(rows, cols, f4::amax_in(amax.data)), unfused(rows, cols, f4::amax_in(amax.data));
 
-  store<<<rows, 256>>>(source, y);
-  const f4::matrix_view<bf16> matrix{y, rows, cols};
-  require(f4::device::amax(matrix, amax) == f4::errc::ok, "amax");
-  require(f4::device::quantize(matrix, unfused.q) == f4::errc::ok, "quantize a matrix");
-  require(f4::device::quantize(source, fused.q) == f4::errc::ok, "quantize what a producer makes");
-  require(cudaDeviceSynchronize() == cudaSuccess, "kernels");
+  store<<<rows, 256>>>(source, y.data);
+  const f4::matrix_view<bf16> matrix{y.data, rows, cols};
+  require(f4::device::amax(matrix, amax.data));
+  require(f4::device::quantize(matrix, unfused.view()));
+  require(f4::device::quantize(source, fused.view()));
 
-  const bool same = fused == unfused;
+  const bool same = example::equal(example::to_host(fused), example::to_host(unfused));
   std::printf("bias + GELU, %lld x %lld, %s: fused = unfused %s\n", rows, cols,
-              f4::device::explain(source, fused.q).kernel, same ? "in every bit" : "NOT EQUAL");
+              f4::device::explain(source, fused.view()).kernel, same ? "in every bit" : "NOT EQUAL");
   return same ? 0 : 1;
 }

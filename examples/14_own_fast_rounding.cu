@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// A rounding of your own at the speed of the library's: beside its definition, the call operator, it offers a
-// fast form, sixteen values of a block at a time. Kernels use it where it is, and explain() says where it is
-// missing. The definition stays the law: the example compares the two, on the host and on the device.
-#include <cstdio>
-#include <cstdlib>
+// A rounding of your own at the speed of the library's. Its definition is the call operator; in addition it
+// offers a fast form, which takes the sixteen values of a block at a time. Kernels use the fast form where
+// there is one, and explain() says where it is missing. The definition stays the law: the example compares
+// the two, on the host and on the device.
 #include <fourscale/fourscale.cuh>
 
+#include "support/gpu.cuh"
+
 namespace f4 = fourscale;
-using f4::bf16, f4::i64, f4::u32, f4::u8;
+using f4::bf16, f4::i64, f4::u32, f4::u8, example::require;
 
 /// Toward zero, by the definition alone.
 struct slow_toward_zero {
@@ -46,52 +47,25 @@ struct toward_zero : slow_toward_zero {
 };
 static_assert(f4::fast_rounding_policy<toward_zero> && !f4::fast_rounding_policy<slow_toward_zero>);
 
-namespace {
-
-/// Memory that both the host and the device see.
-template <class T>
-T* shared(i64 count) {
-  void* data = nullptr;
-  if (cudaMallocManaged(&data, static_cast<size_t>(count) * sizeof(T)) != cudaSuccess) std::exit(1);
-  return static_cast<T*>(data);
-}
-/// A quantized matrix there.
-using view = f4::block_scaled_view<f4::nvfp4>;
-view make(i64 rows, i64 cols) {
-  return {shared<u8>(f4::code_bytes<f4::nvfp4>(rows, cols)),
-          shared<u8>(f4::scale_bytes<f4::nvfp4>(rows, cols)), rows, cols, f4::amax_value(100.0f)};
-}
-bool equal(view const& a, view const& b) {
-  bool same = true;
-  for (i64 i = 0; i < f4::code_bytes<f4::nvfp4>(a.rows, a.cols); ++i) same &= a.codes[i] == b.codes[i];
-  for (i64 i = 0; i < f4::scale_bytes<f4::nvfp4>(a.rows, a.cols); ++i) same &= a.scales[i] == b.scales[i];
-  return same;
-}
-
-}  // namespace
-
 int main() {
-  int devices = 0;
-  if (cudaGetDeviceCount(&devices) != cudaSuccess || devices == 0) {
-    std::printf("There is no GPU here, so there is nothing to compare.\n");
-    return 0;
-  }
+  example::need_gpu();
   constexpr i64 rows = 256, cols = 4096;
-  bf16* const x = shared<bf16>(rows * cols);  // every bf16 sixteen times; infinities and NaNs too
+  const example::array<bf16> x(rows * cols);  // every bf16 sixteen times; infinities and NaNs too
   for (i64 i = 0; i < rows * cols; ++i) x[i] = {static_cast<f4::u16>(i * 40503)};
-  const f4::matrix_view<bf16 const> m{x, rows, cols};
+  const f4::matrix_view<bf16 const> m{x.data, rows, cols};
   const f4::quantizer fast{toward_zero{}};
   const f4::quantizer slow{slow_toward_zero{}};
-  const view by_fast = make(rows, cols), by_definition = make(rows, cols), on_host = make(rows, cols);
-  const f4::errc results[] = {f4::device::quantize(m, by_fast, fast),
-                              f4::device::quantize(m, by_definition, slow),
-                              f4::host::quantize(m, on_host, fast)};
-  for (const f4::errc e : results)
-    if (e != f4::errc::ok) return std::printf("%s\n", f4::message(e)), 1;
-  if (cudaDeviceSynchronize() != cudaSuccess) return 1;
+  const auto amax = f4::amax_value(100.0f);
+  f4::device_buffer<f4::nvfp4> by_fast(rows, cols, amax), by_definition(rows, cols, amax);
+  f4::host_buffer<f4::nvfp4> on_host(rows, cols, amax);
+  require(f4::host::quantize(m, on_host.view(), fast));
+  require(f4::device::quantize(m, by_fast.view(), fast));
+  require(f4::device::quantize(m, by_definition.view(), slow));
 
-  for (char const* note : f4::device::explain(m, by_definition, slow)) std::printf("without it: %s\n", note);
-  const bool same = equal(by_fast, by_definition) && equal(by_fast, on_host);
+  for (char const* note : f4::device::explain(m, by_definition.view(), slow))
+    std::printf("without it: %s\n", note);
+  const auto got = example::to_host(by_fast);
+  const bool same = example::equal(got, example::to_host(by_definition)) && example::equal(got, on_host);
   std::printf("fast form = definition = host: %s\n", same ? "in every bit" : "NOT EQUAL");
   return same ? 0 : 1;
 }

@@ -1,52 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
-// A fused producer beside the same producer, device::amax() and device::quantize() one after the other: equal
-// in every bit of codes, scales and amax; and the activations beside what the host computes in double.
+// A fused producer compared with the same producer, device::amax() and device::quantize() one after the
+// other: equal in every bit of codes, scales and amax. And the activations compared with the host's, in
+// double.
 #pragma once
 
 #include <cmath>
-#include <cstdio>
-#include <cstdlib>
 #include <fourscale/device/amax.cuh>
-#include <fourscale/device/buffer.cuh>
 #include <fourscale/device/quantize.cuh>
-#include <fourscale/host/buffer.hpp>
-#include <vector>
 
+#include "../support/gpu.cuh"
 #include "sinks.cuh"
 
 namespace fused {
 
-inline void require(cudaError_t e) {
-  if (e == cudaSuccess) return;
-  std::printf("CUDA: %s\n", cudaGetErrorString(e));
-  std::exit(1);
-}
-
-inline void require(f4::errc e) {
-  if (e == f4::errc::ok) return;
-  std::printf("fourscale: %s\n", message(e));
-  std::exit(1);
-}
-
-/// Ends the example where nothing can run.
-inline void need_gpu() {
-  int devices = 0;
-  if (cudaGetDeviceCount(&devices) == cudaSuccess && devices > 0) return;
-  std::printf("There is no GPU here, so there is nothing to compare.\n");
-  std::exit(0);
-}
-
-/// Memory that both the host and the device see.
-template <class T>
-struct array {
-  T* data = nullptr;
-  i64 count;
-
-  explicit array(i64 n) : count(n) { require(cudaMallocManaged(&data, static_cast<size_t>(n) * sizeof(T))); }
-  array(array const&) = delete;
-  ~array() { cudaFree(data); }
-  T& operator[](i64 i) const { return data[i]; }
-};
+using example::array, example::need_gpu, example::require, example::to_host;
 
 /// Values of -size .. size, some of them eight times larger.
 inline void fill(array<bf16> const& x, float size, f4::u32 seed) {
@@ -77,17 +44,13 @@ bool compare(char const* what, Producer const& producer, i64 rows, i64 cols, Wan
   amax[1] = 0.0f;
   const f4::matrix_view<bf16> activations{y.data, rows, cols};
   auto fused = poisoned<Layout>(rows, cols, amax.data), unfused = poisoned<Layout>(rows, cols, amax.data);
-  f4::host_buffer<f4::nvfp4, Layout> got(rows, cols), expected(rows, cols);
 
   require(launch(producer, to_nvfp4<Layout>{fused.view(), amax.data + 1}));
   require(launch(producer, to_bf16{activations}));
   require(f4::device::amax(activations, amax.data + 2));
   require(f4::device::quantize(activations, unfused.view()));
-  require(f4::device::copy(fused.view(), got.view()));
-  require(f4::device::copy(unfused.view(), expected.view()));
-  require(cudaDeviceSynchronize());
 
-  const bool same = got.codes == expected.codes && got.scales == expected.scales && amax[1] == amax[2];
+  const bool same = example::equal(to_host(fused), to_host(unfused)) && amax[1] == amax[2];
   i64 wrong = 0;
   for (i64 row = 0; row < rows; ++row)
     for (i64 col = 0; col < cols; ++col) {
