@@ -11,6 +11,10 @@
 #include <fstream>
 #include <string>
 
+#ifdef _OPENMP
+#include <omp.h>
+#endif
+
 namespace fourscale::bench {
 
 inline std::string cpu_model() {
@@ -34,6 +38,19 @@ inline char const* vectors() {
   return "NEON";
 #else
   return "none known";
+#endif
+}
+
+inline int all_threads() {
+#ifdef _OPENMP
+  return omp_get_num_procs();
+#else
+  return 1;
+#endif
+}
+inline void use_threads([[maybe_unused]] int n) {
+#ifdef _OPENMP
+  omp_set_num_threads(n);
 #endif
 }
 

@@ -9,21 +9,9 @@
 #include "machine.hpp"
 #include "support/data.hpp"
 
-#ifdef _OPENMP
-#include <omp.h>
-#endif
-
 namespace {
 
 using namespace fourscale;
-
-int all_threads() {
-#ifdef _OPENMP
-  return omp_get_num_procs();
-#else
-  return 1;
-#endif
-}
 
 struct shape {
   i64 rows, cols;
@@ -69,9 +57,7 @@ errc both_random_hadamard(matrices& m) {
 }
 
 void run(benchmark::State& state, call action, shape s, int threads, int copies) {
-#ifdef _OPENMP
-  omp_set_num_threads(threads);
-#endif
+  bench::use_threads(threads);
   matrices m(s);
   float amax = 0.0f, amax_t = 0.0f;
   bool good = host::amax_both<nvfp4>(m.x, rht, &amax, &amax_t) == errc::ok;
@@ -89,7 +75,7 @@ void run(benchmark::State& state, call action, shape s, int threads, int copies)
                [&] {
                  for (i64 i = 0; i < calls; ++i) what();
                },
-               all_threads() + 1) /
+               bench::all_threads() + 1) /
            static_cast<double>(calls);
   };
   const double seconds = seconds_of([&] { benchmark::DoNotOptimize(action(m)); });
@@ -115,7 +101,7 @@ void add(std::string const& what, call action, int copies) {
         ->Unit(benchmark::kMicrosecond);
   };
   for (const shape s : {shape{64, 64}, shape{256, 256}, shape{1024, 1024}}) one(s, 1);
-  one({8192, 8192}, all_threads());
+  one({8192, 8192}, bench::all_threads());
 }
 
 const bench::describe_machine describe;

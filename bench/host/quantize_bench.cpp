@@ -9,26 +9,9 @@
 #include "machine.hpp"
 #include "support/data.hpp"
 
-#ifdef _OPENMP
-#include <omp.h>
-#endif
-
 namespace {
 
 using namespace fourscale;
-
-int all_threads() {
-#ifdef _OPENMP
-  return omp_get_num_procs();
-#else
-  return 1;
-#endif
-}
-void use_threads([[maybe_unused]] int n) {
-#ifdef _OPENMP
-  omp_set_num_threads(n);
-#endif
-}
 
 constexpr i64 wide = 8192;
 
@@ -68,7 +51,7 @@ void for_each_row(i64 rows, [[maybe_unused]] i64 cols, Action action) {
 buffer<bf16> const& source() {
   static const buffer<bf16> x = [] {
     buffer<bf16> v(large_rows() * wide);
-    use_threads(all_threads());
+    bench::use_threads(bench::all_threads());
     for_each_row(large_rows(), wide, [&](i64 row) {
       for (i64 i = row * wide; i < (row + 1) * wide; ++i)
         v.data()[i] = from_float<bf16>(test::activation(static_cast<u64>(row), static_cast<u64>(i)));
@@ -211,14 +194,14 @@ double seconds_of(Action action, i64 elements) {
              [&] {
                for (int i = 0; i < calls; ++i) action();
              },
-             all_threads() + 1) /
+             bench::all_threads() + 1) /
          calls;
 }
 
 template <class Case>
 void run(benchmark::State& state, shape const& of, int threads) {
   using F = typename Case::format;
-  use_threads(threads);
+  bench::use_threads(threads);
   matrices<F> m(of, Case::columnwise);
   // dequantize() needs codes.
   const block_scaled_view<F> by_rows{m.codes.data(), m.scales.data(), of.rows, of.cols, m.q.amax};
@@ -254,8 +237,8 @@ void add(std::string const& what, shape const& of, int threads) {
 template <class Case>
 void add(std::string const& what, bool memory_bound = true) {
   if (!Case::columnwise || small.rows % Case::format::block_size == 0) add<Case>(what, small, 1);
-  if (memory_bound || all_threads() == 1) add<Case>(what, large(), 1);
-  if (all_threads() > 1) add<Case>(what, large(), all_threads());
+  if (memory_bound || bench::all_threads() == 1) add<Case>(what, large(), 1);
+  if (bench::all_threads() > 1) add<Case>(what, large(), bench::all_threads());
 }
 
 const bench::describe_machine describe;
