@@ -62,7 +62,7 @@ struct row_walk {
     FOURSCALE_D place at(int k) const { return {row(k), block(k), first_of_all + i64{k} * threads}; }
     template <class F>
     FOURSCALE_D tensor_scale<F> tensor(tensor_amax<F> const& amax) const {
-      return amax.by_row() ? tensor_scale<F>{} : amax.scale();
+      return amax.scale_of_all();
     }
   };
 
@@ -108,7 +108,7 @@ struct any_walk {
     FOURSCALE_D place at(int) const { return {row(), block(), first}; }
     template <class F>
     FOURSCALE_D tensor_scale<F> tensor(tensor_amax<F> const& amax) const {
-      return amax.by_row() ? tensor_scale<F>{} : amax.scale();
+      return amax.scale_of_all();
     }
   };
 
@@ -150,7 +150,7 @@ struct tile_walk {
     }
     template <class F>
     FOURSCALE_D tensor_scale<F> tensor(tensor_amax<F> const& amax) const {
-      return amax.by_row() ? tensor_scale<F>{} : amax.scale();
+      return amax.scale_of_all();
     }
     // What a sink that gathers scales asks for.
     FOURSCALE_D i64 first_block() const { return tile_col * along; }

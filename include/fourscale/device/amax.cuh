@@ -154,7 +154,7 @@ FOURSCALE_KERNEL void __launch_bounds__(cta_threads) row_amax_kernel(M x, i32* o
 template <class T>
 errc amax(matrix_view<T> const& x, float* amax, cudaStream_t stream = nullptr) {
   if (const errc e = validate(x); e != errc::ok) return e;
-  if (const errc e = detail::check_output(amax); e != errc::ok) return e;
+  if (const errc e = fourscale::detail::check_amax_output(amax); e != errc::ok) return e;
   auto m = detail::as_input(x);
   constexpr int n = 32 / static_cast<int>(sizeof(T));
   if (m.ld == m.cols) m = {m.data, 1, m.rows * m.cols};  // one long row needs no division
@@ -175,7 +175,7 @@ template <int N, matrix_like M, transform_policy<N> Transform>
 errc amax(M const& x, Transform const& transform, float* amax, cudaStream_t stream = nullptr) {
   if (const errc e = validate(x); e != errc::ok) return e;
   if (x.cols % N != 0) return errc::partial_block;
-  if (const errc e = detail::check_output(amax); e != errc::ok) return e;
+  if (const errc e = fourscale::detail::check_amax_output(amax); e != errc::ok) return e;
   if (cudaMemsetAsync(amax, 0, sizeof(float), stream) != cudaSuccess) return errc::cuda_failed;
   const auto input = detail::as_input(x);
   if constexpr (M::is_transposed && requires { input.base.ld; })
@@ -209,7 +209,7 @@ errc amax_both(matrix_view<T> const& x, Transform const& transform, float* amax,
   if (x.rows % F::block_size != 0) return errc::partial_block;
   float* const outputs[] = {amax, amax_t};
   for (float* out : outputs)
-    if (const errc e = detail::check_output(out); e != errc::ok) return e;
+    if (const errc e = fourscale::detail::check_amax_output(out); e != errc::ok) return e;
   if (detail::fits_column_amax<F::block_size>(m, transform)) {
     for (float* out : outputs)
       if (cudaMemsetAsync(out, 0, sizeof(float), stream) != cudaSuccess) return errc::cuda_failed;
@@ -225,7 +225,7 @@ errc amax_both(matrix_view<T> const& x, Transform const& transform, float* amax,
 template <matrix_like M>
 errc row_amax(M const& x, float* out, cudaStream_t stream = nullptr) {
   if (const errc e = validate(x); e != errc::ok) return e;
-  if (const errc e = detail::check_output(out); e != errc::ok) return e;
+  if (const errc e = fourscale::detail::check_amax_output(out); e != errc::ok) return e;
   const cudaError_t cleared = cudaMemsetAsync(out, 0, static_cast<u64>(x.rows) * sizeof(float), stream);
   if (cleared != cudaSuccess) return errc::cuda_failed;
   const i64 threads = x.rows * (M::is_transposed ? ceil_div(x.cols, detail::row_chunk) : i64{32});

@@ -247,8 +247,7 @@ explanation explain_both(matrix_view<T> const& x, block_scaled_view<F, Layout> c
     why.add(true, notes::one_by_one);
     detail::explain_no_tiles(why, input, q);
     detail::explain_no_tiles(why, input, qt);
-    why.add(Blocks::is_2d && !(__is_same(Rowwise, Columnwise) && cta::has_like_squares<F, Rowwise>),
-            notes::unlike_squares);
+    why.add(Blocks::is_2d && !detail::both_like_squares<F, Rowwise, Columnwise>, notes::unlike_squares);
     why.add(device::explain(x, q, rowwise, shape));
     if constexpr (!Blocks::is_2d) why.add(device::explain(transposed(x), qt, columnwise, shape));
   }

@@ -5,7 +5,7 @@
 
 #include <cuda_runtime_api.h>
 
-#include "../cta/walk.cuh"
+#include "../cta/sink.cuh"
 #include "../view/dequantized_view.hpp"
 
 namespace FOURSCALE_NAMESPACE::device {
@@ -17,12 +17,6 @@ inline constexpr int cta_threads = cta::threads;
 
 /// What a launch came to. CUDA keeps its own word for cudaGetLastError().
 inline errc launched() { return cudaPeekAtLastError() == cudaSuccess ? errc::ok : errc::cuda_failed; }
-
-/// What an amax is written to.
-inline errc check_output(float const* amax) {
-  if (amax == nullptr) return errc::null_pointer;
-  return reinterpret_cast<u64>(amax) % alignof(float) != 0 ? errc::misaligned : errc::ok;
-}
 
 /// CTAs for `items` threads' worth of work. Kernels loop over what does not fit in a grid.
 constexpr unsigned grid_for(i64 items) {
@@ -72,6 +66,12 @@ bool rows_are_vectors(M const&) {
   return false;
 }
 
+/// Are codes stored in whole words?
+template <class F, class Layout>
+bool codes_are_words(block_scaled_view<F, Layout> const& q) {
+  return reinterpret_cast<u64>(q.codes) % cta::code_word<F> == 0;
+}
+
 /// The library's own type with the bits of T: bf16 for __nv_bfloat16 and whatever else says so in its
 /// real_traits.
 template <class T>
@@ -111,9 +111,7 @@ template <int N, class T>
 FOURSCALE_D void load_values(T const* from, bool vectors, float (&x)[N]) {
   if constexpr (N * sizeof(T) % 16 == 0) {
     if (vectors) {
-      const auto v = cta::values<T, N>::load(from);
-      FOURSCALE_UNROLL
-      for (int i = 0; i < N; ++i) x[i] = to_float(v.get(i));
+      cta::values<T, N>::load(from).to_floats(x);
       return;
     }
   }
@@ -150,7 +148,7 @@ FOURSCALE_D tensor_scale<F> shared_tensor_scale(tensor_amax<F> const& amax) {
   } else {
     __shared__ __align__(8) unsigned char shared[sizeof(tensor_scale<F>)];
     tensor_scale<F>& t = reinterpret_cast<tensor_scale<F>&>(shared);
-    if (threadIdx.x == 0) t = amax.by_row() ? tensor_scale<F>{} : amax.scale();
+    if (threadIdx.x == 0) t = amax.scale_of_all();
     __syncthreads();
     return t;
   }

@@ -76,13 +76,16 @@ path path_of(M const& x, block_scaled_view<F, Layout> const& q) {
   return best;
 }
 
+/// Are squares rounded alike by both quantizers?
+template <class F, class Rowwise, class Columnwise>
+inline constexpr bool both_like_squares = __is_same(Rowwise, Columnwise) && cta::has_like_squares<F, Rowwise>;
+
 /// The same for both copies of a matrix of T.
 template <class F, bool Is2d, class T, class Rowwise, class Columnwise>
 constexpr path best_path_of_both() {
   if (!has_tiles<T, F>) return path::one_by_one;
   if (!Is2d) return path::both;
-  return __is_same(Rowwise, Columnwise) && cta::has_like_squares<F, Rowwise> ? path::both_squares
-                                                                             : path::one_by_one;
+  return both_like_squares<F, Rowwise, Columnwise> ? path::both_squares : path::one_by_one;
 }
 template <bool Is2d, class Rowwise, class Columnwise, class T, class F, class Layout, class LayoutT>
 path path_of_both(matrix_view<T const> const& x, block_scaled_view<F, Layout> const& q,

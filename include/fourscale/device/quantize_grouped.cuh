@@ -52,7 +52,7 @@ errc amax_grouped(matrix_view<T> const& x, row_groups const& groups, float* amax
                   cudaStream_t stream = nullptr) {
   if (const errc e = validate(x); e != errc::ok) return e;
   if (const errc e = validate(groups); e != errc::ok) return e;
-  if (const errc e = detail::check_output(amax); e != errc::ok) return e;
+  if (const errc e = fourscale::detail::check_amax_output(amax); e != errc::ok) return e;
   const auto m = detail::as_input(x);
   using value = typename decltype(m)::value_type;
   constexpr int n = 32 / static_cast<int>(sizeof(value));

@@ -37,12 +37,6 @@ void launch_walk(Walk const& walk, Producer const& source, Sink const& sink, ten
   quantize_kernel<F, false><<<grid, cta_threads, 0, stream>>>(walk, source, sink, amax, cta::prepared(q));
 }
 
-/// Are codes stored in whole words?
-template <class F, class Layout>
-bool codes_are_words(block_scaled_view<F, Layout> const& q) {
-  return reinterpret_cast<u64>(q.codes) % cta::code_word<F> == 0;
-}
-
 /// Types that come as cta::values.
 template <class T>
 inline constexpr bool is_loadable = sizeof(T) == 2 || sizeof(T) == 4;

@@ -49,8 +49,7 @@ bool scales_are_vectors(block_scaled_view<F, Layout> const& q) {
 template <class T, class F, class Layout>
 bool fits_tiles(matrix_view<T const> const& x, block_scaled_view<F, Layout> const& q) {
   constexpr i64 most = 0xffff'ffff;
-  return x.rows <= most && x.ld * static_cast<i64>(sizeof(T)) <= most &&
-         reinterpret_cast<u64>(q.codes) % cta::code_word<F> == 0;
+  return x.rows <= most && x.ld * static_cast<i64>(sizeof(T)) <= most && codes_are_words(q);
 }
 /// 16-bit values to codes of four or eight bits.
 template <class T, class F>

@@ -9,12 +9,6 @@ inline namespace FOURSCALE_CPU {
 
 namespace detail {
 
-/// What an amax is written to.
-inline errc check_amax_output(float const* amax) {
-  if (amax == nullptr) return errc::null_pointer;
-  return reinterpret_cast<u64>(amax) % alignof(float) != 0 ? errc::misaligned : errc::ok;
-}
-
 /// The largest magnitude of m, of any number of rows: no rows give 0.
 template <class T>
 float amax_of(matrix_view<T> const& m) {
@@ -42,7 +36,7 @@ float amax_of(matrix_view<T> const& m) {
 template <class T>
 requires real<typename matrix_view<T>::value_type> errc amax(matrix_view<T> const& m, float* amax) {
   if (const errc e = validate(m); e != errc::ok) return e;
-  if (const errc e = detail::check_amax_output(amax); e != errc::ok) return e;
+  if (const errc e = fourscale::detail::check_amax_output(amax); e != errc::ok) return e;
   *amax = detail::amax_of(m);
   return errc::ok;
 }
@@ -52,7 +46,7 @@ requires real<typename matrix_view<T>::value_type> errc amax(matrix_view<T> cons
 template <matrix_like M>
 errc row_amax(M const& m, float* out) {
   if (const errc e = validate(m); e != errc::ok) return e;
-  if (const errc e = detail::check_amax_output(out); e != errc::ok) return e;
+  if (const errc e = fourscale::detail::check_amax_output(out); e != errc::ok) return e;
 #ifdef _OPENMP
 #pragma omp parallel for if (m.rows * m.cols > 65536)
 #endif

@@ -21,9 +21,9 @@ void dequantize_blocks(block_scaled_view<F, Layout, Byte> const& q, block_range 
   for_each_row(at, q.blocks(), [&](row_part const& part) {
     for (int b = 0; b < part.count; ++b) scales[part.first + b] = q.load_scale(part.row, part.block + b);
   });
-  const i64 blocks_in_row = rows_share_tensor_scale(q) ? at.block + at.count : q.blocks();
+  const i64 blocks_in_row = q.amax.by_row() ? q.blocks() : at.block + at.count;
   for_each_row(at, blocks_in_row, [&](row_part const& part) {
-    const tensor_scale<F> tensor = tensor_scale_of_row(q, part.row);
+    const tensor_scale<F> tensor = q.amax.scale_of_row(part.row);
     for (int b = part.first; b < part.first + part.count; ++b)
       factors[b] = tensor.dequantize_factor(lanes::decode_scale(scales[b]));
   });

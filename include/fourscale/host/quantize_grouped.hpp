@@ -16,7 +16,7 @@ template <class T>
 errc amax_grouped(matrix_view<T> const& x, row_groups const& groups, float* out) {
   if (const errc e = validate(x); e != errc::ok) return e;
   if (const errc e = validate(groups); e != errc::ok) return e;
-  if (const errc e = detail::check_amax_output(out); e != errc::ok) return e;
+  if (const errc e = fourscale::detail::check_amax_output(out); e != errc::ok) return e;
   for (i64 g = 0; g < groups.count; ++g) {
     const i64 first = groups.offset(g);
     out[g] =

@@ -83,10 +83,10 @@ struct segment {
 
   /// The scale of each loaded block: from its amax, or by weighing its values.
   void choose_scales() {
-    const bool at_once = rows_share_tensor_scale(q) && !scales_by_position<scale_policy, F>;
+    const bool at_once = !q.amax.by_row() && !scales_by_position<scale_policy, F>;
     const i64 blocks_in_row = at_once ? at.block + at.count : q.blocks();
     for_each_row(at, blocks_in_row, [&](row_part const& part) {
-      const tensor_scale<F> tensor = tensor_scale_of_row(q, part.row);
+      const tensor_scale<F> tensor = q.amax.scale_of_row(part.row);
       if constexpr (amax_scaling_policy<scale_policy, F>) {
         choose_by_amax(tensor, part);
       } else {
@@ -100,12 +100,12 @@ struct segment {
   /// For 2-D blocks under a weighing policy: both candidates, then each row's errors, then the lighter
   /// candidate.
   void begin_weighing() {
-    find_candidates(tensor_scale_of_row(q, at.row), whole());
+    find_candidates(q.amax.scale_of_row(at.row), whole());
     for (auto& of_row : errors)
       for (auto& of_candidate : of_row)
         for (int b = 0; b < at.count; ++b) of_candidate[b] = 0.0f;
   }
-  void weigh_row(int row) { weigh(tensor_scale_of_row(q, at.row), whole(), row); }
+  void weigh_row(int row) { weigh(q.amax.scale_of_row(at.row), whole(), row); }
 
   /// Of `rows` rows, a power of two: their errors are added in pairs at distance rows / 2, ..., 1.
   void choose_lighter(int rows) {

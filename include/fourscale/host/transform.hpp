@@ -53,7 +53,7 @@ template <int N, matrix_like M, transform_policy<N> Transform>
 errc amax(M const& x, Transform const& transform, float* amax) {
   if (const errc e = validate(x); e != errc::ok) return e;
   if (x.cols % N != 0) return errc::partial_block;
-  if (const errc e = detail::check_amax_output(amax); e != errc::ok) return e;
+  if (const errc e = fourscale::detail::check_amax_output(amax); e != errc::ok) return e;
   *amax = detail::transformed_amax<N>(x, transform);
   return errc::ok;
 }
@@ -70,7 +70,7 @@ errc amax(M const& x, Transform const& transform, float* amax) {
 /// untouched.
 template <block_format F, class T, transform_policy<F::block_size> Transform>
 errc amax_both(matrix_view<T> const& x, Transform const& transform, float* amax, float* amax_t) {
-  if (const errc e = detail::check_amax_output(amax); e != errc::ok) return e;
+  if (const errc e = fourscale::detail::check_amax_output(amax); e != errc::ok) return e;
   if (const errc e = host::amax<F>(transposed(x), transform, amax_t); e != errc::ok) return e;
   return host::amax(x, amax);
 }

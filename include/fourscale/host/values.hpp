@@ -43,18 +43,6 @@ void for_each_row(block_range const& at, i64 blocks_in_row, Action action) {
   }
 }
 
-/// Whether all rows of q have one tensor scale.
-template <class F, class Layout, class Byte>
-bool rows_share_tensor_scale(block_scaled_view<F, Layout, Byte> const& q) {
-  return !q.amax.by_row();
-}
-
-/// The tensor scale of a row.
-template <class F, class Layout, class Byte>
-tensor_scale<F> tensor_scale_of_row(block_scaled_view<F, Layout, Byte> const& q, i64 row) {
-  return q.amax.scale_of_row(row);
-}
-
 /// Whether the rows of x follow each other without a gap.
 template <class M>
 bool is_contiguous(M const& x) {

@@ -103,6 +103,10 @@ struct tensor_amax : amax_reference {
   FOURSCALE_HD constexpr tensor_scale<F> scale_of_own([[maybe_unused]] i64 row) const {
     return range.scale(data[row]);
   }
+  /// The tensor scale that all rows share; where each has its own, one that nobody uses.
+  FOURSCALE_HD constexpr tensor_scale<F> scale_of_all() const {
+    return by_row() ? tensor_scale<F>{} : scale();
+  }
   /// The tensor scale that a row has, of its own or the matrix's.
   FOURSCALE_HD constexpr tensor_scale<F> scale_of_row(i64 row) const {
     return by_row() ? scale_of_own(row) : scale();
@@ -111,7 +115,7 @@ struct tensor_amax : amax_reference {
   FOURSCALE_HD constexpr tensor_scale<F> scale_of_group([[maybe_unused]] i64 group) const {
     if constexpr (F::has_tensor_scale)
       if (kind == amax_kind::per_group) return range.scale(data[group]);
-    return by_row() ? tensor_scale<F>{} : scale();
+    return scale_of_all();
   }
 
   friend FOURSCALE_H constexpr bool operator==(tensor_amax const&, tensor_amax const&) = default;

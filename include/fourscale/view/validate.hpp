@@ -31,6 +31,13 @@ FOURSCALE_H constexpr errc check_shape(i64 rows, i64 cols) {
   return errc::ok;
 }
 
+/// What an amax is written to.
+FOURSCALE_H inline errc check_amax_output(float const* amax) {
+  if (amax == nullptr) return errc::null_pointer;
+  if (reinterpret_cast<u64>(amax) % alignof(float) != 0) return errc::misaligned;
+  return errc::ok;
+}
+
 }  // namespace detail
 
 /// Rules of a matrix by itself: there, not empty, leading dimension, size, alignment to its element type.
