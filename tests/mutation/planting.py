@@ -1,0 +1,162 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Faults, and the copy of the headers that has them all, each behind a number.
+
+A table (*.faults) is read line by line:
+
+    @ host/gemm.hpp [host][gemm]         the header, and the tests that are asked first
+    negative sums lose a bit             what is wrong, in words: the name of the fault
+    - if («(error < 0.0) != (x < 0.0)»)  text that stands exactly once in the header, spaces and line breaks aside
+    + error < 0.0                        what the part in «» becomes; no «»: all of it. May be empty.
+    = why no test can see it             only of a fault that is equivalent: the proof
+
+An expression E becomes (planted(7) ? (E') : (E)), and what ends in ; a statement under if and else. While a
+constant expression is evaluated no fault is there: a fault must stand where tests call the function at run time.
+"""
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+HEADER = """\
+// Written by tests/mutation/planting.py: which fault is planted.
+#pragma once
+#include <cstdlib>
+namespace fourscale_mutation {
+inline int number_from_environment() {
+  char const* text = std::getenv("FOURSCALE_FAULT");
+  return text == nullptr ? 0 : std::atoi(text);
+}
+inline const int number = number_from_environment();
+#if defined(__CUDACC__)
+// One in each unit. Tell all of them before the first kernel: see tell_device().
+static __device__ int number_on_device;
+inline void (*tellers[1024])();
+inline int teller_count = 0;
+static const bool is_teller = [] {
+  tellers[teller_count++] = [] { cudaMemcpyToSymbol(number_on_device, &number, sizeof number); };
+  return true;
+}();
+inline void tell_device() {
+  for (int i = 0; number != 0 && i < teller_count; ++i) tellers[i]();
+}
+#define FOURSCALE_MUTATION_HD __host__ __device__
+#else
+#define FOURSCALE_MUTATION_HD
+#endif
+FOURSCALE_MUTATION_HD constexpr bool planted([[maybe_unused]] int n) {
+  if (__builtin_is_constant_evaluated()) return false;
+#if defined(__CUDA_ARCH__)
+  return number_on_device == n;
+#else
+  return number == n;
+#endif
+}
+FOURSCALE_MUTATION_HD constexpr bool planted_on_device([[maybe_unused]] int n) {
+#if defined(__CUDA_ARCH__)
+  return planted(n);
+#else
+  return false;
+#endif
+}
+}  // namespace fourscale_mutation
+"""
+
+
+@dataclass
+class Fault:
+    number: int
+    file: str
+    tags: str
+    name: str
+    condition: str
+    pattern: str = ""
+    replacement: str = ""
+    proof: str = ""
+
+
+class Stale(Exception):
+    """The table does not fit the headers any more."""
+
+
+def read_table(path, gpu=False):
+    """The faults of a table. Those of a GPU leave .hpp files alone on the host, which says what is right."""
+    faults, file, tags = [], "", ""
+    for number, line in enumerate(Path(path).read_text().splitlines(), 1):
+        kind, rest = line[:1], line[1:].strip()
+        if not line.strip() or kind == "#":
+            continue
+        if kind == "@":
+            file, _, tags = rest.partition(" ")
+        elif kind in "-+=" and faults:
+            field = {"-": "pattern", "+": "replacement", "=": "proof"}[kind]
+            old = getattr(faults[-1], field)
+            setattr(faults[-1], field, f"{old} {rest}".strip())
+        elif file:
+            condition = "planted_on_device" if gpu and file.endswith(".hpp") else "planted"
+            faults.append(Fault(len(faults) + 1, file, tags.strip(), line.strip(), condition))
+        else:
+            raise Stale(f"{path}:{number}: a fault before the first @ line")
+    return faults
+
+
+def _regex(pattern):
+    """Marks become a group, spaces any space; so does every place where clang-format may break a line."""
+    if "«" not in pattern:
+        pattern = f"«{pattern}»"
+    text = r"\s+".join(re.escape(word) for word in pattern.split())
+    return re.compile(text.replace("«", "(").replace("»", ")"), re.DOTALL)
+
+
+def _span(fault, text):
+    found = list(_regex(fault.pattern).finditer(text))
+    if len(found) != 1:
+        raise Stale(f"{fault.file}: `{fault.pattern}` stands there {len(found)} times, not once ({fault.name})")
+    return found[0].span(1)
+
+
+def plant(text, faults):
+    """A header's text with all of its faults."""
+    spans = {}
+    for fault in faults:
+        spans.setdefault(_span(fault, text), []).append(fault)
+    end_of_last = 0
+    for begin, end in sorted(spans):
+        if begin < end_of_last:
+            raise Stale(f"{faults[0].file}: two faults overlap at `{text[begin:end]}`")
+        end_of_last = end
+    for (begin, end), here in sorted(spans.items(), reverse=True):
+        planted = original = text[begin:end]
+        is_statement = original.endswith(";")
+        for fault in here:
+            condition = f"::fourscale_mutation::{fault.condition}({fault.number})"
+            if is_statement:
+                planted = f"if ({condition}) {{ {fault.replacement} }} else {{ {planted} }}"
+            else:
+                planted = f"({condition} ? ({fault.replacement}) : ({planted}))"
+        text = text[:begin] + (f"{{ {planted} }}" if is_statement else planted) + text[end:]
+    return text.replace("#pragma once\n", '#pragma once\n#include <fourscale/planted.hpp>\n', 1)
+
+
+def write_if_new(path, text):
+    """So that what did not change is not compiled again."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    if not path.exists() or path.read_text() != text:
+        path.write_text(text)
+
+
+def plant_headers(include, to, faults):
+    """A copy of the folder `include` in `to`, with the faults in its folder fourscale/."""
+    by_file = {}
+    for fault in faults:
+        by_file.setdefault(fault.file, []).append(fault)
+    stale = []
+    for file in sorted(p for p in include.rglob("*") if p.is_file()):
+        text, name = file.read_text(), file.relative_to(include / "fourscale").as_posix()
+        try:
+            write_if_new(to / "fourscale" / name, plant(text, by_file[name]) if name in by_file else text)
+        except Stale as e:
+            stale.append(str(e))
+        by_file.pop(name, None)
+    stale += [f"{name}: there is no such header" for name in by_file]
+    if stale:
+        raise Stale("\n".join(stale))
+    write_if_new(to / "fourscale" / "planted.hpp", HEADER)
