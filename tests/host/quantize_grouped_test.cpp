@@ -99,6 +99,22 @@ TEST_CASE("grouped: group_of gives one group to functions of whole matrices", "[
   CHECK(y == want);
 }
 
+TEST_CASE("grouped: rows of a group have their own amaxes", "[host][grouped]") {
+  const std::vector<bf16> x = values();
+  const matrix_view<bf16 const> m{x, rows, cols, ld};
+  std::vector<float> amax(rows);
+  REQUIRE(host::row_amax(m, amax.data()) == errc::ok);
+  std::vector<u8> codes(rows * cols / 2), scales(rows * cols / 16), want_codes = codes, want_scales = scales;
+  const amax_reference of_rows = amax_of_rows(amax.data());
+  const block_scaled_view<nvfp4> q{codes, scales, rows, cols, of_rows};
+  REQUIRE(host::quantize(matrix_view<bf16 const>{x.data(), 265, cols, ld},
+                         block_scaled_view<nvfp4>{want_codes, want_scales, 265, cols, of_rows}) == errc::ok);
+  REQUIRE(host::quantize_grouped(m, q, groups) == errc::ok);
+  CHECK(codes == want_codes);
+  CHECK(scales == want_scales);
+  CHECK(group_of(q, 3, 133, 128, 133).amax == tensor_amax<nvfp4>(amax_of_rows(&amax[133])));
+}
+
 TEST_CASE("grouped: offsets of 32 bits are those of 64", "[host][grouped]") {
   const std::vector<bf16> x = values();
   const matrix_view<bf16 const> m{x, rows, cols, ld};

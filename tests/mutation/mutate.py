@@ -18,30 +18,10 @@ import planting
 
 # Of a GPU's tests. What is not about a fault in the table, and takes as long as all the rest.
 NOT_FOR_GPU = re.compile(r"oracle_test|gemm|program_test|tcgen05")
-ALL_FOR_GPU = "~[large]~[model]"
+ALL_FOR_GPU = ["~[large]~[model]"]
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
-
-# Before the first test of a CUDA build, each unit's number goes to the device.
-TELLER = """\
-#define CATCH_CONFIG_EXTERNAL_INTERFACES
-#include "support/catch.hpp"
-#include <fourscale/planted.hpp>
-#if !defined(__CUDA_ARCH__)
-#if FOURSCALE_CATCH2_V3
-using listener = Catch::EventListenerBase;
-#else
-using listener = Catch::TestEventListenerBase;
-#endif
-struct teller : listener {
-  using listener::listener;
-  void testRunStarting(Catch::TestRunInfo const&) override { fourscale_mutation::tell_device(); }
-};
-CATCH_REGISTER_LISTENER(teller)
-#endif
-"""
-
 
 def mirror(source, faults, gpu):
     """The project once more, with faults, as far as its tests need it."""
@@ -55,9 +35,9 @@ def mirror(source, faults, gpu):
             if file.is_file() and file.suffix != ".pyc" and not unused:
                 planting.write_if_new(source / path, file.read_text())
                 wanted.add(source / path)
-    if gpu:
-        planting.write_if_new(source / "tests/mutation/teller_test.cu", TELLER)
-        wanted.add(source / "tests/mutation/teller_test.cu")
+    listener = source / "tests/mutation" / ("listener_test.cu" if gpu else "listener_test.cpp")
+    planting.write_if_new(listener, planting.LISTENER)
+    wanted.add(listener)
     for old in (source / "tests").rglob("*"):
         if old.is_file() and old not in wanted:
             old.unlink()
@@ -83,43 +63,54 @@ def build(folder, gpu):
     return folder / "build/tests" / target
 
 
-def run(program, number, tests, limit, threads):
-    """(whether the tests pass, seconds) with fault `number`, 0 for none."""
-    environment = dict(os.environ, FOURSCALE_FAULT=str(number), OMP_NUM_THREADS=str(threads))
-    begin = time.monotonic()
+def run(program, number, arguments, limit=None, threads=1, **variables):
+    """Whether the tests pass with fault `number`: 0 for none, -1 to note which faults each test comes to."""
+    environment = dict(os.environ, FOURSCALE_FAULT=str(number), OMP_NUM_THREADS=str(threads), **variables)
     try:
-        done = subprocess.run([program, "--abort", *([tests] if tests else [])], env=environment, timeout=limit,
-                              stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-        passed = done.returncode == 0
+        return subprocess.run([program, *arguments], env=environment, timeout=limit, stdin=subprocess.DEVNULL,
+                              stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL).returncode == 0
     except subprocess.TimeoutExpired:
-        passed = False
-    return passed, time.monotonic() - begin
+        return False
 
 
-def try_all(program, faults, everything="", jobs=1, threads=1, say=print, least=20):
-    """The faults that no test notices. The tests of the fault's header are asked first, then `everything`. Whoever takes five
-    times as long as without a fault, and `least` seconds, will never end."""
-    limit = {}
-    for tests in sorted({fault.tags for fault in faults} | {everything}):
-        passed, seconds = run(program, 0, tests, None, threads)
-        if not passed:
-            sys.exit(f"mutate: the tests {tests or '(all)'} fail without any fault")
-        limit[tests] = least + 5 * jobs * seconds
+def tests_that_reach(program, faults, everything, threads):
+    """For each fault's number the tests that come to it, as (seconds, name): all others cannot notice it."""
+    notes = Path(f"{program}.reached")
+    if not run(program, -1, everything, threads=threads, FOURSCALE_REACHED=str(notes)):
+        sys.exit("mutate: the tests fail without any fault")
+    tests, of_fault = [], {fault.number: [] for fault in faults}
+    for line in notes.read_text().splitlines():
+        name, seconds, reached = line.split("\t")
+        tests.append((float(seconds), name))
+        for number in map(int, reached.split()):
+            of_fault.setdefault(number, []).append(tests[-1])
+    # What a static comes to, every test may see.
+    return {n: sorted(tests if any(name == "" for _, name in of) else of) for n, of in of_fault.items()}
+
+
+def try_all(program, faults, everything=(), jobs=1, threads=1, say=print, least=20):
+    """The faults that no test notices. Quick tests are asked first. What takes five times as long as without a fault,
+    and `least` seconds more, will never end."""
+    reaching = tests_that_reach(program, faults, everything, threads)
 
     def survives(fault):
-        for tests in dict.fromkeys([fault.tags, everything]):
-            if not run(program, fault.number, tests, limit[tests], threads)[0]:
-                return False, tests
-        return True, everything
+        for slow in (False, True):
+            tests = [(s, name) for s, name in reaching[fault.number] if name and (s > 0.2) == slow]
+            if not tests:
+                continue
+            names = Path(f"{program}.tests_of_{fault.number}")
+            names.write_text("".join(name + "\n" for _, name in tests))
+            limit = least + 5 * jobs * sum(seconds for seconds, _ in tests)
+            if not run(program, fault.number, ["--abort", "--input-file", names], limit, threads):
+                return False
+        return True
 
     survivors = []
     with concurrent.futures.ThreadPoolExecutor(jobs) as pool:
-        for fault, (alive, tests) in zip(faults, pool.map(survives, faults)):
+        for fault, alive in zip(faults, pool.map(survives, faults)):
             if alive:
                 survivors.append(fault)
-                say(f"survived  {fault.number:3} {fault.file}: {fault.name}")
-            elif tests != fault.tags:
-                say(f"only others noticed {fault.number:3} {fault.file}: {fault.name}")
+                say(f"survived {len(reaching[fault.number])} tests: {fault.file}: {fault.name}")
     return survivors
 
 
@@ -154,7 +145,7 @@ def main():
     if options.only:
         faults = [f for f in faults if options.only in f.file or options.only in f.name]
     threads = max(1, (os.cpu_count() or 1) // options.jobs)
-    survivors = try_all(program, faults, ALL_FOR_GPU if options.gpu else "", options.jobs, threads,
+    survivors = try_all(program, faults, ALL_FOR_GPU if options.gpu else [], options.jobs, threads,
                         lambda line: print(line, flush=True))
     code = report(faults, survivors)
     print(f"{time.monotonic() - begin:.0f} s")

@@ -3,7 +3,7 @@
 
 A table (*.faults) is read line by line:
 
-    @ host/gemm.hpp [host][gemm]         the header, and the tests that are asked first
+    @ host/gemm.hpp                      the header
     negative sums lose a bit             what is wrong, in words: the name of the fault
     - if («(error < 0.0) != (x < 0.0)»)  text that stands exactly once in the header, spaces and line breaks aside
     + error < 0.0                        what the part in «» becomes; no «»: all of it. May be empty.
@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 HEADER = """\
-// Written by tests/mutation/planting.py: which fault is planted.
+// Written by tests/mutation/planting.py: which fault is planted; or, for number -1, which ones a test comes to.
 #pragma once
 #include <cstdlib>
 namespace fourscale_mutation {
@@ -26,27 +26,39 @@ inline int number_from_environment() {
   return text == nullptr ? 0 : std::atoi(text);
 }
 inline const int number = number_from_environment();
+inline constexpr int most = 1000;
+inline bool reached[most];
 #if defined(__CUDACC__)
-// One in each unit. Tell all of them before the first kernel: see tell_device().
+#define FOURSCALE_MUTATION_HD __host__ __device__
+// One of each in every unit, whose functions for them are called by the listener.
 static __device__ int number_on_device;
-inline void (*tellers[1024])();
-inline int teller_count = 0;
-static const bool is_teller = [] {
-  tellers[teller_count++] = [] { cudaMemcpyToSymbol(number_on_device, &number, sizeof number); };
+static __device__ bool reached_on_device[most];
+struct unit {
+  void (*tell)();
+  void (*ask)();
+};
+inline unit units[most];
+inline int unit_count = 0;
+static const bool is_counted = [] {
+  units[unit_count++] = {[] { cudaMemcpyToSymbol(number_on_device, &number, sizeof number); },
+                         [] {
+                           static bool from[most], none[most];
+                           cudaMemcpyFromSymbol(from, reached_on_device, sizeof from);
+                           cudaMemcpyToSymbol(reached_on_device, none, sizeof none);
+                           for (int i = 0; i < most; ++i) reached[i] = reached[i] || from[i];
+                         }};
   return true;
 }();
-inline void tell_device() {
-  for (int i = 0; number != 0 && i < teller_count; ++i) tellers[i]();
-}
-#define FOURSCALE_MUTATION_HD __host__ __device__
 #else
 #define FOURSCALE_MUTATION_HD
 #endif
 FOURSCALE_MUTATION_HD constexpr bool planted([[maybe_unused]] int n) {
   if (__builtin_is_constant_evaluated()) return false;
 #if defined(__CUDA_ARCH__)
+  if (number_on_device < 0) reached_on_device[n] = true;
   return number_on_device == n;
 #else
+  if (number < 0) reached[n] = true;
   return number == n;
 #endif
 }
@@ -60,12 +72,63 @@ FOURSCALE_MUTATION_HD constexpr bool planted_on_device([[maybe_unused]] int n) {
 }  // namespace fourscale_mutation
 """
 
+# Tells a GPU the number, and for number -1 writes a line for each test: its name, its seconds, the faults it came to.
+LISTENER = """\
+#define CATCH_CONFIG_EXTERNAL_INTERFACES
+#include "support/catch.hpp"
+#include <fourscale/planted.hpp>
+#if !defined(__CUDA_ARCH__)
+#include <chrono>
+#include <cstdio>
+namespace {
+#if FOURSCALE_CATCH2_V3
+using listener_base = Catch::EventListenerBase;
+std::string const& name_of(Catch::TestCaseStats const& test) { return test.testInfo->name; }
+#else
+using listener_base = Catch::TestEventListenerBase;
+std::string const& name_of(Catch::TestCaseStats const& test) { return test.testInfo.name; }
+#endif
+using namespace fourscale_mutation;
+struct listener : listener_base {
+  using listener_base::listener_base;
+  std::FILE* out = number < 0 ? std::fopen(std::getenv("FOURSCALE_REACHED"), "w") : nullptr;
+  std::chrono::steady_clock::time_point begin;
+
+  void testRunStarting(Catch::TestRunInfo const&) override {
+#if defined(__CUDACC__)
+    for (int i = 0; number != 0 && i < unit_count; ++i) units[i].tell();
+#endif
+    note("", 0);  // before any test: while statics are made
+  }
+  void testCaseStarting(Catch::TestCaseInfo const&) override { begin = std::chrono::steady_clock::now(); }
+  void testCaseEnded(Catch::TestCaseStats const& test) override {
+    const std::chrono::duration<double> took = std::chrono::steady_clock::now() - begin;
+    note(name_of(test).c_str(), took.count());
+  }
+  void testRunEnded(Catch::TestRunStats const&) override {
+    if (out != nullptr) std::fclose(out);
+  }
+  void note(char const* name, double seconds) {
+    if (out == nullptr) return;
+#if defined(__CUDACC__)
+    for (int i = 0; i < unit_count; ++i) units[i].ask();
+#endif
+    std::fprintf(out, "%s\\t%f\\t", name, seconds);
+    for (int i = 0; i < most; ++i)
+      if (reached[i]) std::fprintf(out, "%d ", i), reached[i] = false;
+    std::fprintf(out, "\\n");
+  }
+};
+CATCH_REGISTER_LISTENER(listener)
+}  // namespace
+#endif
+"""
+
 
 @dataclass
 class Fault:
     number: int
     file: str
-    tags: str
     name: str
     condition: str
     pattern: str = ""
@@ -79,20 +142,20 @@ class Stale(Exception):
 
 def read_table(path, gpu=False):
     """The faults of a table. Those of a GPU leave .hpp files alone on the host, which says what is right."""
-    faults, file, tags = [], "", ""
+    faults, file = [], ""
     for number, line in enumerate(Path(path).read_text().splitlines(), 1):
         kind, rest = line[:1], line[1:].strip()
         if not line.strip() or kind == "#":
             continue
         if kind == "@":
-            file, _, tags = rest.partition(" ")
+            file = rest
         elif kind in "-+=" and faults:
             field = {"-": "pattern", "+": "replacement", "=": "proof"}[kind]
             old = getattr(faults[-1], field)
             setattr(faults[-1], field, f"{old} {rest}".strip())
         elif file:
             condition = "planted_on_device" if gpu and file.endswith(".hpp") else "planted"
-            faults.append(Fault(len(faults) + 1, file, tags.strip(), line.strip(), condition))
+            faults.append(Fault(len(faults) + 1, file, line.strip(), condition))
         else:
             raise Stale(f"{path}:{number}: a fault before the first @ line")
     return faults
