@@ -122,3 +122,15 @@ TEST_CASE("percentile amax: a share that is no number lets all but the smallest 
     CHECK(amax == 1.0f);
   }
 }
+
+TEST_CASE("percentile amax: of four values, half a share is the second", "[host][percentile]") {
+  std::vector<percentile_workspace> w(1);
+  const std::vector<float> x = {4.0f, -1.0f, 3.0f, 2.0f};
+  for (int rank = 1; rank <= 4; ++rank)
+    for (const double less : {0.0, 0.125}) {
+      float amax = -1;
+      REQUIRE(host::percentile_amax(matrix_view<float const>{x, 2, 2}, 0.25 * rank - less, w.data(), &amax) ==
+              errc::ok);
+      CHECK(amax == static_cast<float>(rank));
+    }
+}

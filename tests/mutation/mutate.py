@@ -99,7 +99,7 @@ def try_all(program, faults, everything=(), jobs=1, threads=1, say=print, least=
             if not tests:
                 continue
             names = Path(f"{program}.tests_of_{fault.number}")
-            names.write_text("".join(name + "\n" for _, name in tests))
+            names.write_text("".join(name.replace(",", "\\,") + "\n" for _, name in tests))  # as Catch2 reads them
             limit = least + 5 * jobs * sum(seconds for seconds, _ in tests)
             if not run(program, fault.number, ["--abort", "--input-file", names], limit, threads):
                 return False

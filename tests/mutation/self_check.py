@@ -27,7 +27,7 @@ struct test {
   char const* name;
   bool (*holds)();
 };
-const test tests[] = {{"larger, of two", [] { return larger(zero + 1, 2) == 2 && larger(zero + 2, 1) == 2; }},
+const test tests[] = {{"larger of two", [] { return larger(zero + 1, 2) == 2 && larger(zero + 2, 1) == 2; }},
                       {"twice", [] { return twice(zero + 3) == 6; }},
                       {"unseen: called, and not looked at", [] { return unseen(zero) != 0; }}};
 int main(int count, char** arguments) {

@@ -86,6 +86,18 @@ TEST_CASE("block_scaled_view: an amax is the tensor's or a row's, brought to the
   CHECK(in.amax.data == amaxes);
 }
 
+TEST_CASE("block_scaled_view: an amax of a group is brought to the range of all",
+          "[view][block_scaled_view]") {
+  const float amaxes[3] = {3.0f, 7.0f, 5.0f};
+  const tensor_amax<nvfp4> of_groups{amax_of_groups(amaxes), four_over_six<>{}};
+  const tensor_amax<nvfp4> of_all{amax_in(amaxes + 2), four_over_six<>{}};
+  for (i64 group = 0; group < 3; ++group) {
+    CHECK(of_groups.scale_of_group(group).amax == amaxes[group]);
+    CHECK(of_groups.scale_of_group(group).largest == 1536.0f);
+    CHECK(of_all.scale_of_group(group).amax == 5.0f);
+  }
+}
+
 /// A byte that counts how often it is read.
 struct watched_byte {
   u8 value = 0;
