@@ -83,6 +83,12 @@ struct row_walk {
   }
 };
 
+/// Does a walk go by tiles of swizzled scales?
+template <class Walk>
+inline constexpr bool by_tiles = requires {
+  Walk::scale_tiles;
+};
+
 /// Any matrix, however large, block by block: neighbouring threads take the next block of a row, or of a
 /// transposed matrix, where those are neighbours in memory, the next row.
 template <bool Transposed>
@@ -130,7 +136,7 @@ struct any_walk {
 /// r + 32, r + 64 and r + 96.
 template <int Batch>
 struct tile_walk {
-  static constexpr int along = 8;
+  static constexpr int along = 8, scale_tiles = along / 4;
   i64 rows, blocks;
   divisor tiles_along;
 
@@ -155,7 +161,6 @@ struct tile_walk {
     // What a sink that gathers scales asks for.
     FOURSCALE_D i64 first_block() const { return tile_col * along; }
     FOURSCALE_D i64 scale_tile_row(u32 const (&)[threads / 32]) const { return tile_row; }
-    FOURSCALE_D static constexpr int scale_tiles() { return along / 4; }
     FOURSCALE_D static constexpr int rows_in_tile() { return 128; }
   };
 
