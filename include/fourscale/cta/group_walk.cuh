@@ -47,12 +47,12 @@ struct group_tiles {
   FOURSCALE_D i64 first_tile(int g) const { return (first_unit(g) >> log_tile) + g; }
 };
 
-/// Linear scales: the blocks of a group lie one after the other, so that a CTA takes 256 * Steps neighbours
+/// Linear scales: the blocks of a group lie one after the other, so that a CTA takes 256 * Batch neighbours
 /// and a thread one in 256 of them, as in row_walk.
-template <int Batch, int Steps = Batch>
+template <int Batch>
 struct group_walk {
-  static constexpr int log_tile = 8 + (Steps == 4 ? 2 : Steps == 2 ? 1 : 0);
-  static_assert(1 << log_tile == threads * Steps);
+  static constexpr int log_tile = 8 + (Batch == 4 ? 2 : Batch == 2 ? 1 : 0);
+  static_assert(1 << log_tile == threads * Batch);
   i64 rows;
   divisor along;  ///< blocks of a row
   group_tiles tiles;
@@ -67,7 +67,7 @@ struct group_walk {
 
     FOURSCALE_D u32 number(int k) const { return threadIdx.x + static_cast<u32>(k) * threads; }
     FOURSCALE_D u32 rows_below(int k) const { return walk.along.quotient(skipped + number(k)); }
-    FOURSCALE_D static constexpr int steps() { return Steps; }
+    FOURSCALE_D static constexpr int steps() { return Batch; }
     FOURSCALE_D bool inside(int k) const { return number(k) < static_cast<u32>(tile.count); }
     FOURSCALE_D static constexpr bool padding(int) { return false; }
     FOURSCALE_D place at(int k) const {

@@ -40,9 +40,9 @@ FOURSCALE_KERNEL void __launch_bounds__(cta_threads)
 struct packed_walks {
   row_groups groups;
 
-  template <int Batch, int Steps, class F, class Layout>
+  template <int Batch, class F, class Layout>
   auto along_rows(block_scaled_view<F, Layout> const& q) const {
-    return cta::group_walk<Batch, Steps>::over(groups, q.rows, q.blocks());
+    return cta::group_walk<Batch>::over(groups, q.rows, q.blocks());
   }
   template <int Batch, class F, class Layout>
   auto by_tiles(block_scaled_view<F, Layout> const& q) const {
@@ -94,7 +94,7 @@ errc quantize_grouped(matrix_view<T> const& x, block_scaled_view<F, Layout> cons
   const Quantizer of_input = for_input<typename matrix_view<T>::value_type>(quantizer);
   const auto m = detail::as_input(x);
   const detail::packed_walks walks{groups};
-  if (walks.by_tiles<1>(q).ctas() > 0x7fff'ffff || walks.along_rows<1, 1>(q).ctas() > 0x7fff'ffff)
+  if (walks.by_tiles<1>(q).ctas() > 0x7fff'ffff || walks.along_rows<1>(q).ctas() > 0x7fff'ffff)
     return errc::too_large;
   detail::launch_matrix(m, q, of_input, stream, walks);
   return detail::launched();
