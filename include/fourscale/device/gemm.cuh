@@ -5,7 +5,7 @@
 #pragma once
 
 #include "../mma/cta_tile.cuh"
-#include "../mma/epilogue.hpp"
+#include "../view/gemm_epilogue.hpp"
 #include "../view/gemm_factors.hpp"
 #include "../view/validate.hpp"
 #include "launch.cuh"
@@ -39,7 +39,7 @@ FOURSCALE_D float amax_of_row(block_scaled_view<F, Layout, u8 const> const& q, [
 template <class F, class LayoutA, class G, class LayoutB, class T>
 FOURSCALE_D void store_strip(gemm_problem<F, LayoutA, G, LayoutB, T> const& p, i64 row, i64 col,
                              mma::sum_strip const& strip) {
-  const mma::output_factors<F, G> factor_for(p.factors.alpha, p.a.amax.range, p.b.amax.range);
+  const output_factors<F, G> factor_for(p.factors.alpha, p.a.amax.range, p.b.amax.range);
 #pragma unroll 4
   for (int i = static_cast<int>(threadIdx.x) % 32; i < mma::instruction_rows * mma::warp_cols; i += 32) {
     const i64 r = row + i / mma::warp_cols, c = col + i % mma::warp_cols;
@@ -47,8 +47,8 @@ FOURSCALE_D void store_strip(gemm_problem<F, LayoutA, G, LayoutB, T> const& p, i
     const float factor = factor_for(amax_of_row(p.a, r), amax_of_row(p.b, c));
     const float sum = strip.sums[i / mma::warp_cols][i % mma::warp_cols];
     T& to = p.d.at(r, c);
-    to = p.factors.beta != 0.0f ? mma::output<T>(factor, sum, p.factors.beta, to)
-                                : mma::output<T>(factor, sum);
+    to = p.factors.beta != 0.0f ? gemm_output<T>(factor, sum, p.factors.beta, to)
+                                : gemm_output<T>(factor, sum);
   }
 }
 
@@ -107,7 +107,7 @@ errc check_available(Kernel* kernel, u64 memory) {
 /// D = alpha * A * B^T + beta * D for A (M x K), B (N x K), D (M x N) in bf16, fp16 or float: NVFP4 by NVFP4,
 /// MXFP4 by MXFP4, MXFP8 by MXFP8 (E4M3 or E5M2, also one by the other). Any M and N; K as the blocks allow,
 /// padded with zeros to the instruction's. Products are added as model::block_scaled_dot does, chained along
-/// K in order; then the epilogue of mma/epilogue.hpp. D is not read when beta = 0.
+/// K in order; then the epilogue of view/gemm_epilogue.hpp. D is not read when beta = 0.
 ///
 /// All pointers are device memory, those of the amaxes included. One kernel on the stream; never
 /// synchronises, never allocates. Fastest where rows of codes begin at multiples of 16 bytes; elsewhere they

@@ -11,8 +11,8 @@
 #pragma once
 
 #include "../view/block_scaled_view.hpp"
+#include "../view/gemm_epilogue.hpp"
 #include "../view/gemm_factors.hpp"
-#include "epilogue.hpp"
 #include "tcgen05_hardware.cuh"
 
 namespace FOURSCALE_NAMESPACE::mma::tcgen05 {
@@ -229,7 +229,7 @@ struct output_factors {
 template <class P, class T>
 FOURSCALE_D T element(P const& p, float factor, u32 sum, T const& before) {
   const float x = bit_cast<float>(sum), beta = p.factors.beta;
-  return beta != 0.0f ? output<T>(factor, x, beta, before) : output<T>(factor, x);
+  return beta != 0.0f ? gemm_output<T>(factor, x, beta, before) : gemm_output<T>(factor, x);
 }
 
 /// N consecutive elements of a row of D: in words of 16 bytes where they lie so.
