@@ -17,7 +17,6 @@ class Fourscale(ConanFile):
     topics = "nvfp4", "mxfp4", "fp8", "quantization", "cuda", "header-only"
     package_type = "header-library"
     settings = "os", "arch", "compiler", "build_type"
-    exports = "include/fourscale/config.hpp"
     exports_sources = "LICENSE", "cmake/fourscaleCuda.cmake", "include/*"
     no_copy_source = True
 

@@ -14,7 +14,6 @@ configure_file(cmake/fourscale.pc.in fourscale.pc @ONLY)
 install(TARGETS fourscale EXPORT fourscaleTargets)
 install(EXPORT fourscaleTargets NAMESPACE fourscale:: DESTINATION ${package_dir})
 install(FILES ${PROJECT_BINARY_DIR}/fourscaleConfig.cmake ${PROJECT_BINARY_DIR}/fourscaleConfigVersion.cmake
-              ${PROJECT_SOURCE_DIR}/cmake/fourscaleCuda.cmake DESTINATION ${package_dir})
+              cmake/fourscaleCuda.cmake LICENSE DESTINATION ${package_dir})
 install(FILES ${PROJECT_BINARY_DIR}/fourscale.pc DESTINATION ${pc_dir})
-install(FILES LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR})
 install(DIRECTORY include/fourscale DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
