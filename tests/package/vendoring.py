@@ -102,13 +102,13 @@ def find_package():
         fail("LICENSE is not installed")
     if not nvcc:
         return
-    for number, (after, component) in enumerate(itertools.product((False, True), repeat=2)):
+    for after, component in itertools.product((False, True), repeat=2):
         project(CUDA, LINE.replace(")", " COMPONENTS cuda)\n") if component else LINE + "\n")
         text = (app / "CMakeLists.txt").read_text()
         if after:
             text = text.replace("CXX CUDA)", "CXX)").replace("add_executable", "enable_language(CUDA)\nadd_executable")
             (app / "CMakeLists.txt").write_text(text)
-        check_cuda(f"build/{number}", f"cmake -B build/{number} -DCMAKE_PREFIX_PATH=$HOME/.local")
+        check_cuda("build/cuda", "cmake -B build/cuda -DCMAKE_PREFIX_PATH=$HOME/.local")
     # A C++ project that reads the toolkit's headers.
     project(CPU, LINE.replace(")", " COMPONENTS cuda)\n"))
     text = (app / "CMakeLists.txt").read_text()
