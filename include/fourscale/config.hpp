@@ -7,7 +7,16 @@
 #define FOURSCALE_VERSION_PATCH 0
 
 #if !(defined(_MSVC_LANG) && _MSVC_LANG >= 202002L) && __cplusplus < 202002L
-#error "fourscale needs C++20: pass -std=c++20 (to nvcc as well: its default is C++17)"
+#error \
+    "fourscale needs C++20: pass -std=c++20 (to nvcc as well: its default is C++17; in CMake, link fourscale::cuda)"
+#endif
+
+#if defined(__CUDACC_VER_MAJOR__) && 100 * __CUDACC_VER_MAJOR__ + __CUDACC_VER_MINOR__ < 1209
+#error "fourscale needs CUDA 12.9 or later"
+#endif
+
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ < 800
+#error "fourscale needs sm_80 or later: pass -arch=sm_80, or whatever the GPU is (nvcc 13's default is sm_75)"
 #endif
 
 #if defined(__FAST_MATH__)
