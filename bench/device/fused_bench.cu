@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Producers that quantize what they make, beside the ceiling of the same traffic and beside the same producer
-// writing bf16, amax() and quantize(), one after the other. The kernels are those of the examples.
+// Producers that quantize what they make, compared with the ceiling of the same traffic and with the same
+// producer writing bf16, amax() and quantize(), one after the other. The kernels are those of the examples.
 #include "../../examples/fused/rmsnorm.cuh"
 #include "../../examples/fused/swiglu.cuh"
 #include "check.cuh"

@@ -223,8 +223,8 @@ launch ceiling(inputs<T> const& x, buffer<u8> const& codes, buffer<u8> const& sc
   };
 }
 
-/// Reports one kernel beside its ceiling: time of one of `calls` that a launch makes, bandwidth and percent
-/// of the ceiling.
+/// Reports one kernel compared with its ceiling: time of one of `calls` that a launch makes, bandwidth and
+/// percent of the ceiling.
 inline void report(benchmark::State& state, double bytes, launch const& kernel, launch const& ceiling,
                    int batch = 4, int calls = 1) {
   for (auto _ : state) {

@@ -60,7 +60,7 @@ __global__ void rbits_kernel(int* weights) {
   }
 }
 
-/// The bits that an element sees, the heaviest first, beside what the definition says.
+/// The bits that an element sees, the heaviest first, and those of the definition.
 template <class Form>
 void run_rbits(char const* what, bool can, char const* needs) {
   if (!can) return print_not_possible(what, needs);

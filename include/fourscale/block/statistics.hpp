@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What quantization did to values: error, gain, and what was lost to zero, to clipping and to NaN. Sums are
+// The error of quantized values: noise, gain, and what was lost to zero, to clipping and to NaN. Sums are
 // double. Each product in them is exact, so that no compiler's contraction of a*b+c can change a bit, and the
 // order of the additions is fixed: the same numbers on every machine.
 #pragma once
@@ -8,7 +8,7 @@
 
 namespace FOURSCALE_NAMESPACE {
 
-/// Counts and sums over values x and what became of them, Q: of a block, a matrix, or several. They add up
+/// Counts and sums over values x and their quantized values Q: of a block, a matrix, or several. They add up
 /// with +=. Sums leave out every x that is not finite, and every Q.
 struct statistics {
   u64 elements = 0, blocks = 0;
@@ -24,7 +24,7 @@ struct statistics {
   double sum_ee = 0;         ///< (Q - x)^2, Q - x to 26 bits
   float amax = 0;            ///< of x, as amax() gives it: NaN is dropped, infinity stays
 
-  /// Joins two disjoint parts. The sums depend on the order of such calls, nothing else does.
+  /// Joins two disjoint parts. The sums depend on the order of such calls; nothing else does.
   FOURSCALE_HD constexpr statistics& operator+=(statistics const& s) {
     elements += s.elements, blocks += s.blocks;
     not_finite += s.not_finite, spoiled += s.spoiled;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// One stage of an operand in shared memory: 128 rows, 64 bytes of codes along K and their scales; and how it
-// gets there. What lies outside the matrix is zero, codes and scales, whatever the padding of a layout holds.
+// One stage of an operand in shared memory: 128 rows, 64 bytes of codes along K and their scales; and the
+// copies that fill it. What lies outside the matrix is zero, codes and scales, whatever the padding of a
+// layout holds.
 #pragma once
 
 #include "../ptx/cp_async.cuh"
