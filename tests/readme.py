@@ -1,19 +1,20 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""The pages keep their word. `readme.py LANGUAGE OUTPUT COMPILER ARGUMENT...` compiles each block of that language as
-printed; a C++ program with a main() also runs, and must return 0. `readme.py links` follows every link of every page
-to a file, and to a heading where it names one."""
+"""The programs and links of the pages. `readme.py LANGUAGE OUTPUT COMPILER ARGUMENT...` compiles each block of that
+language in the pages of PROGRAMS as printed; a C++ program with a main() also runs, and must return 0. `readme.py links`
+checks that every link of every page leads to a file, and to a heading where it names one."""
 import pathlib
 import re
 import subprocess
 import sys
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-PROGRAMS = ["README.md", "docs/replace_your_quantizer.md"]  # other pages have fragments
+PROGRAMS = {"cpp": ["README.md", "docs/replace_your_quantizer.md"],  # elsewhere they are fragments
+            "cuda": ["docs/replace_your_quantizer.md", "docs/blackwell.md"]}
 
 
 def compile_blocks(language, output, compiler):
-    for page in PROGRAMS:
+    for page in PROGRAMS[language]:
         blocks = re.findall(rf"^```{language}\n(.*?)^```$", (ROOT / page).read_text(), re.DOTALL | re.MULTILINE)
         for number, block in enumerate(blocks):
             suffix = "cu" if language == "cuda" else "cpp"
