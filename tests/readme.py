@@ -16,6 +16,8 @@ PROGRAMS = {"cpp": ["README.md", "docs/replace_your_quantizer.md"],  # elsewhere
 def compile_blocks(language, output, compiler):
     for page in PROGRAMS[language]:
         blocks = re.findall(rf"^```{language}\n(.*?)^```$", (ROOT / page).read_text(), re.DOTALL | re.MULTILINE)
+        if not blocks:
+            sys.exit(f"{page} has no block of {language}")
         for number, block in enumerate(blocks):
             suffix = "cu" if language == "cuda" else "cpp"
             source = pathlib.Path(f"{output}_{pathlib.Path(page).stem}_{number}.{suffix}")
