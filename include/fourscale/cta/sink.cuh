@@ -86,12 +86,12 @@ struct linear_sink {
 
 /// For a walk over tiles or over groups: scales of tiles of 128 rows x 4 blocks, gathered in shared memory.
 /// Written one by one they would touch every sector eight times. `Aligned`: q.codes is a multiple of
-/// code_word<F>.
-template <class F, bool Aligned>
+/// code_word<F>. `Tiles`: of a CTA, one after the other along a row.
+template <class F, bool Aligned, int Tiles>
 struct swizzled_sink {
   static_assert(block_scale_bytes<F> == 1, "Only scales of one byte are gathered.");
   struct memory {
-    alignas(16) u8 tiles[4][512];
+    alignas(16) u8 tiles[Tiles][512];
     u32 before[threads / 32];  ///< of a walk over groups: tiles of the groups before
   };
   block_scaled_view<F, swizzled_128x4> q;
@@ -114,7 +114,7 @@ struct swizzled_sink {
     __syncthreads();
     const int which = static_cast<int>(threadIdx.x) / 32, row = static_cast<int>(threadIdx.x) % 32;
     const i64 tiles = ceil_div<i64>(q.blocks(), 4), tile = cursor.first_block() / 4 + which;
-    if (which >= cursor.scale_tiles() || tile >= tiles) return;
+    if (which >= Tiles || tile >= tiles || cursor.rows_in_tile() == 0) return;
     u8* const to = q.scales + (cursor.scale_tile_row(shared.before) * tiles + tile) * 512 + row * 16;
     vector16 v = reinterpret_cast<vector16 const*>(shared.tiles[which])[row];
     FOURSCALE_UNROLL

@@ -4,6 +4,7 @@
 #pragma once
 
 #include "copies.cuh"
+#include "quantize_grouped.cuh"
 
 namespace FOURSCALE_NAMESPACE {
 
@@ -29,6 +30,8 @@ inline constexpr char const
         "tiles need squares that round alike in both copies: codes of four bits, nearest_even, "
         "a scaling policy that neither weighs nor asks where a block is, and one quantizer",
     one_by_one[] = "the two copies are made one after the other",
+    small_groups[] =
+        "groups have fewer than 128 rows on average: tiles of 128 rows of swizzled scales are partly empty",
     few_values[] =
         "fewer than 2^23 values: about a wave of CTAs on a large GPU, which waits for its first loads";
 }  // namespace notes
@@ -36,7 +39,7 @@ inline constexpr char const
 /// Which kernel a call takes, and why it is not a faster one:
 ///   for (char const* note : f4::device::explain(x, q, recipe)) std::puts(note);
 struct explanation {
-  static constexpr int most = 18;  ///< as many as there are
+  static constexpr int most = 19;  ///< as many as there are
 
   errc error = errc::ok;  ///< what the call returns before a launch
   char const* kernel = "none";
@@ -223,6 +226,23 @@ explanation explain(Producer const& source, block_scaled_view<F, Layout> const& 
   if (source.rows != q.rows || source.cols != q.cols) return detail::explain_refusal(errc::shape_mismatch);
   explanation why;
   detail::explain_rows<decltype(typename Producer::block_type{}.get(0))>(why, q, quantizer);
+  why.add(q.rows * q.cols < detail::values_of_a_wave, notes::few_values);
+  return why;
+}
+
+/// Says how quantize_grouped(x, q, groups, quantizer) would be made. Reads no offset.
+template <class T, class F, class Layout, quantizer_for<F> Quantizer = quantizer<>>
+explanation explain_grouped(matrix_view<T> const& x, block_scaled_view<F, Layout> const& q,
+                            row_groups const& groups, Quantizer const& quantizer = {}) {
+  if (const errc e = validate_grouped(x, q, groups, quantizer); e != errc::ok)
+    return detail::explain_refusal(e);
+  explanation why;
+  const auto input = detail::as_input(x);
+  detail::explain_source(why, input);
+  detail::explain_rows<typename decltype(input)::value_type>(why, q, quantizer);
+  why.kernel = detail::gathers_scales<F, Layout> ? "along rows of groups, scales gathered by tiles"
+                                                 : "along rows of groups";
+  why.add(detail::gathers_scales<F, Layout> && q.rows < 128 * groups.count, notes::small_groups);
   why.add(q.rows * q.cols < detail::values_of_a_wave, notes::few_values);
   return why;
 }
