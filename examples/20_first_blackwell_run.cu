@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// For the first owner of a Blackwell GPU: asks the card all that fourscale believes of its instructions, and
-// prints a report to send back (docs/blackwell.md). No such card was at hand when this was written. On other
-// GPUs the software is compared with its definition, and what cannot be compared is named. Takes seconds.
+// For the first owner of a Blackwell GPU: checks on the card all that fourscale assumes about its
+// instructions, and prints a report to send back (docs/blackwell.md). No such card was at hand when this was
+// written. On other GPUs the software is compared with its definition, and what cannot be compared is named.
+// Takes seconds.
 //
 //   nvcc -std=c++20 -O3 -arch=sm_100a -Xcompiler=-fopenmp -Iinclude examples/20_first_blackwell_run.cu -o
 //   first

@@ -29,7 +29,7 @@ __global__ void __launch_bounds__(256)
   scales[i] = static_cast<u8>(v[0].w[0]);
 }
 
-/// What a GEMM leaves: Gaussian, one value in 500 eight times larger. (The product of two activations{}
+/// The output of a GEMM: Gaussian, one value in 500 eight times larger. (The product of two activations{}
 /// would span so many binades that most blocks were lost under one tensor scale.)
 struct projections {
   FOURSCALE_HD float operator()(u64, u64, u64 i) const {

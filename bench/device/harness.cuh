@@ -23,7 +23,7 @@ using f4::i64;
 using f4::u64;
 using f4::u8;
 
-/// What is not so ends the measurement, not the program: see add().
+/// A condition that does not hold ends the measurement, not the program: see add().
 inline void require(bool condition, char const* what) {
   if (!condition) throw std::runtime_error(what);
 }

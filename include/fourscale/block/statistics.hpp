@@ -100,7 +100,7 @@ FOURSCALE_HD constexpr bool is_finite(float x) {
 template <int N>
 inline constexpr int together = N < 32 ? N : 32;
 
-/// Counts what is not finite, what became zero, and what is larger than `limit`.
+/// Counts values that are not finite, that became zero, and that are larger than `limit`.
 template <int N>
 FOURSCALE_HD constexpr void count_losses(float const (&x)[N], float const (&q)[N], float limit,
                                          statistics& s) {
@@ -177,7 +177,7 @@ struct strip_walk {
 
 }  // namespace detail
 
-/// What became of one block: x are its values as they were quantized (after a transform, the transformed
+/// The statistics of one block: x are its values as they were quantized (after a transform, the transformed
 /// ones), `where` is x[0]'s position in a matrix of `cols` columns.
 template <block_format F>
 FOURSCALE_HD constexpr statistics block_statistics(float const (&x)[F::block_size],

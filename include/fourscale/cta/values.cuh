@@ -29,7 +29,7 @@ FOURSCALE_D u32 larger_magnitudes(u32 a, u32 b) {
     return ptx::max_abs_f16x2<KeepNan>(a, b);
 }
 
-/// The larger magnitude of a pair as a float: NaN if one is and KeepNan, else as amax_bits() takes it.
+/// The larger magnitude of a pair as a float: NaN if one is and KeepNan, otherwise as amax_bits() takes it.
 template <class T, bool KeepNan>
 FOURSCALE_D float pair_amax(u32 pair) {
   const u32 largest = larger_magnitudes<T, KeepNan>(pair, pair >> 16) & 0x7fffu;

@@ -90,8 +90,8 @@ namespace FOURSCALE_NAMESPACE::device {
 inline namespace FOURSCALE_ARCH {
 
 /// Copies codes and scales from one machine to another, or on one: either view may be in memory of the host
-/// or of a device. The amax is not copied: it may be a pointer. Asynchronous as far as cudaMemcpyAsync is;
-/// never allocates. Errors: null_pointer, shape_mismatch, overlap, and others of validate(); `to` is then
+/// or of a device. The amax is not copied: it may be a pointer. As asynchronous as cudaMemcpyAsync; never
+/// allocates. Errors: null_pointer, shape_mismatch, overlap, and others of validate(); `to` is then
 /// untouched.
 template <class F, class Layout, class Byte>
 errc copy(block_scaled_view<F, Layout, Byte> from, block_scaled_view<F, Layout> to,

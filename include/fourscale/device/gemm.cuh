@@ -15,7 +15,7 @@ inline namespace FOURSCALE_ARCH {
 
 namespace detail {
 
-/// What the kernel is told.
+/// The arguments of the kernel.
 template <class F, class LayoutA, class G, class LayoutB, class T>
 struct gemm_problem {
   block_scaled_view<F, LayoutA, u8 const> a;

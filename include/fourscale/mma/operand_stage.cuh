@@ -93,7 +93,7 @@ FOURSCALE_D void start_codes(operand_rows<F, Layout> const& x, i64 stage, operan
   }
 }
 
-/// The scales of a row, on their way from memory in the registers of its thread.
+/// The scales of a row, in the registers of its thread between global and shared memory.
 template <class F, class Layout>
 FOURSCALE_D void load_scales(operand_rows<F, Layout> const& x, i64 stage, u32 (&words)[scale_words<F>]) {
   FOURSCALE_UNROLL
