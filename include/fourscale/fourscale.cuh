@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // For CUDA compilers: fourscale.hpp, the functions that launch kernels, and parts to make other kernels of.
-// Left out, in addition to what fourscale.hpp leaves out:
+// Left out, besides what fourscale.hpp leaves out:
 //   device/gemm_tcgen05.cuh                the GEMM of sm_100, with mma/tcgen05_*.cuh and ptx/tcgen05*.cuh
 //   device/buffer.cuh                      memory on the device that owns itself
 //   recipe/fake_quantize.cuh               recipes on the device

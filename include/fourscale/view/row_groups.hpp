@@ -8,7 +8,7 @@
 namespace FOURSCALE_NAMESPACE {
 
 /// Group g has the rows offsets[g] up to offsets[g + 1] of a packed matrix: count + 1 numbers that begin with
-/// 0, never fall and end at most with its number of rows. Groups may be empty; rows after the last group
+/// 0, never fall and end at most with its number of rows. Groups may be empty; rows behind the last one
 /// belong to none and are left alone. 64 bits each, or 32. For device functions the offsets are device
 /// memory, so that neither the router's result nor a sum over it has to reach the host.
 struct row_groups {
@@ -63,7 +63,7 @@ FOURSCALE_H inline errc validate(row_groups const& groups) {
              : errc::ok;
 }
 
-/// Rules for packed groups and their quantized form, whose scales need grouped_scale_bytes(), under a
+/// Rules of packed groups and their quantized form, whose scales need grouped_scale_bytes(), under a
 /// quantizer.
 template <class T, class F, class Layout, class Quantizer>
 FOURSCALE_H errc validate_grouped(matrix_view<T> const& x, block_scaled_view<F, Layout, u8> const& q,

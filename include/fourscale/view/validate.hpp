@@ -66,7 +66,7 @@ FOURSCALE_H byte_range bytes_of_amax(tensor_amax<F> const& amax, i64 rows) {
   return bytes_of(amax.data, amax.kind == amax_kind::per_row ? rows : 1);
 }
 
-/// Rules for an amax alone: not null, aligned, apart from what a call writes.
+/// Rules of an amax by itself: there, aligned, apart from what a call writes.
 template <class F>
 FOURSCALE_H errc check_amax(tensor_amax<F> const& amax, i64 rows, byte_range codes, byte_range scales) {
   if (!F::has_tensor_scale) return errc::ok;
