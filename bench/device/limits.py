@@ -1,8 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""What keeps a kernel from the speed of its traffic: how busy ncu finds each part of the GPU, beside the kernel with
-the same traffic and no arithmetic, at the clocks that both run at. Needs an NVIDIA GPU, ncu with access to its counters,
-and what `./run gpu` built:
+"""What limits a kernel: how busy ncu finds each part of the GPU, compared with the kernel with the same traffic and no
+arithmetic, at the clocks that both run at. Needs an NVIDIA GPU, ncu with access to its counters, and what `./run gpu` built:
 
     bench/device/limits.py build/gpu/bench
 """

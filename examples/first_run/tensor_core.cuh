@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The block-scaled MMA beside its model on the host: mma.sync on fragments made to be hard on its rounding,
-// and whole GEMMs by mma.sync and tcgen05.
+// The block-scaled MMA compared with its model on the host: mma.sync on fragments made to be hard on its
+// rounding, and whole GEMMs by mma.sync and tcgen05.
 #pragma once
 
 #include <fourscale/device/gemm_tcgen05.cuh>

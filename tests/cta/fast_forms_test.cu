@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Each fast form beside its definition, on the device: every value of 16 bits at every place of a block under
-// every scale, and blocks of any bits under any tensor scale. Where a fast form says that it holds, its bits
-// are those of the definition; of a NaN it never says so, of ordinary values always.
+// Each fast form compared with its definition, on the device: every value of 16 bits at every place of a
+// block under every scale, and blocks of any bits under any tensor scale. Where a fast form says that it
+// holds, its bits are those of the definition; of a NaN it never says so, of ordinary values always.
 #include <fourscale/cta/quantize_block.cuh>
 #include <fourscale/rounding/stochastic.hpp>
 #include <fourscale/scaling/four_over_six.hpp>

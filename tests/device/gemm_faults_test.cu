@@ -14,12 +14,12 @@ enum class fault {
   nibbles_of_a,       ///< exchanged in each byte
   registers_of_a,     ///< 1 and 2 exchanged: rows for columns in ldmatrix
   fragments_of_b,     ///< exchanged
-  lanes_of_b,         ///< codes from the lane beside
-  scale_thread_of_a,  ///< the scales of the 16 rows beside
-  scale_thread_of_b,  ///< the scales of the 8 columns beside
+  lanes_of_b,         ///< codes from the next lane
+  scale_thread_of_a,  ///< the scales of the next 16 rows
+  scale_thread_of_b,  ///< the scales of the next 8 columns
   scale_bytes_of_a,   ///< shifted by one block along K
   scale_bytes_of_b,
-  byte_id_of_a,  ///< the scales of the step beside; MX only, for NVFP4 has but one
+  byte_id_of_a,  ///< the scales of the next step; MX only, for NVFP4 has but one
   byte_id_of_b,
   rows_of_d,       ///< sums of row r and r + 8 exchanged
   columns_of_d,    ///< sums of neighbours exchanged

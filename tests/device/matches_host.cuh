@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The device functions beside the host functions on the same matrix: every byte of codes and scales, the
-// padding and what lies behind the buffers included.
+// The device functions compared with the host functions on the same matrix: every byte of codes and scales,
+// the padding and what lies behind the buffers included.
 #pragma once
 
 #include <cstdio>

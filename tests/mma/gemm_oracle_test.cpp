@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The oracle of device::gemm beside host::gemm, whose sums are all but exact; and the epilogue's factor.
+// The oracle of device::gemm compared with host::gemm, whose sums are all but exact; and the epilogue's
+// factor.
 #include "gemm_oracle.hpp"
 
 #include <cmath>

@@ -126,7 +126,7 @@ TEST_CASE("errc: a sentence for each, no two alike", "[view][errc]") {
   CHECK(sentences.count(message(static_cast<errc>(sizeof all_errcs / sizeof all_errcs[0]))) == 0);
 }
 
-TEST_CASE("validate: good arguments are ok, as far as their limits", "[view][validate]") {
+TEST_CASE("validate: good arguments are ok, up to their limits", "[view][validate]") {
   buffers b;
   matrix x = b.values();
   blocks q = b.quantized();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Division of indices.
+// Division of indices by a number that does not change.
 #pragma once
 
 #include "../bits.hpp"

@@ -13,7 +13,8 @@
 
 namespace FOURSCALE_NAMESPACE::cta {
 
-/// How the rows of a matrix lie in memory: without gaps at vectors of 16 bytes, at vectors, anywhere.
+/// How the rows of a matrix lie in memory: as one run of 16-byte vectors without gaps, as 16-byte vectors, or
+/// anywhere.
 enum class access : u8 { contiguous, vectors, anywhere };
 
 /// A matrix in memory, of values with two or four bytes.
@@ -31,7 +32,7 @@ struct matrix_producer {
     else
       return start(at).arrived();
   }
-  /// In two steps, so that several may be on their way.
+  /// In two steps, so that several loads may be in flight.
   FOURSCALE_D shifted_values<T, N> start(place const& at) const requires(Access == access::anywhere) {
     return {data + at.row * ld + at.block * N, data + (rows - 1) * ld + cols};
   }

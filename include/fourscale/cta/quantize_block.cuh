@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// One block by one thread: the bits of fourscale::quantize_block(), by the fast forms of its policies where
-// they have one. A fast form takes no NaN and says where its result does not hold; such blocks are done again
-// by the definition.
+// One block by one thread: the bits of fourscale::quantize_block(), by the fast forms of policies that have
+// one. A fast form takes no NaN and says where its result is not valid; such blocks are computed again by the
+// definition.
 #pragma once
 
 #include "../block/quantize.hpp"
@@ -19,8 +19,8 @@ auto prepared_policy(Policy const& policy) {
 }
 }  // namespace detail
 
-/// A quantizer as kernels should take it: what every thread would make of its parameters is made once, on the
-/// host, by the member prepared() of those policies that have one.
+/// The form of a quantizer that kernels should take: what every thread would compute from its parameters is
+/// computed once, on the host, by the member prepared() of policies that have one.
 template <class Quantizer>
 auto prepared(Quantizer const& q) {
   return quantizer{detail::prepared_policy(q.round), detail::prepared_policy(q.scale),
@@ -44,7 +44,7 @@ struct boolean {
 template <class Quantizer>
 inline constexpr bool is_plain = __is_same(decltype(Quantizer::transform), identity);
 
-/// Do all policies have a fast form for blocks of F?
+/// True if all policies have a fast form for blocks of F.
 template <class F, class Quantizer>
 inline constexpr bool offers_fast_form = __is_same(typename F::element, e2m1) && F::block_size % 16 == 0 &&
                                          fast_rounding_policy<decltype(Quantizer::round)> &&
@@ -89,7 +89,7 @@ FOURSCALE_D void round_fast(Block const& block, float multiplier, Round const& r
   }
 }
 
-/// The scale of a block of values that is no NaN; `over`: its largest values are 7 codes or more.
+/// The scale of a block without NaN; `over`: its largest values are 7 codes or more.
 template <class F>
 struct scale_choice {
   typename F::scale scale;
@@ -111,7 +111,7 @@ struct scale_choice {
   }
 };
 
-/// By a policy that asks for the amax alone.
+/// By a policy that takes only the amax.
 template <class F, class Scale>
 FOURSCALE_D scale_choice<F> choose_fast(float amax_or_nan, Scale const& scale, tensor_scale<F> const& tensor,
                                         position where) {
@@ -129,7 +129,7 @@ concept fast_transform = requires(Transform const t, Block block, float (&x)[16]
   t.sums(block, x);
 };
 
-/// Is a transform taken by its fast form?
+/// True if a transform is applied by its fast form.
 template <class Quantizer, class Block>
 inline constexpr bool transforms_fast =
     fast_transform<decltype(Quantizer::transform), Block>&& is_packed<decltype(Block{}.get(0))>;
@@ -153,7 +153,7 @@ FOURSCALE_D auto transformed(Block const& block, Quantizer const& q) {
   }
 }
 
-/// Are magnitudes lowered two at a time, before they become floats?
+/// True if magnitudes are lowered two at a time, before they become floats.
 template <class F, class Quantizer, class Y>
 inline constexpr bool lowers_words = __is_same(Y, values<bf16, F::block_size>) &&
                                      decltype(Quantizer::round)::fast_limited();
@@ -168,8 +168,8 @@ FOURSCALE_D attempt<F> round_chosen(Y const& y, scale_choice<F> const& chosen, Q
   return result;
 }
 
-/// Several blocks under a policy that asks for their amaxes. Lowering, where any block needs it, is one
-/// branch for all of them; without it, each block is done before the next.
+/// Several blocks under a policy that takes their amaxes. Lowering, where any block needs it, is one branch
+/// for all of them; without it, each block is done before the next.
 template <class F, int Count, class Y, class Quantizer, class Tensor, class Where, class Take>
 FOURSCALE_D void quantize_by_amax(Y (&y)[Count], Quantizer const& q, Tensor tensor, Where where, Take take) {
   const auto choose = [&](int i) { return choose_fast<F>(y[i].amax_or_nan(), q.scale, tensor(i), where(i)); };
@@ -304,7 +304,7 @@ FOURSCALE_D void try_quantize_pair(column_pair<T, F::block_size> const& columns,
 
 namespace detail {
 
-/// A block whose codes are in words: where two ways meet, the compiler would carry bytes one by one.
+/// A block whose codes are in words: where two branches meet, the compiler would move bytes one by one.
 template <class F>
 struct block_in_words {
   u32 codes[block_code_bytes<F> / 4] = {};
@@ -324,7 +324,7 @@ struct block_in_words {
   }
 };
 
-/// As a call: blocks that need it are few, and must not cost the others registers.
+/// Not inlined: few blocks need it, and it must not cost the others registers.
 template <class F, class Block, class Quantizer>
 __device__ __noinline__ block_in_words<F> quantize_again(Block block, Quantizer q, tensor_scale<F> tensor,
                                                          position where) {
@@ -348,7 +348,7 @@ FOURSCALE_D packed_block<F> quantize_block(values<T, F::block_size> const& x, Qu
     try_quantize_blocks<F>(
         one, q, [&](int) { return tensor; }, [&](int) { return where; },
         [&](int, attempt<F> const& made) { result = made; });
-    // The compiler sees that this amax was just found.
+    // The compiler sees that this amax was computed before.
     detail::block_in_words<F> words(result.block, x.amax_or_nan());
     if (!result.valid) words = detail::quantize_again<F>(x, q, tensor, where);
     largest = fmaxf(largest, words.amax);

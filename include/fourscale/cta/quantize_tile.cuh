@@ -6,10 +6,10 @@
 
 namespace FOURSCALE_NAMESPACE::cta {
 
-/// In place of a quantizer: this copy is not wanted.
+/// Stands for the quantizer of a copy that is not wanted.
 struct no_copy {};
 
-/// What a kernel that takes tiles is told. Codes of qt, scales of either: see tile.cuh about whole tiles.
+/// The arguments of a kernel that works by tiles.
 template <class T, class F, class LayoutR, class LayoutC, class Rowwise, class Columnwise, bool ByRow = false>
 struct tile_copies {
   static constexpr bool by_row = ByRow;  ///< each column has an amax of its own
@@ -47,7 +47,7 @@ struct tile_copies {
     else
       tile.tensor = q.amax.scale();
   }
-  /// Loads a tile, and finds the tensor scale while it is on its way.
+  /// Loads a tile, and computes the tensor scale while the loads are in flight.
   FOURSCALE_D void load(place_of_tile const& at, memory& tile) const {
     if (wide_values)
       start_tile(x, values, at, tile);
@@ -73,8 +73,8 @@ struct tile_copies {
   }
 };
 
-/// A thread takes two columns over 32 rows; codes and scales stay in shared memory. Where the fast form does
-/// not hold for one of its blocks, it does all of them again: to remember which costs the others more.
+/// A thread takes two columns over 32 rows; codes and scales stay in shared memory. Where the fast form is
+/// not valid for one of its blocks, it computes all of them again: keeping track of which would cost more.
 template <class T, class F, int Cols, class Copies>
 FOURSCALE_D void quantize_columns(Copies const& p, typename Copies::place_of_tile const& place,
                                   tile_memory<F, Cols>& tile) {
@@ -120,7 +120,7 @@ FOURSCALE_D void quantize_columns(Copies const& p, typename Copies::place_of_til
   }
 }
 
-/// The rowwise copy: a thread takes blocks of rows on their way from memory to the tile. `Inside`: all of the
+/// The rowwise copy: a thread takes blocks of rows as they pass from memory to the tile. `Inside`: all of the
 /// tile is in the matrix, and its rows are vectors.
 template <bool Inside, class T, class F, int Cols, class Copies>
 FOURSCALE_D void quantize_rows_into_tile(Copies const& p, typename Copies::place_of_tile const& place,

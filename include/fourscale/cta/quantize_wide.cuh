@@ -12,7 +12,7 @@ inline constexpr int piece_values = 16;  ///< of a block, to a thread
 inline constexpr int pieces_of_block = 8;
 inline constexpr int wide_block = piece_values * pieces_of_block;
 
-/// Is a block of F one that eight threads take, and does the quantizer ask for no more of it than its amax?
+/// True if eight threads share a block of F, and the quantizer needs nothing of a block but its amax.
 template <class F, class Quantizer>
 inline constexpr bool is_wide =
     F::block_size == wide_block&& F::element::width == 8 && !F::has_tensor_scale &&

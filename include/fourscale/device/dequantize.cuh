@@ -110,7 +110,7 @@ FOURSCALE_KERNEL void __launch_bounds__(cta_threads)
   }
 }
 
-/// Launches it, if it fits. False: it does not.
+/// Launches the kernel above where it applies; false where it does not.
 template <class F, class Layout, class M>
 bool launch_dequantize_rows(block_scaled_view<F, Layout, u8 const> const& q, M const& y,
                             cudaStream_t stream) {

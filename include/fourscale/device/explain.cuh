@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which kernel a call takes, and what makes it slower than it could be, in words. It asks the same functions
-// as the launch does (path.cuh), launches nothing and needs no GPU.
+// Which kernel a call takes, and what makes it slower than it could be, in words. This asks the same
+// functions as the launch (path.cuh), launches nothing and needs no GPU.
 #pragma once
 
 #include "copies.cuh"
@@ -67,7 +67,7 @@ inline namespace FOURSCALE_ARCH {
 
 namespace detail {
 
-/// An H200 has room for 132 x 4 CTAs of 256 threads, each with four blocks of 16 on their way.
+/// An H200 has room for 132 x 4 CTAs of 256 threads, each of which loads four blocks of 16 at a time.
 inline constexpr i64 values_of_a_wave = i64{1} << 23;
 
 inline explanation explain_refusal(errc e) {
@@ -77,7 +77,7 @@ inline explanation explain_refusal(errc e) {
   return why;
 }
 
-/// Of blocks of T by one thread.
+/// Notes on blocks of T by one thread.
 template <class F, class T, class Quantizer>
 void explain_policies(explanation& why, Quantizer const& q) {
   using ready = decltype(cta::prepared(q));
@@ -86,7 +86,8 @@ void explain_policies(explanation& why, Quantizer const& q) {
                  takes_them = cta::detail::offers_fast_form<F, ready>;
   why.add(F::element::width < 8 && !has_fast_forms, notes::format);
   why.add(has_fast_forms && !fast_rounding_policy<decltype(ready::round)>, notes::rounding);
-  // Of amaxes, only where the format's own rule has one: elsewhere the definition is as fast.
+  // For a rule that takes an amax, only where the format's own rule has a fast form: elsewhere the definition
+  // is as fast.
   constexpr bool fast_scale = fast_weighing_scaling_policy<scale, F> || fast_amax_scaling_policy<scale, F> ||
                               (amax_scaling_policy<scale, F> && !fast_amax_scaling_policy<amax_scale, F>);
   why.add(has_fast_forms && !fast_scale, notes::scaling);
@@ -101,7 +102,7 @@ void explain_source(explanation& why, matrix_view<T const> const& x) {
   why.add(!steps_by_vectors(x), notes::source_rows);
 }
 
-/// Blocks along rows, from memory or a producer, of values of type T.
+/// Notes on blocks along rows, from memory or a producer, of values of type T.
 template <class T, class F, class Layout, class Quantizer>
 void explain_rows(explanation& why, block_scaled_view<F, Layout> const& q, Quantizer const& quantizer) {
   constexpr bool gathers = gathers_scales<F, Layout>;
@@ -134,14 +135,14 @@ void explain_no_tiles(explanation& why, matrix_view<T const> const& x,
   why.add(has_tiles<T, F> && !fits_tiles(x, q), notes::code_start);
 }
 
-/// Scales of a tile with a rowwise copy, and of columns.
+/// How many scales a tile has along a row, for the rowwise copy, and along a column, for the columnwise one.
 template <class F>
 inline constexpr int along_row =
     cta::tile_copies<bf16, F, linear, linear, quantizer<>, cta::no_copy>::memory::along_row;
 template <class F>
 inline constexpr int along_column = cta::tile_rows / F::block_size;
 
-/// Any view: a block, or a row of a square, to a thread.
+/// Notes on any view: a thread takes a block, or a row of a square.
 template <bool Is2d, class M, class F, class Layout, class Quantizer>
 void explain_view(explanation& why, M const& x, block_scaled_view<F, Layout> const& q,
                   Quantizer const& quantizer) {

@@ -13,7 +13,7 @@ namespace FOURSCALE_NAMESPACE {
 
 namespace portable {
 
-/// Where a magnitude between two codes goes.
+/// The direction in which a magnitude between two codes is rounded.
 enum class direction { nearest_even, toward_zero, away_from_zero };
 
 /// Bits of float(2^e), for e in [-126, 127].
@@ -77,9 +77,9 @@ FOURSCALE_HD constexpr u32 encode_magnitude(u32 magnitude) {
   return drop_bits<D>(significand, drop < 25 ? drop : 25u);
 }
 
-/// Nearest even, for formats of so few codes that counting the passed midpoints is quickest: it has no branch
-/// and no variable shift, so it vectorizes on any CPU. A midpoint itself rounds to the even one of its two
-/// neighbours.
+/// Nearest even, for formats with so few codes that counting the midpoints below x is fastest: that has no
+/// branch and no variable shift, so it vectorizes on any CPU. A midpoint itself rounds to the even one of its
+/// two neighbours.
 template <element_format F>
 FOURSCALE_HD constexpr u32 count_midpoints(u32 magnitude) {
   u32 code = 0;
@@ -122,8 +122,8 @@ FOURSCALE_HD constexpr e8m0 encode_power_of_two(float x) {
 
 }  // namespace portable
 
-/// The code of F nearest to x, ties to even, saturating; NaN, infinity and -0 as the format's header says.
-/// For e8m0 the nearest power of two to |x|, ties to the even code.
+/// The code of F nearest to x, ties to even, saturating; NaN, infinity and -0 as in the format's header. For
+/// e8m0 the nearest power of two to |x|, ties to the even code.
 template <format F>
 FOURSCALE_HD constexpr F encode(float x);
 
@@ -159,7 +159,8 @@ FOURSCALE_HD constexpr F encode_down(float x) {
   }
 }
 
-/// Two values as x2, the first in the low bits. The form the hardware has, so everything else is made of it.
+/// Two values as x2, the first in the low bits. The form the hardware has, so everything else is built from
+/// it.
 template <element_format F>
 FOURSCALE_HD constexpr packed<F, 2> encode(float lo, float hi) {
   if (!is_constant_evaluated()) {
@@ -213,7 +214,7 @@ FOURSCALE_HD constexpr packed<F, N> encode(float const (&x)[N]) {
   return {bits};
 }
 
-/// The value of a code, exactly. (decode(f32) is beside f32.)
+/// The value of a code, exactly. (decode(f32) is in f32.hpp.)
 template <format F>
 FOURSCALE_HD constexpr float decode(F code) {
 #if FOURSCALE_HAS_CVT_FP8

@@ -58,7 +58,8 @@ FOURSCALE_HD constexpr F encode_stochastic(float x, u32 dither) {
 
 }  // namespace portable
 
-/// A scale, x >= 0, rounded by the low 16 bits of `word`; NaN and values beyond the largest code store that.
+/// A scale, x >= 0, rounded by the low 16 bits of `word`; NaN and values beyond the largest code give the
+/// largest code.
 template <element_format F>
 FOURSCALE_HD constexpr F encode_stochastic_scale(float x, u32 word) {
   return portable::encode_stochastic<F>(x <= float_max ? x : float_max, word & 0xffffu);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Some consecutive blocks of a matrix, quantized in stages. Each stage is a plain loop over all of them, by
-// the fast form of a policy where it has one, so that the compiler vectorizes it for whatever CPU it is told
-// to build for; quantize_block() says what the result must be.
+// the fast form of a policy where it has one, so that the compiler vectorizes it for the CPU that it builds
+// for; quantize_block() says what the result must be.
 #pragma once
 
 #include "values.hpp"
@@ -10,7 +10,7 @@ namespace FOURSCALE_NAMESPACE::host {
 inline namespace FOURSCALE_CPU {
 namespace detail {
 
-/// A policy for amax scales that asks where a block is.
+/// An amax_scaling_policy that takes the position of a block.
 template <class Scale, class F>
 concept scales_by_position = amax_scaling_policy<Scale, F> &&
     requires(Scale const scale, tensor_scale<F> tensor, position where) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What a GEMM is a template over: who executes mma.sync with block scales. `hardware` is the instruction of
 // sm_120 and sm_121; `model` computes the same bits in integers, on any GPU from sm_80 on. The fragments, and
-// with them all the code around, are the same. `hardware` was assembled and read as machine code; this
+// with them all the code around, are the same. `hardware` was assembled and its machine code was read; this
 // project never ran it.
 #pragma once
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The three roles of the warps of a tcgen05 GEMM, which run side by side and meet at mbarriers only:
+// The three roles of the warps of a tcgen05 GEMM, which run concurrently and synchronize by mbarriers only:
 //
 //   load  (warp 4)      waits for `empty`, has TMA fill a stage of shared memory     -> `full`
 //   issue (warp 5)      waits for `full`, has the tensor core multiply the stage     -> `empty`
@@ -17,7 +17,7 @@
 
 namespace FOURSCALE_NAMESPACE::mma::tcgen05 {
 
-/// D = alpha * A * B^T + beta * D, as the kernel is told.
+/// D = alpha * A * B^T + beta * D: the arguments of the kernel.
 template <block_format F, block_format G, class T>
 struct problem {
   CUtensorMap codes_a, codes_b;  ///< of bytes, with the 128-byte swizzle; boxes of one stage

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// From types that a program is told of at run time, as inference engines are, to those of the templates.
+// From types that are known at run time, as in inference engines, to those of the templates.
 #pragma once
 
 #include "../formats/real.hpp"
@@ -8,7 +8,7 @@
 
 namespace FOURSCALE_NAMESPACE {
 
-/// What a matrix holds.
+/// The type of a matrix's values.
 enum class element_name : u8 { f32, bf16, fp16 };
 
 /// Where block scales lie.
@@ -40,7 +40,7 @@ FOURSCALE_H constexpr Result visit_layout(layout_name l, Result otherwise, Visit
   return otherwise;
 }
 
-/// All that a call of quantize() or dequantize() needs to know of types.
+/// The types of a call of quantize() or dequantize().
 struct type_names {
   element_name element = element_name::bf16;
   format_name format = format_name::nvfp4;

@@ -9,7 +9,7 @@
 
 namespace FOURSCALE_NAMESPACE {
 
-/// What a visit needs to know besides the recipe: whose operand it is.
+/// What a visit needs to know in addition to the recipe: which operand it is.
 struct operand_place {
   draw_key key;
   tensor_role role = tensor_role::activation;

@@ -117,8 +117,9 @@ struct tensor_scale {
   }
 
   /// From an encode scale, which others keep in place of an amax (vLLM's global_scale, 2688 / amax): `encode`
-  /// is e itself, `decode` 1 / e and `amax` range / e, each rounded once, FLT_MAX where they overflow. What
-  /// is no scale gives what its amax gives: e = infinity as amax 0, 0 as infinity, NaN as NaN. e >= 0.
+  /// is e itself, `decode` 1 / e and `amax` range / e, each rounded once, FLT_MAX where they overflow. An e
+  /// that is not a scale gives what its amax gives: e = infinity as amax 0, 0 as infinity, NaN as NaN. e >=
+  /// 0.
   static FOURSCALE_HD constexpr tensor_scale from_encode_scale(float e,
                                                                float range = largest_block_value<F>) {
     return detail::from_encode<tensor_scale>(e, range);

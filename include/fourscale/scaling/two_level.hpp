@@ -37,7 +37,7 @@ FOURSCALE_D fast_block_scale<F> fast_scale_of(float s, tensor_scale<F> const& te
           tensor.decode <= 0x1p90f && tensor.decode >= 0x1p-91f};
 }
 #endif
-/// store_scale() as one lane of a vector. Divisions stay as they are: they are not what costs.
+/// store_scale() as one lane of a vector. Divisions stay as they are: the time goes elsewhere.
 template <block_format F>
 FOURSCALE_HD constexpr block_scale<F> store_scale_lane(float s, tensor_scale<F> const& tensor) {
   using code = typename F::scale;
