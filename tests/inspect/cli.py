@@ -4,6 +4,7 @@
 import json
 import os
 import pathlib
+import resource
 import struct
 import subprocess
 import sys
@@ -108,6 +109,16 @@ class Cli(unittest.TestCase):
         closed = subprocess.run(["sh", "-c", '"$0" in.safetensors --plot p.svg >&- 2>&- <&-', PROGRAM], cwd=self.folder)
         self.assertEqual(closed.returncode, 2)
         self.assertEqual(self.files(), ["in.safetensors"])
+
+    def cpu_time(self, tensors):
+        checkpoint(self.input, tensors)
+        before = resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime
+        self.assertEqual(self.run_tool("in.safetensors", env=os.environ | {"OMP_NUM_THREADS": "1"}).returncode, 0)
+        return resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime - before
+
+    def test_many_tensors_take_no_longer_than_their_values(self):
+        one, many = self.cpu_time([("x", 20000, 16)]), self.cpu_time([(f"x{i}", 1, 16) for i in range(20000)])
+        self.assertLess(many / one, 40)  # 8 seen; 105 while each tensor took the time of 2048 rows
 
     def test_json_is_ascii(self):
         checkpoint(self.input, [("a\x7f\u009b\u202e\u2066\x1b\u91cd", 4, 32)])
