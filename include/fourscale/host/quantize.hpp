@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Whole matrices on the CPU, on all cores where the user compiles with OpenMP. Same policies, same bits as a
-// kernel.
+// kernel, in the usual floating-point environment: rounding to nearest even, FTZ and DAZ off. This holds for
+// all of host/, except for amax() and row_amax(), which depend on neither; docs/exactness.md says more.
 #pragma once
 
 #include "../view/requirements.hpp"

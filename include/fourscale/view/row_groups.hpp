@@ -9,8 +9,9 @@ namespace FOURSCALE_NAMESPACE {
 
 /// Group g has the rows offsets[g] up to offsets[g + 1] of a packed matrix: count + 1 numbers that begin with
 /// 0, never fall and end at most with its number of rows. Groups may be empty; rows behind the last one
-/// belong to none and are left alone. 64 bits each, or 32. For device functions the offsets are device
-/// memory, so that neither the router's result nor a sum over it has to reach the host.
+/// belong to none and are left alone. 64 bits each, or 32. Host functions check the numbers. For device
+/// functions the offsets are device memory, so that neither the router's result nor a sum over it has to
+/// reach the host: nobody checks them, and wrong ones read and write out of bounds.
 struct row_groups {
   i64 const* offsets = nullptr;
   i64 count = 0;
@@ -63,11 +64,23 @@ FOURSCALE_H inline errc validate(row_groups const& groups) {
              : errc::ok;
 }
 
+/// Rules of the offsets themselves, for a packed matrix of `rows` rows: reads them.
+FOURSCALE_H inline errc validate_offsets(row_groups const& groups, i64 rows) {
+  i64 last = 0;
+  for (i64 i = 0; i <= groups.count; ++i) {
+    const i64 next = groups.offset(i);
+    if (next < last || (i == 0 && next != 0)) return errc::bad_offsets;
+    last = next;
+  }
+  return last <= rows ? errc::ok : errc::bad_offsets;
+}
+
 /// Rules of packed groups and their quantized form, whose scales need grouped_scale_bytes(), under a
 /// quantizer.
 template <class T, class F, class Layout, class Quantizer>
 FOURSCALE_H errc validate_grouped(matrix_view<T> const& x, block_scaled_view<F, Layout, u8> const& q,
                                   row_groups const& groups, Quantizer const& quantizer) {
+  if (F::has_tensor_scale && !detail::names_amax(q.amax)) return errc::no_amax;
   block_scaled_view<F, Layout, u8> all = q;
   if (q.amax.kind == amax_kind::per_group) all.amax.kind = amax_kind::one;  // at least one of them
   if (const errc e = validate(x, all, blocks_1d{}, quantizer); e != errc::ok) return e;

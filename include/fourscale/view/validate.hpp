@@ -66,11 +66,19 @@ FOURSCALE_H byte_range bytes_of_amax(tensor_amax<F> const& amax, i64 rows) {
   return bytes_of(amax.data, amax.kind == amax_kind::per_row ? rows : 1);
 }
 
+/// True for what the functions of tensor_amax.hpp make: fields can be edited, and an enumeration may hold any
+/// number. An encode or decode scale is always that of the whole matrix.
+FOURSCALE_H constexpr bool names_amax(amax_reference const& amax) {
+  const bool of_matrix = amax.kind == amax_kind::value || amax.kind == amax_kind::one;
+  return amax.kind != amax_kind::missing && amax.kind <= amax_kind::per_group &&
+         (amax.number == scale_number::amax || (of_matrix && amax.number <= scale_number::decode));
+}
+
 /// Rules of an amax by itself: there, aligned, apart from what a call writes.
 template <class F>
 FOURSCALE_H errc check_amax(tensor_amax<F> const& amax, i64 rows, byte_range codes, byte_range scales) {
   if (!F::has_tensor_scale) return errc::ok;
-  if (amax.kind == amax_kind::missing) return errc::no_amax;
+  if (!names_amax(amax)) return errc::no_amax;
   if (amax.kind == amax_kind::per_group) return errc::amax_of_groups;
   if (!amax.in_memory()) return errc::ok;
   if (amax.data == nullptr) return errc::null_pointer;
