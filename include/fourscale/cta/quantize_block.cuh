@@ -42,11 +42,11 @@ struct boolean {
 };
 
 template <class Quantizer>
-inline constexpr bool is_plain = __is_same(decltype(Quantizer::transform), identity);
+inline constexpr bool is_plain = same_type<decltype(Quantizer::transform), identity>;
 
 /// Do all policies have a fast form for blocks of F?
 template <class F, class Quantizer>
-inline constexpr bool offers_fast_form = __is_same(typename F::element, e2m1) && F::block_size % 16 == 0 &&
+inline constexpr bool offers_fast_form = same_type<typename F::element, e2m1>&& F::block_size % 16 == 0 &&
                                          fast_rounding_policy<decltype(Quantizer::round)> &&
                                          (amax_scaling_policy<decltype(Quantizer::scale), F> ||
                                           fast_weighing_scaling_policy<decltype(Quantizer::scale), F>);
@@ -155,8 +155,8 @@ FOURSCALE_D auto transformed(Block const& block, Quantizer const& q) {
 
 /// Are magnitudes lowered two at a time, before they become floats?
 template <class F, class Quantizer, class Y>
-inline constexpr bool lowers_words = __is_same(Y, values<bf16, F::block_size>) &&
-                                     decltype(Quantizer::round)::fast_limited();
+inline constexpr bool lowers_words =
+    same_type<Y, values<bf16, F::block_size>>&& decltype(Quantizer::round)::fast_limited();
 
 /// The codes of a block whose scale is chosen, and whose magnitudes are lowered where that is done in words.
 template <class F, class Y, class Quantizer>
@@ -272,7 +272,7 @@ FOURSCALE_D void try_quantize_pair(column_pair<T, F::block_size> const& columns,
                                    Tensor tensor, position const (&where)[2], attempt<F> (&results)[2]) {
   constexpr int n = F::block_size;
   using block = column_block<T, n>;
-  if constexpr (detail::has_fast_form<F, Quantizer>() && detail::is_plain<Quantizer> && __is_same(T, bf16) &&
+  if constexpr (detail::has_fast_form<F, Quantizer>() && detail::is_plain<Quantizer> && same_type<T, bf16> &&
                 amax_scaling_policy<decltype(q.scale), F>) {
     detail::scale_choice<F> chosen[2];
     FOURSCALE_UNROLL

@@ -15,8 +15,8 @@ struct tile_copies {
   static constexpr bool by_row = ByRow;  ///< each column has an amax of its own
   using value = T;
   using format = F;
-  static constexpr bool has_rowwise = !__is_same(Rowwise, no_copy),
-                        has_columnwise = !__is_same(Columnwise, no_copy);
+  static constexpr bool has_rowwise = !same_type<Rowwise, no_copy>,
+                        has_columnwise = !same_type<Columnwise, no_copy>;
   /// Measured on an H200: a narrow tile is best for columns alone, whole sectors of rows matter for both, as
   /// do whole lines of columns. Codes of eight bits fill those in half the width.
   static constexpr int tile_cols = has_rowwise && F::element::width == 4 ? 128 : 64;

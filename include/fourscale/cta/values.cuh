@@ -15,14 +15,14 @@ struct alignas(16) vector16 {
 
 /// Types of 16 bits that come two to a word.
 template <class T>
-inline constexpr bool is_packed = __is_same(T, bf16) || __is_same(T, fp16);
+inline constexpr bool is_packed = same_type<T, bf16> || same_type<T, fp16>;
 
 namespace detail {
 
 /// The larger magnitudes of two pairs. NaN loses to a number, or with KeepNan wins. Signs are of no use.
 template <class T, bool KeepNan>
 FOURSCALE_D u32 larger_magnitudes(u32 a, u32 b) {
-  if constexpr (__is_same(T, bf16))
+  if constexpr (same_type<T, bf16>)
     return ptx::max_abs_bf16x2<KeepNan>(a, b);
   else
     return ptx::max_abs_f16x2<KeepNan>(a, b);
@@ -95,7 +95,7 @@ struct values {
     FOURSCALE_UNROLL
     for (int i = 0; i < count; ++i) {
 #if FOURSCALE_DEVICE_PASS  // two at a time
-      if constexpr (__is_same(T, bf16)) {
+      if constexpr (same_type<T, bf16>) {
         v.words[i] = ptx::cvt_rn_bf16x2_f32(x[2 * i + 1], x[2 * i]);
         continue;
       }
@@ -128,7 +128,7 @@ struct values {
   }
   /// The values with magnitudes of at most `limit`, rounded down to T.
   FOURSCALE_D void lower_to(float limit) {
-    static_assert(__is_same(T, bf16), "Other types are lowered as floats.");
+    static_assert(same_type<T, bf16>, "Other types are lowered as floats.");
     const u32 pair = __byte_perm(bit_cast<u32>(limit), 0, 0x3232);
     FOURSCALE_UNROLL
     for (int i = 0; i < count; ++i) words[i] = ptx::min_xorsign_abs_bf16x2(words[i], pair);

@@ -14,7 +14,7 @@ namespace detail {
 template <class F, class Walk, class Producer, class Quantizer>
 inline constexpr int row_ctas =
     !amax_scaling_policy<decltype(Quantizer::scale), F> ||
-    (F::block_size > 16 && __is_same(Walk, cta::tile_walk<2>)) || requires(Producer p, cta::place at) {
+    (F::block_size > 16 && same_type<Walk, cta::tile_walk<2>>) || requires(Producer p, cta::place at) {
   p.start(at);
 }
 || (FOURSCALE_DEVICE_PASS > 0 && !arch::has_cvt_fp8) ? 3 : 4;
@@ -43,13 +43,13 @@ inline constexpr bool is_loadable = sizeof(T) == 2 || sizeof(T) == 4;
 
 /// Are scales gathered in tiles, so that whole sectors of them are written?
 template <class F, class Layout>
-inline constexpr bool gathers_scales = __is_same(Layout, swizzled_128x4) && block_scale_bytes<F> == 1;
+inline constexpr bool gathers_scales = block_scale_bytes<F> == 1 && same_type<Layout, swizzled_128x4>;
 
 /// How the blocks of a matrix are read.
 template <class Layout, class T>
 cta::access access_of(matrix_view<T const> const& x) {
   if (!rows_are_vectors(x)) return cta::access::anywhere;
-  return __is_same(Layout, linear) && (x.ld == x.cols || x.rows == 1) ? cta::access::contiguous
+  return same_type<Layout, linear> && (x.ld == x.cols || x.rows == 1) ? cta::access::contiguous
                                                                       : cta::access::vectors;
 }
 
@@ -69,7 +69,7 @@ void launch_rows(Producer const& source, block_scaled_view<F, Layout> const& q, 
       launch_walk(walk, source, cta::swizzled_sink<F, false>{q}, q.amax, quantizer, walk.grid(), stream);
   } else {
     const auto walk = cta::row_walk<batch, Layout::has_padding, all>::over(Layout{}, q.rows, q.blocks());
-    if constexpr (__is_same(Layout, linear))
+    if constexpr (same_type<Layout, linear>)
       if (codes_are_words(q))
         return launch_walk(walk, source, cta::linear_sink<F>{q.codes, q.scales}, q.amax, quantizer,
                            walk.grid(), stream);
@@ -87,7 +87,7 @@ void launch_matrix(matrix_view<T const> const& x, block_scaled_view<F, Layout> c
   if (how == access::anywhere)
     return launch_rows(matrix_producer<T, n, access::anywhere>{x.data, x.rows, x.cols, x.ld}, q, quantizer,
                        stream);
-  if constexpr (__is_same(Layout, linear))
+  if constexpr (same_type<Layout, linear>)
     if (how == access::contiguous)
       return launch_rows(matrix_producer<T, n, access::contiguous>{x.data, x.rows, x.cols, x.ld}, q,
                          quantizer, stream);

@@ -47,8 +47,8 @@ struct block_scaled_view {
   }
   /// A view of constants from a view of variables.
   template <class B>
-  requires __is_same(Byte, B const) FOURSCALE_HD
-      constexpr block_scaled_view(block_scaled_view<F, Layout, B> const& q)
+  requires same_type<Byte, B const> FOURSCALE_HD constexpr block_scaled_view(
+      block_scaled_view<F, Layout, B> const& q)
       : codes(q.codes),
         scales(q.scales),
         rows(q.rows),

@@ -48,7 +48,7 @@ struct matrix_view {
   FOURSCALE_H constexpr matrix_view(C& c, i64 r, i64 n) : matrix_view(c, r, n, n) {}
   /// A view of constants from a view of variables.
   template <class U>
-  requires __is_same(T, U const) FOURSCALE_HD constexpr matrix_view(matrix_view<U> const& m)
+  requires same_type<T, U const> FOURSCALE_HD constexpr matrix_view(matrix_view<U> const& m)
       : data(m.data), rows(m.rows), cols(m.cols), ld(m.ld), capacity(m.capacity) {}
 
   FOURSCALE_HD constexpr T& at(i64 r, i64 c) const { return data[r * ld + c]; }
