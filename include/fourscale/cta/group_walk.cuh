@@ -22,7 +22,7 @@ struct group_tiles {
   row_groups groups;
   int log_rows;
 
-  i64 bound(i64 rows) const { return (rows >> log_rows) + groups.count; }
+  FOURSCALE_H i64 bound(i64 rows) const { return (rows >> log_rows) + groups.count; }
 
   /// By all lanes of a warp together: of 32 groups at a time, the last that begins at `tile` or before.
   FOURSCALE_D group_tile find(i64 tile) const {
@@ -107,7 +107,7 @@ struct group_walk {
     return {*this, tiles.find(row), i64{at - row * tiles_along.d} * (along << log_wide)};
   }
 
-  static group_walk over(row_groups const& groups, i64 blocks) {
+  FOURSCALE_H static group_walk over(row_groups const& groups, i64 blocks) {
     constexpr int most = Swizzled ? 1 : Batch / 2;  // log2 of 4: 2, of 2: 1, of 1: 0
     int wide = 0;
     while (wide < most && blocks > along << wide) ++wide;
@@ -115,7 +115,7 @@ struct group_walk {
     return {blocks, t, divisor(static_cast<u32>(ceil_div<i64>(blocks, along << wide))), wide};
   }
   /// CTAs for a packed matrix of that many rows, which must fit in a grid.
-  i64 ctas(i64 rows) const { return tiles.bound(rows) * tiles_along.d; }
+  FOURSCALE_H i64 ctas(i64 rows) const { return tiles.bound(rows) * tiles_along.d; }
 };
 
 }  // namespace FOURSCALE_NAMESPACE::cta

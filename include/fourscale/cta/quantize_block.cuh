@@ -11,7 +11,7 @@ namespace FOURSCALE_NAMESPACE::cta {
 
 namespace detail {
 template <class Policy>
-auto prepared_policy(Policy const& policy) {
+FOURSCALE_H auto prepared_policy(Policy const& policy) {
   if constexpr (requires { policy.prepared(); })
     return policy.prepared();
   else
@@ -22,7 +22,7 @@ auto prepared_policy(Policy const& policy) {
 /// A quantizer as kernels should take it: what every thread would make of its parameters is made once, on the
 /// host, by the member prepared() of those policies that have one.
 template <class Quantizer>
-auto prepared(Quantizer const& q) {
+FOURSCALE_H auto prepared(Quantizer const& q) {
   return quantizer{detail::prepared_policy(q.round), detail::prepared_policy(q.scale),
                    detail::prepared_policy(q.transform)};
 }
@@ -46,10 +46,11 @@ inline constexpr bool is_plain = same_type<decltype(Quantizer::transform), ident
 
 /// Do all policies have a fast form for blocks of F?
 template <class F, class Quantizer>
-inline constexpr bool offers_fast_form = same_type<typename F::element, e2m1>&& F::block_size % 16 == 0 &&
-                                         fast_rounding_policy<decltype(Quantizer::round)> &&
-                                         (amax_scaling_policy<decltype(Quantizer::scale), F> ||
-                                          fast_weighing_scaling_policy<decltype(Quantizer::scale), F>);
+inline constexpr bool offers_fast_form =
+    F::block_size % 16 == 0 &&
+    fast_rounding_policy<decltype(Quantizer::round)>&& same_type<typename F::element, e2m1> &&
+    (amax_scaling_policy<decltype(Quantizer::scale), F> ||
+     fast_weighing_scaling_policy<decltype(Quantizer::scale), F>);
 /// And does this pass have it? Differs between passes: read it as arch:: is.
 template <class F, class Quantizer>
 FOURSCALE_HD constexpr bool has_fast_form() {
@@ -156,7 +157,7 @@ FOURSCALE_D auto transformed(Block const& block, Quantizer const& q) {
 /// Are magnitudes lowered two at a time, before they become floats?
 template <class F, class Quantizer, class Y>
 inline constexpr bool lowers_words =
-    same_type<Y, values<bf16, F::block_size>>&& decltype(Quantizer::round)::fast_limited();
+    decltype(Quantizer::round)::fast_limited() && same_type<Y, values<bf16, F::block_size>>;
 
 /// The codes of a block whose scale is chosen, and whose magnitudes are lowered where that is done in words.
 template <class F, class Y, class Quantizer>

@@ -22,8 +22,8 @@ inline constexpr bool is_wide =
 /// A scale layout as a walk over pieces sees it.
 template <class Layout>
 struct layout_of_pieces {
-  static constexpr i64 padded_rows(i64 rows) { return Layout::padded_rows(rows); }
-  static constexpr i64 padded_blocks(i64 pieces) {
+  FOURSCALE_H static constexpr i64 padded_rows(i64 rows) { return Layout::padded_rows(rows); }
+  FOURSCALE_H static constexpr i64 padded_blocks(i64 pieces) {
     return Layout::padded_blocks(pieces / pieces_of_block) * pieces_of_block;
   }
 };

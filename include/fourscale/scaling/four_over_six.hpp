@@ -15,7 +15,7 @@ template <int ScaleMax>
 FOURSCALE_HD float over_largest(float a) {
   constexpr float largest = 6.0f * static_cast<float>(ScaleMax), inverse = 1.0f / largest;
   const float q = ptx::mul_rn_f32(a, inverse);
-  return __builtin_fmaf(__builtin_fmaf(-q, largest, a), inverse, q);
+  return ptx::fma_rn_f32(ptx::fma_rn_f32(-q, largest, a), inverse, q);
 }
 
 #if FOURSCALE_DEVICE_PASS

@@ -34,7 +34,7 @@ struct matrix_view {
   i64 rows = 0, cols = 0, ld = 0;
   i64 capacity = -1;
 
-  FOURSCALE_H constexpr matrix_view() = default;
+  FOURSCALE_HD constexpr matrix_view() {}
   /// `ld` counts elements from one row to the next.
   FOURSCALE_HD constexpr matrix_view(T* p, i64 r, i64 c, i64 leading)
       : data(p), rows(r), cols(c), ld(leading) {}
