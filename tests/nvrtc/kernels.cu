@@ -70,6 +70,13 @@ extern "C" __global__ void __launch_bounds__(threads)
                f4::cta::linear_sink<nvfp4>{codes, scales}, amax, f4::quantizer{});
 }
 extern "C" __global__ void __launch_bounds__(threads)
+    weighed(bf16 const* x, u8* codes, u8* scales, i64 rows, i64 cols, float const* amax) {
+  using walk = f4::cta::row_walk<4, false>;
+  quantize_all(walk::over(f4::linear{}, rows, cols / 16), x, rows, cols,
+               f4::cta::linear_sink<nvfp4>{codes, scales}, amax,
+               f4::quantizer{f4::nearest_even{}, f4::four_over_six<>{}});
+}
+extern "C" __global__ void __launch_bounds__(threads)
     swizzled_scales(bf16 const* x, u8* codes, u8* scales, i64 rows, i64 cols, float const* amax, u64 seed) {
   using view = f4::block_scaled_view<nvfp4, f4::swizzled_128x4>;
   quantize_all(f4::cta::tile_walk<4>::over(rows, cols / 16), x, rows, cols,

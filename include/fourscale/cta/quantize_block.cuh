@@ -194,6 +194,15 @@ FOURSCALE_D void quantize_by_amax(Y (&y)[Count], Quantizer const& q, Tensor tens
   }
 }
 
+/// A block under a policy that weighs two scales, whose values are clamped to the grid where that is needed.
+template <bool Clamped, class F, class Y, class Quantizer>
+FOURSCALE_D attempt<F> round_weighed(Y& y, fast_candidates<F> const& candidates, float amax,
+                                     Quantizer const& q, tensor_scale<F> const& tensor, position where) {
+  const scale_choice<F> chosen(q.scale.template fast<Clamped>(F{}, y, candidates, tensor), amax);
+  if constexpr (Clamped && lowers_words<F, Quantizer, Y>) y.lower_to(chosen.limit());
+  return round_chosen<F>(y, chosen, q, where);
+}
+
 /// Several blocks under a policy that weighs two scales. If a candidate of any block of the warp cannot hold
 /// all values, those of all blocks are clamped.
 template <class F, int Count, class Y, class Quantizer, class Tensor, class Where, class Take>
@@ -208,18 +217,14 @@ FOURSCALE_D void quantize_by_weight(Y (&y)[Count], Quantizer const& q, Tensor te
     candidates[i] = q.scale.fast_candidates_of(F{}, amax[i], tensor(i));
     on_grid = on_grid && ptx::mul_rn_f32(amax[i], candidates[i].largest_multiplier()) < 7.0f;
   }
-  const auto finish = [&](int i, auto clamped) {
-    const scale_choice<F> chosen(
-        q.scale.template fast<decltype(clamped)::value>(F{}, y[i], candidates[i], tensor(i)), amax[i]);
-    if constexpr (decltype(clamped)::value && lowers_words<F, Quantizer, Y>) y[i].lower_to(chosen.limit());
-    take(i, round_chosen<F>(y[i], chosen, q, where(i)));
-  };
   if (__all_sync(__activemask(), on_grid)) {
     FOURSCALE_UNROLL
-    for (int i = 0; i < Count; ++i) finish(i, boolean<false>{});
+    for (int i = 0; i < Count; ++i)
+      take(i, round_weighed<false>(y[i], candidates[i], amax[i], q, tensor(i), where(i)));
   } else {
     FOURSCALE_UNROLL
-    for (int i = 0; i < Count; ++i) finish(i, boolean<true>{});
+    for (int i = 0; i < Count; ++i)
+      take(i, round_weighed<true>(y[i], candidates[i], amax[i], q, tensor(i), where(i)));
   }
 }
 
