@@ -44,6 +44,13 @@
 #define FOURSCALE_D
 #endif
 
+// NVRTC compiles kernels at run time: there is no host pass, and no header of the system.
+#if defined(__CUDACC_RTC__)
+#define FOURSCALE_RTC 1
+#else
+#define FOURSCALE_RTC 0
+#endif
+
 // 0 on a host pass; 900, 1000, ... on a device pass.
 #if defined(__CUDA_ARCH__)
 #define FOURSCALE_DEVICE_PASS __CUDA_ARCH__
@@ -181,7 +188,10 @@
 #define FOURSCALE_ARCH sm_any FOURSCALE_DETAIL_HIDDEN
 #endif
 
-#if defined(__GNUC__) && !defined(__CUDACC_RTC__)
+#if FOURSCALE_RTC  // it refuses functions that only a host could run
+#define FOURSCALE_DETAIL_HIDDEN
+#define FOURSCALE_H __device__
+#elif defined(__GNUC__)
 #define FOURSCALE_DETAIL_HIDDEN __attribute__((visibility("hidden")))
 #define FOURSCALE_DETAIL_TEXT_(x) #x
 #define FOURSCALE_DETAIL_TEXT(x) FOURSCALE_DETAIL_TEXT_(x)

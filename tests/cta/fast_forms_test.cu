@@ -21,7 +21,7 @@ struct mixed_words {
 
 /// How many scales lead to finite values: all of E4M3, and of E8M0 those whose 6 is a bf16.
 template <class F>
-inline constexpr u64 scale_count = __is_same(typename F::scale, e4m3) ? 127 : 253;
+inline constexpr u64 scale_count = same_type<typename F::scale, e4m3> ? 127 : 253;
 
 /// The amax of a block that scale code `code` is chosen for.
 template <class F>

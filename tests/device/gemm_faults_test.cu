@@ -92,7 +92,7 @@ void check_faults() {
   for (int i = 1; i <= static_cast<int>(fault::sum_to_nearest); ++i) {
     const fault f = static_cast<fault>(i);
     const bool of_byte_id = f == fault::byte_id_of_a || f == fault::byte_id_of_b;
-    if (__is_same(F, nvfp4) && of_byte_id) continue;
+    if (same_type<F, nvfp4> && of_byte_id) continue;
     INFO(F::name << ", fault " << i);
     CHECK(seen<F, G>(f));
   }

@@ -345,7 +345,7 @@ struct checks {
   template <class F, class Recipe, class Blocks>
   void operator()(F format, Recipe const& recipe, Blocks shape) const {
     using layout = std::conditional_t<Blocks::is_2d, swizzled_128x4, linear>;
-    if constexpr ((__is_same(F, Formats) || ...))
+    if constexpr ((same_type<F, Formats> || ...))
       for (const given how : all_givens) {
         if (!F::has_tensor_scale && how != given::value) continue;
         if (Blocks::is_2d && how == given::rows) continue;

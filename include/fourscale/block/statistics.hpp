@@ -47,7 +47,12 @@ struct statistics {
   /// if any was spoiled. On the host.
   FOURSCALE_H double sqnr_db() const {
     if (spoiled > 0) return -infinity;
-    return sum_ee == 0 ? infinity : 10 * __builtin_log10(sum_xx / sum_ee);
+    if (sum_ee == 0) return infinity;
+#if FOURSCALE_DEVICE_PASS
+    return 10 * log10(sum_xx / sum_ee);
+#else
+    return 10 * __builtin_log10(sum_xx / sum_ee);
+#endif
   }
   /// Shares of the finite x, and of the blocks. NaN where there is none.
   FOURSCALE_HD constexpr double dead_zone_share() const { return share(dead_zone, elements - not_finite); }

@@ -24,7 +24,7 @@ struct group_tiles {
   int log_tile;
 
   /// At most, for a packed matrix of that many rows.
-  i64 count(i64 rows) const { return (rows * units_of_row >> log_tile) + groups.count; }
+  FOURSCALE_H i64 count(i64 rows) const { return (rows * units_of_row >> log_tile) + groups.count; }
 
   /// By all lanes of a warp together: of 32 groups at a time, the last that begins at `tile` or before.
   FOURSCALE_D group_tile find(i64 tile) const {
@@ -86,11 +86,11 @@ struct group_walk {
             tile.first < i64{1} << 31 ? along.quotient(static_cast<u32>(tile.first)) : tile.first / along.d};
   }
 
-  static group_walk over(row_groups const& groups, i64 rows, i64 blocks) {
+  FOURSCALE_H static group_walk over(row_groups const& groups, i64 rows, i64 blocks) {
     return {rows, divisor(static_cast<u32>(blocks)), {groups, blocks, log_tile}};
   }
-  i64 ctas() const { return tiles.count(rows); }
-  dim3 grid() const { return dim3(static_cast<unsigned>(ctas())); }
+  FOURSCALE_H i64 ctas() const { return tiles.count(rows); }
+  FOURSCALE_H dim3 grid() const { return dim3(static_cast<unsigned>(ctas())); }
 };
 
 /// Swizzled scales: each group by tiles of 128 rows x 32 blocks. A thread takes four blocks of a row, then of
@@ -148,11 +148,11 @@ struct group_tile_walk {
     return {*this, tiles.find(tile_row), i64{at - tile_row * tiles_along.d} * along};
   }
 
-  static group_tile_walk over(row_groups const& groups, i64 rows, i64 blocks) {
+  FOURSCALE_H static group_tile_walk over(row_groups const& groups, i64 rows, i64 blocks) {
     return {rows, blocks, {groups, 1, 7}, divisor(static_cast<u32>(ceil_div<i64>(blocks, along)))};
   }
-  i64 ctas() const { return tiles.count(rows) * tiles_along.d; }
-  dim3 grid() const { return dim3(static_cast<unsigned>(ctas())); }
+  FOURSCALE_H i64 ctas() const { return tiles.count(rows) * tiles_along.d; }
+  FOURSCALE_H dim3 grid() const { return dim3(static_cast<unsigned>(ctas())); }
 };
 
 }  // namespace FOURSCALE_NAMESPACE::cta

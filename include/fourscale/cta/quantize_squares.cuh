@@ -75,7 +75,7 @@ FOURSCALE_D typename F::scale quantize_square(column_pair<T, F::block_size>& col
   constexpr int n = F::block_size;
   if constexpr (detail::has_fast_form<F, Quantizer>()) {
     using round = decltype(Quantizer::round);
-    constexpr bool limited = round::fast_limited(), as_words = __is_same(T, bf16);
+    constexpr bool limited = round::fast_limited(), as_words = same_type<T, bf16>;
     const detail::scale_choice<F> chosen =
         detail::choose_fast<F>(square_amax<true>(columns), q.scale, tensor, position{});
     if (__all_sync(0xffff'ffffu, chosen.valid)) {
@@ -202,7 +202,7 @@ FOURSCALE_D void spread_scales(byte_rows<u8> const& scales, byte_rows<u8> const&
 /// nor takes a position.
 template <class F, class Quantizer>
 inline constexpr bool has_like_squares =
-    __is_same(decltype(Quantizer::round), nearest_even) && F::element::width == 4 &&
+    same_type<decltype(Quantizer::round), nearest_even>&& F::element::width == 4 &&
     requires(Quantizer const q, tensor_scale<F> tensor) {
   q.scale(F{}, 0.0f, tensor);
 };

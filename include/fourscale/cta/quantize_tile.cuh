@@ -15,8 +15,8 @@ struct tile_copies {
   static constexpr bool by_row = ByRow;  ///< each column has an amax of its own
   using value = T;
   using format = F;
-  static constexpr bool has_rowwise = !__is_same(Rowwise, no_copy),
-                        has_columnwise = !__is_same(Columnwise, no_copy);
+  static constexpr bool has_rowwise = !same_type<Rowwise, no_copy>,
+                        has_columnwise = !same_type<Columnwise, no_copy>;
   /// Measured on an H200: a narrow tile is best for columns alone, whole sectors of rows matter for both, as
   /// do whole lines of columns. Codes of eight bits fill those in half the width.
   static constexpr int tile_cols = has_rowwise && F::element::width == 4 ? 128 : 64;
@@ -130,11 +130,9 @@ FOURSCALE_D void quantize_rows_into_tile(Copies const& p, typename Copies::place
   const int r = static_cast<int>(threadIdx.x) / along, b = static_cast<int>(threadIdx.x) % along;
   const i64 row = place.row() + r, block = i64{place.tile_col} * along + b;
   const auto inside = [&](int k) { return Inside || (block < p.q.blocks() && row + k * step < p.q.rows); };
-  const auto first_of = [&](auto const& rows, u32 block_bytes) {
-    return rows.at(place.tile_row * tile_rows + static_cast<u32>(r),
-                   (place.tile_col * along + static_cast<u32>(b)) * block_bytes);
-  };
-  u8 const* const from = first_of(p.values, n * sizeof(T));
+  const u32 first_row = place.tile_row * tile_rows + static_cast<u32>(r),
+            first_block = place.tile_col * along + static_cast<u32>(b);
+  u8 const* const from = p.values.at(first_row, first_block * static_cast<u32>(n * sizeof(T)));
   const auto load = [&](int k) {
     T const* const first = reinterpret_cast<T const*>(from + static_cast<u64>(k) * p.values.step(step));
     if (Inside || p.wide_values) return values<T, n>::load(first);
@@ -148,7 +146,7 @@ FOURSCALE_D void quantize_rows_into_tile(Copies const& p, typename Copies::place
   }
   p.find_tensor_scale(tile);
   const tensor_scale<F> tensor = p.q.amax.scale();
-  u8* const codes = first_of(p.codes, block_code_bytes<F>);
+  u8* const codes = p.codes.at(first_row, first_block * static_cast<u32>(block_code_bytes<F>));
   const auto store = [&](int k, packed_block<F> const& packed) {
     store_codes<code_word<F>>(packed.codes, codes + static_cast<u64>(k) * p.codes.step(step));
     tile.row_scales[r + k * step][b] = static_cast<u8>(packed.scale.bits);

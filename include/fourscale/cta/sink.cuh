@@ -141,7 +141,7 @@ struct output_row {
 
   /// `block` is signed, so that the offsets of several, a constant apart, may be part of the instructions.
   FOURSCALE_D void store(int block, packed_block<F> const& b) const {
-    if constexpr (__is_same(Layout, linear) && block_scale_bytes<F> == 1)
+    if constexpr (same_type<Layout, linear> && block_scale_bytes<F> == 1)
       scales[block] = b.scale.bits;
     else
       q.store_scale(row, block, b.scale);

@@ -15,7 +15,7 @@ struct alignas(16) vector16 {
 
 /// 16-bit types, of which a word has two.
 template <class T>
-inline constexpr bool is_packed = __is_same(T, bf16) || __is_same(T, fp16);
+inline constexpr bool is_packed = same_type<T, bf16> || same_type<T, fp16>;
 
 namespace detail {
 
@@ -23,7 +23,7 @@ namespace detail {
 /// mean nothing.
 template <class T, bool KeepNan>
 FOURSCALE_D u32 larger_magnitudes(u32 a, u32 b) {
-  if constexpr (__is_same(T, bf16))
+  if constexpr (same_type<T, bf16>)
     return ptx::max_abs_bf16x2<KeepNan>(a, b);
   else
     return ptx::max_abs_f16x2<KeepNan>(a, b);
@@ -96,7 +96,7 @@ struct values {
     FOURSCALE_UNROLL
     for (int i = 0; i < count; ++i) {
 #if FOURSCALE_DEVICE_PASS  // two at a time
-      if constexpr (__is_same(T, bf16)) {
+      if constexpr (same_type<T, bf16>) {
         v.words[i] = ptx::cvt_rn_bf16x2_f32(x[2 * i + 1], x[2 * i]);
         continue;
       }
@@ -129,7 +129,7 @@ struct values {
   }
   /// The values with magnitudes of at most `limit`, rounded down to T.
   FOURSCALE_D void lower_to(float limit) {
-    static_assert(__is_same(T, bf16), "Other types are lowered as floats.");
+    static_assert(same_type<T, bf16>, "Other types are lowered as floats.");
     const u32 pair = __byte_perm(bit_cast<u32>(limit), 0, 0x3232);
     FOURSCALE_UNROLL
     for (int i = 0; i < count; ++i) words[i] = ptx::min_xorsign_abs_bf16x2(words[i], pair);

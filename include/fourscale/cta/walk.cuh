@@ -72,11 +72,11 @@ struct row_walk {
   }
 
   template <class Layout>
-  static row_walk over(Layout, i64 rows, i64 blocks) {
+  FOURSCALE_H static row_walk over(Layout, i64 rows, i64 blocks) {
     const i64 r = Layout::padded_rows(rows), b = Layout::padded_blocks(blocks), most = (i64{1} << 31) / b - 1;
     return {rows, blocks, r, divisor(static_cast<u32>(b)), static_cast<u32>(r < most ? r : most)};
   }
-  dim3 grid() const {
+  FOURSCALE_H dim3 grid() const {
     return dim3(static_cast<unsigned>(ceil_div<i64>(i64{chunk_rows} * along.d, threads * Batch)),
                 static_cast<unsigned>(ceil_div<i64>(layout_rows, chunk_rows)));
   }
@@ -121,10 +121,10 @@ struct any_walk {
     return {*this, (i64{blockIdx.y} * gridDim.x + blockIdx.x) * threads + threadIdx.x};
   }
   template <class Layout>
-  static any_walk over(Layout, i64 rows, i64 blocks) {
+  FOURSCALE_H static any_walk over(Layout, i64 rows, i64 blocks) {
     return {rows, blocks, Layout::padded_rows(rows), Layout::padded_blocks(blocks)};
   }
-  dim3 grid() const {
+  FOURSCALE_H dim3 grid() const {
     const i64 ctas = ceil_div<i64>(layout_rows * layout_blocks, threads), most = 0x7fff'ffff;
     return dim3(static_cast<unsigned>(ctas < most ? ctas : most),
                 static_cast<unsigned>(ceil_div(ctas, most)));
@@ -168,11 +168,13 @@ struct tile_walk {
     return {*this, tile_row, at - tile_row * tiles_along.d};
   }
 
-  static i64 tiles(i64 rows, i64 blocks) { return ceil_div<i64>(blocks, along) * ceil_div<i64>(rows, 128); }
-  static tile_walk over(i64 rows, i64 blocks) {
+  FOURSCALE_H static i64 tiles(i64 rows, i64 blocks) {
+    return ceil_div<i64>(blocks, along) * ceil_div<i64>(rows, 128);
+  }
+  FOURSCALE_H static tile_walk over(i64 rows, i64 blocks) {
     return {rows, blocks, divisor(static_cast<u32>(ceil_div<i64>(blocks, along)))};
   }
-  dim3 grid() const { return dim3(static_cast<unsigned>(tiles(rows, blocks))); }
+  FOURSCALE_H dim3 grid() const { return dim3(static_cast<unsigned>(tiles(rows, blocks))); }
 };
 
 }  // namespace FOURSCALE_NAMESPACE::cta

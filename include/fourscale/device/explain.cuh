@@ -82,7 +82,7 @@ template <class F, class T, class Quantizer>
 void explain_policies(explanation& why, Quantizer const& q) {
   using ready = decltype(cta::prepared(q));
   using scale = decltype(ready::scale);
-  constexpr bool has_fast_forms = __is_same(typename F::element, e2m1) && F::block_size % 16 == 0,
+  constexpr bool has_fast_forms = same_type<typename F::element, e2m1> && F::block_size % 16 == 0,
                  takes_them = cta::detail::offers_fast_form<F, ready>;
   why.add(F::element::width < 8 && !has_fast_forms, notes::format);
   why.add(has_fast_forms && !fast_rounding_policy<decltype(ready::round)>, notes::rounding);
@@ -120,7 +120,7 @@ void explain_tiles(explanation& why, block_scaled_view<F, Layout> const& q, Quan
   constexpr bool has_scales = block_scale_bytes<F> != 0;
   why.add(!codes_are_vectors(q), notes::code_rows);
   why.add(has_scales && !spread && !scales_are_vectors<Along>(q), notes::scale_words);
-  why.add(has_scales && !spread && __is_same(Layout, linear), notes::linear_scales);
+  why.add(has_scales && !spread && same_type<Layout, linear>, notes::linear_scales);
   why.add(q.amax.by_row(), notes::row_amax);
   explain_policies<F, T>(why, quantizer);
 }

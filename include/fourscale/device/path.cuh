@@ -79,7 +79,7 @@ path path_of(M const& x, block_scaled_view<F, Layout> const& q) {
 
 /// True if both quantizers round squares alike.
 template <class F, class Rowwise, class Columnwise>
-inline constexpr bool both_like_squares = __is_same(Rowwise, Columnwise) && cta::has_like_squares<F, Rowwise>;
+inline constexpr bool both_like_squares = same_type<Rowwise, Columnwise>&& cta::has_like_squares<F, Rowwise>;
 
 /// The same for both copies of a matrix of T.
 template <class F, bool Is2d, class T, class Rowwise, class Columnwise>

@@ -42,13 +42,13 @@ inline constexpr bool is_loadable = sizeof(T) == 2 || sizeof(T) == 4;
 
 /// Are scales gathered in tiles, so that whole sectors of them are written?
 template <class F, class Layout>
-inline constexpr bool gathers_scales = __is_same(Layout, swizzled_128x4) && block_scale_bytes<F> == 1;
+inline constexpr bool gathers_scales = block_scale_bytes<F> == 1 && same_type<Layout, swizzled_128x4>;
 
 /// How the blocks of a matrix are read.
 template <class Layout, class T>
 cta::access access_of(matrix_view<T const> const& x) {
   if (!rows_are_vectors(x)) return cta::access::anywhere;
-  return __is_same(Layout, linear) && (x.ld == x.cols || x.rows == 1) ? cta::access::contiguous
+  return same_type<Layout, linear> && (x.ld == x.cols || x.rows == 1) ? cta::access::contiguous
                                                                       : cta::access::vectors;
 }
 
@@ -87,7 +87,7 @@ void launch_rows(Producer const& source, block_scaled_view<F, Layout> const& q, 
       launch(walk, cta::swizzled_sink<F, false, walk.scale_tiles>{q});
   } else {
     const auto walk = walks.template along_rows<batch>(q);
-    if constexpr (__is_same(Layout, linear))
+    if constexpr (same_type<Layout, linear>)
       if (codes_are_words(q)) return launch(walk, cta::linear_sink<F>{q.codes, q.scales});
     launch(walk, cta::view_sink<F, Layout>{q});
   }
@@ -103,7 +103,7 @@ void launch_matrix(matrix_view<T const> const& x, block_scaled_view<F, Layout> c
   const access how = access_of<Layout>(x);
   if (how == access::anywhere)
     return from(cta::matrix_producer<T, n, access::anywhere>{x.data, x.rows, x.cols, x.ld});
-  if constexpr (__is_same(Layout, linear))
+  if constexpr (same_type<Layout, linear>)
     if (how == access::contiguous)
       return from(cta::matrix_producer<T, n, access::contiguous>{x.data, x.rows, x.cols, x.ld});
   from(cta::matrix_producer<T, n, access::vectors>{x.data, x.rows, x.cols, x.ld});

@@ -39,7 +39,7 @@ bool codes_are_vectors(block_scaled_view<F, Layout> const& q) {
 template <int Along, class F, class Layout>
 bool scales_are_vectors(block_scaled_view<F, Layout> const& q) {
   const u64 address = reinterpret_cast<u64>(q.scales);
-  if constexpr (__is_same(Layout, linear))
+  if constexpr (same_type<Layout, linear>)
     return address % Along == 0 && q.blocks() % Along == 0;
   else
     return address % 4 == 0;
@@ -97,7 +97,7 @@ template <class F, class T, class Layout, class LayoutT>
 bool spreads_scales(matrix_view<T const> const& x, block_scaled_view<F, Layout> const& q,
                     block_scaled_view<F, LayoutT> const& qt, i64 from) {
   constexpr u32 unit = F::block_size * cta::spread_squares;
-  return __is_same(Layout, linear) && __is_same(LayoutT, linear) && x.rows * x.cols >= from &&
+  return same_type<Layout, linear> && same_type<LayoutT, linear> && x.rows * x.cols >= from &&
          x.rows % unit == 0 && x.cols % unit == 0 && reinterpret_cast<u64>(q.scales) % 16 == 0 &&
          reinterpret_cast<u64>(qt.scales) % 16 == 0 && x.rows / unit <= 0xffff;
 }

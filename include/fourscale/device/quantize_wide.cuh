@@ -55,7 +55,7 @@ void launch_wide(matrix_view<T const> const& x, block_scaled_view<F, Layout> con
   if (!aligned)
     return launch_wide_from<false>(matrix_producer<T, n, access::anywhere>{x.data, x.rows, x.cols, x.ld}, q,
                                    quantizer, shape, stream);
-  if constexpr (__is_same(Layout, linear) && !Is2d)
+  if constexpr (same_type<Layout, linear> && !Is2d)
     if (access_of<Layout>(x) == access::contiguous)
       return launch_wide_from<true>(matrix_producer<T, n, access::contiguous>{x.data, x.rows, x.cols, x.ld},
                                     q, quantizer, shape, stream);

@@ -19,7 +19,7 @@ struct statistics_words {
 template <int Count>
 FOURSCALE_D void join_lanes(statistics& s) {
   FOURSCALE_UNROLL
-  for (int distance = 1; distance < Count; distance *= 2) {
+  for (u32 distance = 1; distance < Count; distance *= 2) {
     auto other = __builtin_bit_cast(statistics_words, s);
     FOURSCALE_UNROLL
     for (u32& word : other.words) word = __shfl_down_sync(0xffff'ffffu, word, distance);

@@ -95,7 +95,7 @@ concept block_format = element_format<typename F::element> && scale_format<typen
 
 /// Bytes that the scale of one block takes: 0 where there is none.
 template <block_format F>
-inline constexpr int block_scale_bytes = __is_same(typename F::scale, no_scale)
+inline constexpr int block_scale_bytes = same_type<typename F::scale, no_scale>
                                              ? 0
                                              : static_cast<int>(sizeof(typename F::scale));
 

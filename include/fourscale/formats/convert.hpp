@@ -38,7 +38,7 @@ FOURSCALE_HD constexpr float decode(F code) {
   constexpr int spare = 23 - F::mantissa_bits;
   const u32 magnitude = code.bits & magnitude_mask<F>;
   const u32 sign = ((code.bits >> (F::width - 1)) & 1u) << 31;
-  if constexpr (__is_same(F, e2m1)) {  // one subnormal, and zero: no branch to mispredict
+  if constexpr (same_type<F, e2m1>) {  // one subnormal, and zero: no branch to mispredict
     const u32 as_normal = (magnitude << spare) + (126u << 23);
     const u32 kept = 0u - static_cast<u32>(magnitude != 0);
     return bit_cast<float>(sign | ((as_normal - (static_cast<u32>(magnitude == 1) << spare)) & kept));
@@ -164,12 +164,12 @@ FOURSCALE_HD constexpr F encode_down(float x) {
 template <element_format F>
 FOURSCALE_HD constexpr packed<F, 2> encode(float lo, float hi) {
   if (!is_constant_evaluated()) {
-    if constexpr (__is_same(F, e4m3) && arch::has_cvt_fp8) return {ptx::cvt_rn_satfinite_e4m3x2_f32(hi, lo)};
-    if constexpr (__is_same(F, e5m2) && arch::has_cvt_fp8) return {ptx::cvt_rn_satfinite_e5m2x2_f32(hi, lo)};
-    if constexpr (__is_same(F, e2m1) && arch::has_cvt_narrow)
+    if constexpr (same_type<F, e4m3> && arch::has_cvt_fp8) return {ptx::cvt_rn_satfinite_e4m3x2_f32(hi, lo)};
+    if constexpr (same_type<F, e5m2> && arch::has_cvt_fp8) return {ptx::cvt_rn_satfinite_e5m2x2_f32(hi, lo)};
+    if constexpr (same_type<F, e2m1> && arch::has_cvt_narrow)
       return {static_cast<u8>(ptx::cvt_rn_satfinite_e2m1x2_f32(hi, lo))};
     if constexpr (F::width == 6 && arch::has_cvt_narrow) {
-      const u32 d = __is_same(F, e2m3) ? ptx::cvt_rn_satfinite_e2m3x2_f32(hi, lo)
+      const u32 d = same_type<F, e2m3> ? ptx::cvt_rn_satfinite_e2m3x2_f32(hi, lo)
                                        : ptx::cvt_rn_satfinite_e3m2x2_f32(hi, lo);
       return {static_cast<u16>((d & 0x3fu) | (d >> 8 << 6))};  // from one a byte to side by side
     }
@@ -192,16 +192,16 @@ FOURSCALE_HD constexpr F encode(float x) {
 template <element_format F, int N>
 FOURSCALE_HD constexpr packed<F, N> encode(float const (&x)[N]) {
   static_assert(N % 2 == 0, "Values are packed in pairs.");
-  if constexpr (__is_same(F, e2m1) && N == 8 && arch::has_cvt_narrow)
+  if constexpr (same_type<F, e2m1> && N == 8 && arch::has_cvt_narrow)
     if (!is_constant_evaluated()) return {ptx::cvt_rn_satfinite_e2m1x8_f32(x)};
 #if FOURSCALE_HAS_CVT_FMA
-  if constexpr (__is_same(F, e2m1) && N == 8)
+  if constexpr (same_type<F, e2m1> && N == 8)
     if (!is_constant_evaluated()) {
       float y[8];
       detail::to_units(x, y);
       return {detail::nearest_e2m1x8(y)};
     }
-  if constexpr (__is_same(F, e2m1) && N == 4)
+  if constexpr (same_type<F, e2m1> && N == 4)
     if (!is_constant_evaluated())
       return {static_cast<u16>(encode<F>({x[0], x[1], x[2], x[3], 0.0f, 0.0f, 0.0f, 0.0f}).bits)};
 #endif
@@ -218,10 +218,10 @@ FOURSCALE_HD constexpr packed<F, N> encode(float const (&x)[N]) {
 template <format F>
 FOURSCALE_HD constexpr float decode(F code) {
 #if FOURSCALE_HAS_CVT_FP8
-  if constexpr (__is_same(F, e4m3) || __is_same(F, e5m2))
+  if constexpr (same_type<F, e4m3> || same_type<F, e5m2>)
     if (!is_constant_evaluated()) {
       const u32 pair =
-          __is_same(F, e4m3) ? ptx::cvt_rn_f16x2_e4m3x2(code.bits) : ptx::cvt_rn_f16x2_e5m2x2(code.bits);
+          same_type<F, e4m3> ? ptx::cvt_rn_f16x2_e4m3x2(code.bits) : ptx::cvt_rn_f16x2_e5m2x2(code.bits);
       return ptx::cvt_f32_f16(static_cast<u16>(pair));
     }
 #endif

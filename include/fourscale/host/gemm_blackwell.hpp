@@ -31,9 +31,9 @@ inline constexpr i64 chunk_steps = 32, panel_cols = 512;
 
 /// The formats whose step is 64 values of E2M1.
 template <class F>
-inline constexpr bool has_steps_of_64 = __is_same(typename F::element, e2m1) &&
-                                        ((F::block_size == 16 && __is_same(typename F::scale, e4m3)) ||
-                                         (F::block_size == 32 && __is_same(typename F::scale, e8m0)));
+inline constexpr bool has_steps_of_64 = same_type<typename F::element, e2m1> &&
+                                        ((F::block_size == 16 && same_type<typename F::scale, e4m3>) ||
+                                         (F::block_size == 32 && same_type<typename F::scale, e8m0>));
 template <class F>
 inline constexpr model::mma_format step_format = F::block_size == 16 ? model::nvfp4_mma : model::mxfp4_mma;
 

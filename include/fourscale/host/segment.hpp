@@ -55,7 +55,7 @@ struct segment {
     at = where;
     values.template load<block_size>(x, x_row, x_block, at, q.blocks());
     using transform_type = decltype(recipe.transform);
-    if constexpr (__is_same(transform_type, identity)) {
+    if constexpr (same_type<transform_type, identity>) {
     } else if constexpr (lane_transform_policy<transform_type, block_size>) {
       recipe.transform.template transform_lanes<block_size>(values.all, at.count);
     } else {
@@ -219,7 +219,7 @@ struct segment {
   }
 
   void store_scales() const {
-    if constexpr (__is_same(Layout, linear) && block_scale_bytes<F> == 1)
+    if constexpr (same_type<Layout, linear> && block_scale_bytes<F> == 1)
       __builtin_memcpy(q.scales + q.scale_offset(at.row, at.block), scales, static_cast<u64>(at.count));
     else
       for_each_row(at, q.blocks(), [&](row_part const& part) {

@@ -115,7 +115,7 @@ constexpr bool is_bf16() {
   if constexpr (requires { typename real_traits<T>::same_bits; })
     return is_bf16<typename real_traits<T>::same_bits>();
   else
-    return __is_same(T, bf16) && bit_cast<u32>(two{{1}, {0}}) == 1;
+    return same_type<T, bf16> && bit_cast<u32>(two{{1}, {0}}) == 1;
 }
 
 /// The type that holds the values of a matrix M: bf16 stays in place, unless a policy takes floats.
@@ -125,7 +125,7 @@ constexpr auto values_for() {
   using round = decltype(Quantizer::round);
   using element = typename F::element;
   constexpr bool by_pairs =
-      __is_same(decltype(Quantizer::transform), identity) &&
+      same_type<decltype(Quantizer::transform), identity> &&
       (lane_rounding_policy<round, element> ||
        drawing_lane_rounding_policy<round, element>)&&amax_scaling_policy<decltype(Quantizer::scale), F>;
   if constexpr (by_pairs && is_bf16<value>())

@@ -32,15 +32,15 @@ struct any_format {
 };
 struct only_nvfp4 {
   template <block_format F>
-  static constexpr bool has = __is_same(F, nvfp4);
+  static constexpr bool has = same_type<F, nvfp4>;
 };
 struct mx_formats {
   template <block_format F>
-  static constexpr bool has = __is_same(typename F::scale, e8m0);
+  static constexpr bool has = same_type<typename F::scale, e8m0>;
 };
 struct fp8_blocks {
   template <block_format F>
-  static constexpr bool has = __is_same(typename F::scale, f32);
+  static constexpr bool has = same_type<typename F::scale, f32>;
 };
 
 /// The random numbers of the rules that need them.

@@ -58,7 +58,7 @@ struct type_names {
 template <block_format... Formats, class Result, class Visitor>
 FOURSCALE_H constexpr Result visit_types(type_names const& names, Result otherwise, Visitor const& v) {
   return visit_format(names.format, otherwise, [&]<class F>(F format) {
-    if constexpr (sizeof...(Formats) == 0 || (__is_same(F, Formats) || ...))
+    if constexpr (sizeof...(Formats) == 0 || (same_type<F, Formats> || ...))
       return visit_layout(names.layout, otherwise, [&](auto layout) {
         return visit_element(names.element, otherwise,
                              [&](auto element) { return v(element, format, layout); });

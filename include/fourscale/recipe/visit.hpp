@@ -61,7 +61,7 @@ FOURSCALE_H bool visit_rounding(operand_recipe const& o, operand_place const& at
       v(F{}, quantizer{stochastic{random}, scale}, blocks_1d{});
       return true;
     }
-    if constexpr (__is_same(F, nvfp4)) {
+    if constexpr (same_type<F, nvfp4>) {
       if (o.rounding == rounding_rule::te_software) {
         v(F{}, quantizer{stochastic_te_software{random}, scale}, blocks_1d{});
         return true;

@@ -106,7 +106,7 @@ struct tensor_scale {
       1.0f;  ///< largest / amax; FLT_MAX where that overflows or amax is NaN; 1 for amax = 0 and infinity
   float decode = 1.0f;  ///< 1 / encode
 
-  FOURSCALE_H constexpr tensor_scale() = default;
+  FOURSCALE_HD constexpr tensor_scale() {}
   FOURSCALE_HD constexpr explicit tensor_scale(float tensor_amax, float range = largest_block_value<F>)
       : amax(tensor_amax), largest(range) {
     const float quotient = ptx::div_rn_f32(largest, amax);
@@ -153,7 +153,7 @@ requires(F::has_tensor_scale&& block_scale_bytes<F> == 0) struct tensor_scale<F>
   bool power_of_two = false;               ///< rounds the scale down to a power of two
   float encode = 1.0f, decode = 1.0f;      ///< the scale, and 1 / scale
 
-  FOURSCALE_H constexpr tensor_scale() = default;
+  FOURSCALE_HD constexpr tensor_scale() {}
   FOURSCALE_HD constexpr explicit tensor_scale(float tensor_amax, float range = largest_block_value<F>,
                                                float least = 0.0f, bool pow2 = false)
       : amax(tensor_amax), largest(range), epsilon(least), power_of_two(pow2) {
@@ -188,7 +188,7 @@ requires(F::has_tensor_scale&& block_scale_bytes<F> == 0) struct tensor_scale<F>
 /// The other formats have none: this is empty and multiplies by nothing.
 template <block_format F>
 requires(!F::has_tensor_scale) struct tensor_scale<F> {
-  FOURSCALE_H constexpr tensor_scale() = default;
+  FOURSCALE_HD constexpr tensor_scale() {}
   FOURSCALE_HD constexpr explicit tensor_scale(float) {}
   FOURSCALE_HD constexpr tensor_scale with_amax(float) const { return {}; }
   FOURSCALE_HD constexpr tensor_range<F> range() const { return {}; }

@@ -62,7 +62,7 @@ struct two_level {
 
   /// Valid for amaxes of the tensor from 2^-79 to 2^100.
   template <block_format F>
-  requires(F::has_tensor_scale&& __is_same(typename F::scale, e4m3)) FOURSCALE_D FOURSCALE_H
+  requires(F::has_tensor_scale&& same_type<typename F::scale, e4m3>) FOURSCALE_D FOURSCALE_H
       fast_block_scale<F> fast(F, [[maybe_unused]] float amax, [[maybe_unused]] tensor_scale<F> const& tensor)
   const {
 #if FOURSCALE_DEVICE_PASS

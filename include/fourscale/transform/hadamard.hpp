@@ -85,7 +85,7 @@ struct hadamard {
 
   /// The form that kernels take.
   FOURSCALE_H auto prepared() const {
-    if constexpr (__is_same(Rounded, bf16))
+    if constexpr (same_type<Rounded, bf16>)
       return prepared_hadamard<N>(*this);
     else
       return *this;

@@ -17,7 +17,7 @@ struct row_groups {
   i64 count = 0;
   i32 const* offsets32 = nullptr;  ///< in place of `offsets`: as engines keep them
 
-  FOURSCALE_H constexpr row_groups() = default;
+  FOURSCALE_HD constexpr row_groups() {}
   FOURSCALE_HD constexpr row_groups(i64 const* o, i64 n) : offsets(o), count(n) {}
   FOURSCALE_HD constexpr row_groups(i32 const* o, i64 n) : count(n), offsets32(o) {}
   FOURSCALE_HD constexpr row_groups(decltype(nullptr), i64 n) : count(n) {}  // refused, not ambiguous

@@ -76,7 +76,7 @@ template <block_format F>
 struct tensor_amax : amax_reference {
   tensor_range<F> range;
 
-  FOURSCALE_H constexpr tensor_amax() = default;
+  FOURSCALE_HD constexpr tensor_amax() {}
   FOURSCALE_HD constexpr tensor_amax(amax_reference where, tensor_range<F> r = {})
       : amax_reference(where), range(r) {}
   template <class Quantizer>
