@@ -2,11 +2,14 @@
 // fourscale-inspect: what NVFP4, MXFP4, MXFP8 and FP8 do to the weights of a checkpoint.
 // The parts are in inspect/: readers (safetensors, npy), measure, and what is made of it (table, json, plot,
 // pack).
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
 #include <cstdio>
+#include <optional>
+#include <sstream>
 
 #include "inspect/example.hpp"
 #include "inspect/pack.hpp"
@@ -33,17 +36,40 @@ constexpr char const* footer =
     "Exit code: 0; 1 for a wrong command line; 2 for a file that cannot be read or written.";
 
 void declare(CLI::App& app, arguments& a) {
+  const auto output = [&](char const* option, std::string& path, char const* type, char const* what) {
+    app.add_option(option, path, what)->type_name(type)->check([](std::string const& given) {
+      return given.empty() ? "the name of the file is empty" : "";
+    });
+  };
   app.set_version_flag("--version", "fourscale-inspect " + version_text());
   app.footer(footer);
   app.add_option("FILE", a.file, "A .safetensors or .npy file; values of type F64, F32, F16 or BF16");
-  app.add_option("--plot", a.plot, "Draw the distribution of errors")->type_name("OUT.svg");
+  output("--plot", a.plot, "OUT.svg", "Draw the distribution of errors");
   app.add_flag("--json", a.json, "Print JSON instead of the table");
   app.add_flag("--details", a.details, "All numbers for each tensor, and the names of all skipped ones");
-  app.add_option("--write", a.write,
-                 "Store the checkpoint with its 2-D tensors in NVFP4, as compressed-tensors does")
-      ->type_name("OUT.safetensors");
-  app.add_option("--make-example", a.example, "Write a small checkpoint to try this on")
-      ->type_name("OUT.safetensors");
+  output("--write", a.write, "OUT.safetensors",
+         "Store the checkpoint with its 2-D tensors in NVFP4, as compressed-tensors does");
+  output("--make-example", a.example, "OUT.safetensors", "Write a small checkpoint to try this on");
+}
+
+/// No output may replace the input or another output. The example may be inspected at once.
+void check_paths(arguments const& a) {
+  const auto differ = [](char const* what, std::string const& path, char const* other_what,
+                         std::string const& other) {
+    if (!path.empty() && !other.empty() && is_same_file(path, other))
+      throw CLI::ValidationError(what, fmt::format("would overwrite {}", other_what));
+  };
+  differ("--plot", a.plot, "FILE", a.file);
+  differ("--write", a.write, "FILE", a.file);
+  differ("--write", a.write, "what --plot draws", a.plot);
+  differ("--plot", a.plot, "what --make-example writes", a.example);
+  differ("--write", a.write, "what --make-example writes", a.example);
+}
+
+/// To a stream of C, which throws nothing when nobody can read it.
+void say(std::string const& text) {
+  std::fputs(text.c_str(), stderr);
+  std::fflush(stderr);
 }
 
 /// "[ 37/104] name" on one line of a terminal, gone at the end.
@@ -52,11 +78,10 @@ class progress_line {
   void operator()(std::size_t done, std::size_t count, std::string const& name) {
     if (!is_terminal_) return;
     const std::size_t width = fmt::formatted_size("{}", count);
-    fmt::print(stderr, "\r[{:>{}}/{}] {}\x1b[K", done + 1, width, count, shortened(name, 60));
-    std::fflush(stderr);
+    say(fmt::format("\r[{:>{}}/{}] {}\x1b[K", done + 1, width, count, shortened(name, 60)));
   }
   ~progress_line() {
-    if (is_terminal_) fmt::print(stderr, "\r\x1b[K");
+    if (is_terminal_) say("\r\x1b[K");
   }
 
  private:
@@ -73,42 +98,55 @@ void print(std::string const& text) {
     throw file_error("cannot be written", "standard output");
 }
 
+/// Files get their names after everything else has worked, so that a failure leaves none of them.
 void inspect_file(arguments const& a) {
   const file_source file(a.file);
   const checkpoint content = read_checkpoint(file, a.file);
+  std::optional<output_file> plot, packed;
+  if (!a.plot.empty()) plot.emplace(a.plot);
+  if (!a.write.empty()) packed.emplace(a.write);
   const checkpoint_report report = measure_with_progress(file, content, !a.plot.empty());
-  if (!a.plot.empty()) {
+  if (plot) {
     if (report.tensors.empty()) throw file_error("there is nothing to plot: no tensor was quantized");
-    output_file plot(a.plot);
-    plot.write(0, plot_svg(report, a.file));
-    plot.commit();
+    plot->write(0, plot_svg(report, a.file));
+    plot->finish();
   }
   written_file written;
-  if (!a.write.empty()) written = write_packed(file, content, report, a.write);
+  if (packed) written = write_packed(file, content, report, *packed);
   if (a.json)
-    print(json_text(report, a.file, a.write.empty() ? nullptr : &written));
+    print(json_text(report, a.file, packed ? &written : nullptr));
   else
-    print(table_text(report, a.details) + (a.write.empty() ? "" : written_text(written)));
+    print(table_text(report, a.details) + (packed ? written_text(written) : ""));
+  if (plot) plot->commit();
+  if (packed) packed->commit();
 }
 
 int fail(std::string const& file, std::string_view what) {
-  fmt::print(stderr, "fourscale-inspect: {}: {}\n", printable(file), printable(what));
+  say(fmt::format("fourscale-inspect: {}: {}\n", printable(file), printable(what)));
   return 2;
 }
 
-}  // namespace
+/// Help, version, or what is wrong with the command line.
+int answer(CLI::App const& app, CLI::ParseError const& e) {
+  std::ostringstream out, err;
+  const int code = app.exit(e, out, err) == 0 ? 0 : 1;
+  say(err.str());
+  print(out.str());
+  return code;
+}
 
-int main(int count, char** values) {
+int run(int count, char** values) {
   arguments a;
   CLI::App app(description, "fourscale-inspect");
   declare(app, a);
   try {
-    app.parse(count, values);
-    if (a.file.empty() && a.example.empty()) throw CLI::RequiredError("FILE");
-  } catch (CLI::ParseError const& e) {
-    return app.exit(e) == 0 ? 0 : 1;
-  }
-  try {
+    try {
+      app.parse(count, values);
+      if (a.file.empty() && a.example.empty()) throw CLI::RequiredError("FILE");
+      check_paths(a);
+    } catch (CLI::ParseError const& e) {
+      return answer(app, e);
+    }
     if (!a.example.empty()) write_example(a.example);
     if (!a.file.empty()) inspect_file(a);
     return 0;
@@ -119,4 +157,13 @@ int main(int count, char** values) {
   } catch (std::exception const& e) {
     return fail(a.file, e.what());
   }
+}
+
+}  // namespace
+
+int main(int count, char** values) {
+  // Where a standard stream is closed, the next file to be opened would take its place, and its text.
+  for (int descriptor = 0; descriptor <= STDERR_FILENO;)
+    if ((descriptor = ::open("/dev/null", O_RDONLY | O_CLOEXEC)) < 0) return 2;
+  return run(count, values);
 }

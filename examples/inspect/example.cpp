@@ -95,6 +95,7 @@ void write_example(std::string const& path) {
   output_file out(path);
   out.write(0, header);
   for (output_tensor const& t : outputs) out.write(t.offset, contents.at(t.name));
+  out.finish();
   out.commit();
 }
 

@@ -11,6 +11,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <filesystem>
 #include <utility>
 
 namespace inspect {
@@ -61,9 +62,19 @@ void memory_source::read(u64 offset, std::span<u8> to) const {
   if (!to.empty()) std::memcpy(to.data(), bytes_.data() + offset, to.size());
 }
 
-output_file::output_file(std::string const& path) : path_(path), temporary_(path + ".XXXXXX") {
+output_file::output_file(std::string const& path) : path_(path) {
+  std::error_code error;
+  const auto status = std::filesystem::status(path, error);
+  if (error && status.type() != std::filesystem::file_type::not_found) fail(error.message());
+  if (std::filesystem::exists(status) && !std::filesystem::is_regular_file(status))
+    fail("it is there and is not a regular file");
+  if (!std::filesystem::exists(status) && std::filesystem::is_symlink(path, error))
+    fail("it is a link to nothing");
+  target_ = std::filesystem::weakly_canonical(path, error).string();
+  if (error) fail(error.message());
+  temporary_ = target_ + ".XXXXXX";
   descriptor_ = ::mkstemp(temporary_.data());
-  if (descriptor_ < 0) throw file_error("cannot be written: " + reason(), path);
+  if (descriptor_ < 0) fail(reason());
 }
 
 output_file::~output_file() {
@@ -90,12 +101,24 @@ void output_file::write(u64 offset, std::string_view text) {
   write(offset, {reinterpret_cast<u8 const*>(text.data()), text.size()});
 }
 
-void output_file::commit() {
+void output_file::finish() {
   const mode_t mask = ::umask(0);  // mkstemp made the file private; give it the mode that open() would have
   ::umask(mask);
   if (::fchmod(descriptor_, 0666 & ~mask) != 0 || ::fsync(descriptor_) != 0) fail(reason());
-  if (std::rename(temporary_.c_str(), path_.c_str()) != 0) fail(reason());
+}
+
+void output_file::commit() {
+  if (std::rename(temporary_.c_str(), target_.c_str()) != 0) fail(reason());
   if (const int closing = std::exchange(descriptor_, -1); ::close(closing) != 0) fail(reason());
+}
+
+bool is_same_file(std::string const& a, std::string const& b) {
+  std::error_code error;
+  if (std::filesystem::equivalent(a, b, error)) return true;
+  const auto place = [&](std::string const& path) {
+    return std::filesystem::weakly_canonical(std::filesystem::absolute(path, error), error);
+  };
+  return place(a) == place(b);
 }
 
 }  // namespace inspect

@@ -51,21 +51,28 @@ class memory_source : public byte_source {
 };
 
 /// A file under a temporary name in the folder of `path`; commit() gives it its name, and without that it
-/// vanishes.
+/// vanishes. A link is followed. What exists must be a regular file: a device is not to be replaced.
 class output_file {
  public:
   explicit output_file(std::string const& path);
   ~output_file();
   output_file(output_file const&) = delete;
   output_file& operator=(output_file const&) = delete;
+  std::string const& path() const { return path_; }
   void write(u64 offset, std::span<u8 const> bytes);
   void write(u64 offset, std::string_view text);
+  /// Brings all bytes to the disk. Whatever can still go wrong goes wrong here, except for a rename.
+  void finish();
+  /// After finish().
   void commit();
 
  private:
   [[noreturn]] void fail(std::string const& what) const;
-  std::string path_, temporary_;
+  std::string path_, target_, temporary_;
   int descriptor_ = -1;
 };
+
+/// True if both paths lead to one file, or would once it is written.
+bool is_same_file(std::string const& a, std::string const& b);
 
 }  // namespace inspect

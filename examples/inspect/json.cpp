@@ -54,7 +54,8 @@ std::string json_text(checkpoint_report const& report, std::string const& path, 
                       {"bytes", written->bytes},
                       {"packed", written->packed},
                       {"copied", skipped_list(written->copied)}};
-  return all.dump(2, ' ', false, json::error_handler_t::replace) + '\n';
+  // ASCII only: names come from an untrusted file, and this may be read on a terminal.
+  return all.dump(2, ' ', true, json::error_handler_t::replace) + '\n';
 }
 
 }  // namespace inspect

@@ -76,11 +76,11 @@ void add_parts(tensor_report const& t, std::vector<output_tensor>& outputs) {
 }  // namespace
 
 written_file write_packed(byte_source const& file, checkpoint const& content, checkpoint_report const& report,
-                          std::string const& path) {
+                          output_file& out) {
   std::unordered_map<std::string, tensor_report const*> measured;
   for (tensor_report const& t : report.tensors) measured[t.name] = &t;
   written_file written;
-  written.path = path;
+  written.path = out.path();
 
   std::vector<output_tensor> outputs;
   std::unordered_map<std::string, float> amax_of;  // of those that are packed
@@ -109,7 +109,6 @@ written_file write_packed(byte_source const& file, checkpoint const& content, ch
     written.bytes += t.bytes;
   }
 
-  output_file out(path);
   out.write(0, header);
   for (tensor_info const& t : content.tensors) {
     const auto amax = amax_of.find(t.name);
@@ -118,7 +117,7 @@ written_file write_packed(byte_source const& file, checkpoint const& content, ch
     else
       pack(file, t, amax->second, at, out);
   }
-  out.commit();
+  out.finish();
   return written;
 }
 

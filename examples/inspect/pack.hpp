@@ -8,8 +8,9 @@
 
 namespace inspect {
 
-/// Writes the checkpoint to `path`: all of it, or nothing. `report` is what measure() said about it.
+/// Writes the whole checkpoint to `out` and finishes it; the caller commits. `report` is what measure() said
+/// about it.
 written_file write_packed(byte_source const& file, checkpoint const& content, checkpoint_report const& report,
-                          std::string const& path);
+                          output_file& out);
 
 }  // namespace inspect

@@ -19,6 +19,8 @@ constexpr i64 tile = 32;                       // the largest block, in either d
 constexpr u64 band_values = u64{1} << 20;      // fits a second- or third-level cache
 constexpr u64 largest_band = u64{1} << 27;     // 512 MB of floats
 constexpr u64 dimension_limit = u64{1} << 31;  // of the library
+constexpr u64 narrowest =
+    16;  // with less, a row is mostly padding: of one value, it would take 72 bits in NVFP4
 
 template <class T>
 T load(u8 const* from) {
@@ -45,7 +47,7 @@ row_reader::row_reader(byte_source const& file, tensor_info const& t)
     : file_(file), tensor_(t), rows_(static_cast<i64>(t.shape[0])), cols_(static_cast<i64>(t.shape[1])) {}
 
 i64 row_reader::rows_at_once() const {
-  return std::max(tile, static_cast<i64>(band_values) / cols_ / tile * tile);
+  return std::max(tile, static_cast<i64>(band_values) / fourscale::round_up<i64>(cols_, tile) / tile * tile);
 }
 
 void row_reader::read(i64 first, i64 count, float* to, i64 ld) {
@@ -64,6 +66,7 @@ std::string reason_to_skip(tensor_info const& t) {
   if (!t.is_matrix()) return "not 2-D";
   const u64 rows = t.shape[0], cols = t.shape[1];
   if (rows == 0 || cols == 0) return "empty";
+  if (cols < narrowest) return fmt::format("fewer than {} columns", narrowest);
   if (rows >= dimension_limit || cols >= dimension_limit) return "2^31 or more rows or columns";
   if (std::min<u64>(rows, tile) * cols > largest_band) return "rows too long";
   return {};

@@ -14,7 +14,7 @@ class row_reader {
 
   i64 rows() const { return rows_; }
   i64 cols() const { return cols_; }
-  /// How many rows to read at once: whole tiles of 32, about a million values.
+  /// How many rows to read at once: whole tiles of 32, about a million values with the padding of each row.
   i64 rows_at_once() const;
 
   /// Writes rows [first, first + count) to `to`, `ld` floats apart. F64 is narrowed. Values behind the

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What quantization did: each count on a block made for it, and the sums, bit by bit, against plain loops
+// Statistics of an error: each count on a block made for it, and the sums, bit by bit, against plain loops
 // that restate them, for blocks and for matrices in the documented order.
 #include <fourscale/fourscale.hpp>
 #include <fourscale/host/statistics.hpp>

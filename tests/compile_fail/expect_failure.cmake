@@ -3,6 +3,8 @@
 # The source says in its comments what the compiler must say, and may add flags:
 #   // expect: some text of the message
 #   // flags: -std=c++17
+# and for which compiler or processor it is alone, by CMake's names of them; tests/CMakeLists.txt leaves it out elsewhere:
+#   // only: GNU
 file(STRINGS ${source} expect REGEX "^// expect: ")
 string(REGEX REPLACE "^// expect: " "" expect "${expect}")
 file(STRINGS ${source} flags REGEX "^// flags: ")

@@ -189,3 +189,36 @@ TEST_CASE("grouped: broken rules are named", "[host][grouped]") {
                                                        amaxes};
   CHECK(host::quantize_grouped(m, close, groups) == errc::overlap);
 }
+
+TEST_CASE("grouped: offsets that lead out of the matrix are refused, and nothing is written",
+          "[host][grouped]") {
+  const std::vector<bf16> x = values();
+  const matrix_view<bf16 const> m{x, rows, cols, ld};
+  std::vector<u8> codes(rows * cols / 2, 0xa5), scales(rows * 6, 0xa5);
+  const std::vector<u8> untouched = codes;
+  float amax[3] = {-1, -1, -1};
+  const block_scaled_view<nvfp4> q{codes, scales, rows, cols, amax_of_groups(amax)};
+  const auto check = [&](row_groups const& bad) {
+    CHECK(host::amax_grouped(m, bad, amax) == errc::bad_offsets);
+    CHECK(host::quantize_grouped(m, q, bad) == errc::bad_offsets);
+  };
+  for (std::vector<i64> const& bad : std::vector<std::vector<i64>>{{0, 32, rows + 1},
+                                                                   {0, 64, 0},
+                                                                   {0, rows + 1, rows},
+                                                                   {1, 2, 3},
+                                                                   {-1, 0, 1},
+                                                                   {0, -1, 1},
+                                                                   {0, 1, i64{1} << 62}}) {
+    CAPTURE(bad);
+    check({bad.data(), 2});
+    const std::vector<i32> narrow(bad.begin(), bad.end());
+    if (bad[2] < rows + 2) check({narrow.data(), 2});
+  }
+  block_scaled_view<nvfp4> edited = q;
+  edited.amax.number = scale_number::encode;  // no function of groups reads these
+  CHECK(host::quantize_grouped(m, edited, groups) == errc::no_amax);
+  CHECK((amax[0] == -1 && amax[1] == -1 && amax[2] == -1));
+  CHECK(codes == untouched);
+  const i64 all[] = {0, 0, rows, rows};
+  CHECK(host::amax_grouped(m, {all, 3}, amax) == errc::ok);
+}

@@ -145,10 +145,10 @@ void fuzz(std::string const& valid, std::string const& path, int rounds) {
 
 TEST_CASE("damaged safetensors files are read right or refused", "[inspect]") {
   const bytes valid = file_of(
-      R"({"__metadata__":{"format":"pt"},"a.weight":{"dtype":"F32","shape":[3,5],"data_offsets":[0,60]},)"
-      R"("b":{"dtype":"BF16","shape":[2,16],"data_offsets":[60,124]},)"
-      R"("c":{"dtype":"I64","shape":[],"data_offsets":[124,132]}} )",
-      132);
+      R"({"__metadata__":{"format":"pt"},"a.weight":{"dtype":"F32","shape":[2,20],"data_offsets":[0,160]},)"
+      R"("b":{"dtype":"BF16","shape":[2,16],"data_offsets":[160,224]},)"
+      R"("c":{"dtype":"I64","shape":[],"data_offsets":[224,232]}} )",
+      232);
   fuzz(std::string(valid.begin(), valid.end()), "x.safetensors", 12000);
 }
 

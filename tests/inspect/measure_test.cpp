@@ -6,6 +6,7 @@
 #include "files.hpp"
 #include "inspect/plot.hpp"
 #include "inspect/report.hpp"
+#include "inspect/rows.hpp"
 
 #ifdef _OPENMP
 #include <omp.h>
@@ -25,6 +26,12 @@ std::vector<float> tiny() {
   std::vector<float> x(32, 0.0f);
   x[0] = 2688, x[1] = 1120, x[2] = 100, x[16] = 6.3f;
   return x;
+}
+
+/// One row that begins so.
+bytes row_of(std::vector<float> x) {
+  x.resize(16, 0.0f);
+  return file_of(x, 1, 16);
 }
 
 /// What tiny() became: its four values, in order.
@@ -73,7 +80,7 @@ TEST_CASE("every number of a tiny tensor is the one worked out by hand", "[inspe
 
 TEST_CASE("the largest value of a tensor never saturates", "[inspect]") {
   for (int i = 1; i < 300; ++i) {
-    const checkpoint_report r = measured(file_of({1.0f / static_cast<float>(i), 0, 0, 0}, 1, 4));
+    const checkpoint_report r = measured(row_of({1.0f / static_cast<float>(i)}));
     for (tally const& t : r.total) CHECK(t.sums.clipped == 0);
   }
 }
@@ -105,9 +112,26 @@ TEST_CASE("tensors without numbers are named, and nothing crashes", "[inspect]")
   CHECK(table_text(measured(file_of("{}", 0)), false).find("no tensor to quantize") != std::string::npos);
 }
 
+TEST_CASE("a matrix narrower than a block is left alone: its rows would be mostly padding", "[inspect]") {
+  const checkpoint_report report = measured(file_of(std::vector<float>(30, 1.0f), 2, 15));
+  CHECK(report.tensors.empty());
+  CHECK(table_text(report, false).find("1 skipped, fewer than 16 columns: x") != std::string::npos);
+}
+
+TEST_CASE("a band has about a million values, padding included", "[inspect]") {
+  for (const u64 cols : {16u, 33u, 1000u, 1u << 20}) {
+    const tensor_info x{"x", find_dtype("F32"), {1u << 24, cols}};
+    const memory_source nothing({});
+    const i64 rows = row_reader(nothing, x).rows_at_once(), padded = (static_cast<i64>(cols) + 31) / 32 * 32;
+    CHECK(rows % 32 == 0);
+    CHECK((rows == 32 || rows * padded <= 1 << 20));
+    CHECK(rows * padded > 1 << 19);
+  }
+}
+
 TEST_CASE("the largest and smallest floats are survived", "[inspect]") {
   for (const float size : {0x1p-149f, 0x1p-126f, 0x1p127f, 0x1.fffffep127f}) {
-    const checkpoint_report r = measured(file_of({size, -size / 2, 0, size}, 1, 4), true);
+    const checkpoint_report r = measured(row_of({size, -size / 2, 0, size}), true);
     CHECK(r.tensors[0].amax == size);
     CHECK(!table_text(r, true).empty());
     CHECK(!json_text(r, "x", nullptr).empty());

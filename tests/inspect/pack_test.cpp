@@ -14,6 +14,15 @@ namespace inspect::test {
 
 namespace {
 
+/// write_packed() to a file that is then there.
+written_file write_to(std::string const& path, byte_source const& file, checkpoint const& content,
+                      checkpoint_report const& report) {
+  output_file out(path);
+  const written_file written = write_packed(file, content, report, out);
+  out.commit();
+  return written;
+}
+
 bytes read_all(byte_source const& file, tensor_info const& t) {
   bytes all(t.end - t.begin);
   file.read(t.begin, all);
@@ -75,7 +84,7 @@ TEST_CASE("what --write stores is what was measured", "[inspect]") {
   const file_source in(folder.file("in"));
   const checkpoint content = read_checkpoint(in, "in");
   const checkpoint_report report = measure(in, content, false);
-  const written_file written = write_packed(in, content, report, folder.file("out"));
+  const written_file written = write_to(folder.file("out"), in, content, report);
   const file_source out(folder.file("out"));
   const checkpoint result = read_checkpoint(out, "out");
   const auto parts = by_name(result);
@@ -109,8 +118,7 @@ TEST_CASE("values that are not finite are copied as they are", "[inspect]") {
   const bytes file = file_of(std::vector<float>(16, std::numeric_limits<float>::infinity()), 1, 16);
   const memory_source source(file);
   const checkpoint content = read_checkpoint(source, "x");
-  const written_file written =
-      write_packed(source, content, measure(source, content, false), folder.file("out"));
+  const written_file written = write_to(folder.file("out"), source, content, measure(source, content, false));
   CHECK(written.packed.empty());
   CHECK(written.copied.at(0).reason.find("NaN or infinity") != std::string::npos);
   const file_source out(folder.file("out"));
@@ -123,9 +131,9 @@ TEST_CASE("a write that fails leaves no file", "[inspect]") {
   const memory_source source(file);
   const checkpoint content = read_checkpoint(source, "x");
   const checkpoint_report report = measure(source, content, false);
-  CHECK_THROWS_AS(write_packed(failing_source(source, 0), content, report, folder.file("out")), file_error);
+  CHECK_THROWS_AS(write_to(folder.file("out"), failing_source(source, 0), content, report), file_error);
   CHECK(folder.count() == 0);
-  CHECK_THROWS_AS(write_packed(source, content, report, folder.file("no/folder")), file_error);
+  CHECK_THROWS_AS(write_to(folder.file("no/folder"), source, content, report), file_error);
   CHECK(folder.count() == 0);
 }
 
@@ -136,8 +144,7 @@ TEST_CASE("two outputs of one name are refused", "[inspect]") {
                              33);
   const memory_source source(file);
   const checkpoint content = read_checkpoint(source, "x");
-  CHECK_THROWS_AS(write_packed(source, content, measure(source, content, false), folder.file("out")),
-                  file_error);
+  CHECK_THROWS_AS(write_to(folder.file("out"), source, content, measure(source, content, false)), file_error);
   CHECK(folder.count() == 0);
 }
 

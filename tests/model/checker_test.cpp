@@ -258,7 +258,7 @@ TEST_CASE("checker: shared memory needs a proxy fence going in and a commit comi
                                 {op::store_shared}});
 }
 
-TEST_CASE("checker: a write beside an earlier one takes back nothing that others were told",
+TEST_CASE("checker: a write next to an earlier one takes back nothing that others were told",
           "[model][checker]") {
   const auto c = std::make_unique<checker>();
   const agent writer{0, 1}, reader{0, 2};

@@ -33,7 +33,7 @@ def mirror(source, faults, gpu):
             path = file.relative_to(ROOT)
             unused = gpu and "_test." in file.name and NOT_FOR_GPU.search(file.name)
             if file.is_file() and file.suffix != ".pyc" and not unused:
-                planting.write_if_new(source / path, file.read_text())
+                planting.write_if_new(source / path, file.read_bytes())
                 wanted.add(source / path)
     listener = source / "tests/mutation" / ("listener_test.cu" if gpu else "listener_test.cpp")
     planting.write_if_new(listener, planting.LISTENER)

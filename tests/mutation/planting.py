@@ -199,11 +199,12 @@ def plant(text, faults):
     return text.replace("#pragma once\n", '#pragma once\n#include <fourscale/planted.hpp>\n', 1)
 
 
-def write_if_new(path, text):
+def write_if_new(path, content):
     """So that what did not change is not compiled again."""
+    content = content.encode() if isinstance(content, str) else content
     path.parent.mkdir(parents=True, exist_ok=True)
-    if not path.exists() or path.read_text() != text:
-        path.write_text(text)
+    if not path.exists() or path.read_bytes() != content:
+        path.write_bytes(content)
 
 
 def plant_headers(include, to, faults):

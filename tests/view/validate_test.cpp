@@ -24,6 +24,7 @@ constexpr errc all_errcs[] = {errc::ok,
                               errc::other_amax,
                               errc::row_amax_with_tiles,
                               errc::amax_of_groups,
+                              errc::bad_offsets,
                               errc::shape_mismatch,
                               errc::misaligned,
                               errc::buffer_too_small,
@@ -73,6 +74,20 @@ const broken cases[] = {
     {"codes among the values", errc::overlap,
      [](buffers& b, matrix&, blocks& q) { q.codes = b.bytes + 2047; }},
     {"no amax", errc::no_amax, [](buffers&, matrix&, blocks& q) { q.amax = {}; }},
+    {"an amax of a kind that there is not", errc::no_amax,
+     [](buffers&, matrix&, blocks& q) { q.amax.kind = static_cast<amax_kind>(6); }},
+    {"a number that there is not", errc::no_amax,
+     [](buffers&, matrix&, blocks& q) { q.amax.number = static_cast<scale_number>(3); }},
+    {"encode scales of rows", errc::no_amax,
+     [](buffers& b, matrix&, blocks& q) {
+       q.amax = amax_of_rows(b.amaxes);
+       q.amax.number = scale_number::encode;
+     }},
+    {"a decode scale for tensor scale 1", errc::no_amax,
+     [](buffers&, matrix&, blocks& q) {
+       q.amax = unit_scale;
+       q.amax.number = scale_number::decode;
+     }},
     {"an amax for each group", errc::amax_of_groups,
      [](buffers& b, matrix&, blocks& q) { q.amax = amax_of_groups(b.amaxes); }},
     {"an amax at no address", errc::null_pointer,
@@ -126,7 +141,7 @@ TEST_CASE("errc: a sentence for each, no two alike", "[view][errc]") {
   CHECK(sentences.count(message(static_cast<errc>(sizeof all_errcs / sizeof all_errcs[0]))) == 0);
 }
 
-TEST_CASE("validate: good arguments are ok, as far as their limits", "[view][validate]") {
+TEST_CASE("validate: good arguments are ok, up to their limits", "[view][validate]") {
   buffers b;
   matrix x = b.values();
   blocks q = b.quantized();

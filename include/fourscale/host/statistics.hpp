@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What quantization did to a matrix, on the CPU.
+// The error of a quantized matrix, on the CPU.
 #pragma once
 
 #include "../block/statistics.hpp"
@@ -10,20 +10,17 @@ inline namespace FOURSCALE_CPU {
 
 namespace detail {
 
-/// Joins neighbours until s[0] has all of s[0 .. N).
-template <int N>
-void join_neighbours(statistics (&s)[N]) {
-  static_assert((N & (N - 1)) == 0, "Neighbours are joined in a binary tree.");
-  for (int distance = 1; distance < N; distance *= 2)
-    for (int i = 0; i < N; i += 2 * distance) s[i] += s[i + distance];
+/// Joins neighbours in a binary tree until s[0] has all of s[0 .. n). More empty ones would change nothing.
+inline void join_neighbours(statistics* s, i64 n) {
+  for (i64 distance = 1; distance < n; distance *= 2)
+    for (i64 i = 0; i + distance < n; i += 2 * distance) s[i] += s[i + distance];
 }
 
-/// The strips of one walk, lane by lane.
+/// The strips of one walk that has any, lane by lane.
 template <matrix_like M, class F, class Layout, class Byte>
 statistics walk_statistics(M const& x, block_scaled_view<F, Layout, Byte> const& q, i64 walk) {
   using strips = fourscale::detail::strip_walk;
   strips at(q.rows, walk);
-  if (at.first_block >= q.blocks()) return {};
   statistics lanes[strips::width];
   for (const i64 rows_on = at.rows_on(), blocks_on = at.blocks_on(); at.first_block < q.blocks();
        at.next(rows_on, blocks_on)) {
@@ -36,7 +33,7 @@ statistics walk_statistics(M const& x, block_scaled_view<F, Layout, Byte> const&
           block_statistics<F>(values, q.load(where.row, at.first_block + lane), tensor, where, q.cols);
     }
   }
-  join_neighbours(lanes);
+  join_neighbours(lanes, q.blocks() < strips::width ? q.blocks() : strips::width);
   return lanes[0];
 }
 
@@ -50,18 +47,23 @@ template <matrix_like M, class F, class Layout, class Byte>
 errc statistics_of(M const& x, block_scaled_view<F, Layout, Byte> const& q, statistics* out) {
   if (const errc e = validate(x, q); e != errc::ok) return e;
   if (out == nullptr) return errc::null_pointer;
-  constexpr int groups = 32, of_group = fourscale::detail::strip_walk::walks / groups;
+  using strips = fourscale::detail::strip_walk;
+  constexpr i64 groups = 32, of_group = strips::walks / groups;
+  const i64 walks_with_blocks = q.rows * ceil_div<i64>(q.blocks(), strips::width);  // the first ones
   statistics all[groups];
 #ifdef _OPENMP
 #pragma omp parallel for if (q.rows * q.cols > 65536)
 #endif
-  for (int group = 0; group < groups; ++group) {
+  for (i64 group = 0; group < groups; ++group) {
+    const i64 left = walks_with_blocks - group * of_group;
+    if (left <= 0) continue;
     statistics walks[of_group];
-    for (int i = 0; i < of_group; ++i) walks[i] = detail::walk_statistics(x, q, group * i64{of_group} + i);
-    detail::join_neighbours(walks);
+    const i64 count = left < of_group ? left : of_group;
+    for (i64 i = 0; i < count; ++i) walks[i] = detail::walk_statistics(x, q, group * of_group + i);
+    detail::join_neighbours(walks, count);
     all[group] = walks[0];
   }
-  detail::join_neighbours(all);
+  detail::join_neighbours(all, groups);
   *out = all[0];
   return errc::ok;
 }

@@ -19,6 +19,7 @@ enum class [[nodiscard]] errc{
     other_amax,
     row_amax_with_tiles,
     amax_of_groups,
+    bad_offsets,
     shape_mismatch,
     misaligned,
     buffer_too_small,
@@ -55,6 +56,8 @@ FOURSCALE_H constexpr char const* message(errc e) {
       return "both copies share their scales, so both views must have the same amax";
     case errc::amax_of_groups:
       return "the view has an amax for each group of rows, which only the functions for groups can read";
+    case errc::bad_offsets:
+      return "the offsets of groups must begin with 0, never fall and end at most with the number of rows";
     case errc::row_amax_with_tiles:
       return "rows of a 2-D block share one scale, so they cannot have amaxes of their own";
     case errc::shape_mismatch:

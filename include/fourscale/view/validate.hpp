@@ -31,7 +31,7 @@ FOURSCALE_H constexpr errc check_shape(i64 rows, i64 cols) {
   return errc::ok;
 }
 
-/// What an amax is written to.
+/// The memory that an amax is written to.
 FOURSCALE_H inline errc check_amax_output(float const* amax) {
   if (amax == nullptr) return errc::null_pointer;
   if (reinterpret_cast<u64>(amax) % alignof(float) != 0) return errc::misaligned;
@@ -40,7 +40,7 @@ FOURSCALE_H inline errc check_amax_output(float const* amax) {
 
 }  // namespace detail
 
-/// Rules of a matrix by itself: there, not empty, leading dimension, size, alignment to its element type.
+/// Rules for a matrix alone: not null, not empty, leading dimension, size, alignment to its element type.
 template <class T>
 FOURSCALE_H errc validate(matrix_view<T> const& m) {
   if (const errc e = detail::check_shape(m.rows, m.cols); e != errc::ok) return e;
@@ -66,11 +66,19 @@ FOURSCALE_H byte_range bytes_of_amax(tensor_amax<F> const& amax, i64 rows) {
   return bytes_of(amax.data, amax.kind == amax_kind::per_row ? rows : 1);
 }
 
+/// True for what the functions of tensor_amax.hpp make: fields can be edited, and an enumeration may hold any
+/// number. An encode or decode scale is always that of the whole matrix.
+FOURSCALE_H constexpr bool names_amax(amax_reference const& amax) {
+  const bool of_matrix = amax.kind == amax_kind::value || amax.kind == amax_kind::one;
+  return amax.kind != amax_kind::missing && amax.kind <= amax_kind::per_group &&
+         (amax.number == scale_number::amax || (of_matrix && amax.number <= scale_number::decode));
+}
+
 /// Rules of an amax by itself: there, aligned, apart from what a call writes.
 template <class F>
 FOURSCALE_H errc check_amax(tensor_amax<F> const& amax, i64 rows, byte_range codes, byte_range scales) {
   if (!F::has_tensor_scale) return errc::ok;
-  if (amax.kind == amax_kind::missing) return errc::no_amax;
+  if (!names_amax(amax)) return errc::no_amax;
   if (amax.kind == amax_kind::per_group) return errc::amax_of_groups;
   if (!amax.in_memory()) return errc::ok;
   if (amax.data == nullptr) return errc::null_pointer;
@@ -81,7 +89,7 @@ FOURSCALE_H errc check_amax(tensor_amax<F> const& amax, i64 rows, byte_range cod
 
 }  // namespace detail
 
-/// Rules of a quantized matrix by itself: whole blocks, buffers there and large enough, codes apart from
+/// Rules for a quantized matrix alone: whole blocks, buffers not null and large enough, codes apart from
 /// scales, an amax where the format has a tensor scale.
 template <class F, class Layout, class Byte>
 FOURSCALE_H errc validate(block_scaled_view<F, Layout, Byte> const& q) {
@@ -126,7 +134,7 @@ FOURSCALE_H bool overlaps(M const& x, block_scaled_view<F, Layout, Byte> const& 
 
 }  // namespace detail
 
-/// Rules of a matrix and its quantized form together, in either direction.
+/// Rules for a matrix and its quantized form together, in either direction.
 template <matrix_like M, class F, class Layout, class Byte, class Blocks = blocks_1d>
 FOURSCALE_H errc validate(M const& x, block_scaled_view<F, Layout, Byte> const& q, Blocks = {}) {
   if (const errc e = validate(x); e != errc::ok) return e;
@@ -139,14 +147,14 @@ FOURSCALE_H errc validate(M const& x, block_scaled_view<F, Layout, Byte> const& 
   return detail::overlaps(x, q) ? errc::overlap : errc::ok;
 }
 
-/// Rules of a quantized matrix that a quantizer writes: its amax must be brought to the quantizer's range.
+/// Rules for a quantized matrix that a quantizer writes: its amax must be brought to the quantizer's range.
 template <class F, class Layout, class Quantizer>
 FOURSCALE_H errc validate(block_scaled_view<F, Layout, u8> const& q, Quantizer const& quantizer) {
   if (const errc e = validate(q); e != errc::ok) return e;
   return q.amax.range == quantizer_range<F>(quantizer) ? errc::ok : errc::other_range;
 }
 
-/// The same with the matrix that it is made from.
+/// The same, with the matrix that it is made from.
 template <matrix_like M, class F, class Layout, class Blocks, class Quantizer>
 FOURSCALE_H errc validate(M const& x, block_scaled_view<F, Layout, u8> const& q, Blocks shape,
                           Quantizer const& quantizer) {
@@ -162,7 +170,7 @@ FOURSCALE_H errc validate_groups(M const& x, block_scaled_view<F, Layout, u8> co
   return x.cols % group != 0 ? errc::partial_block : errc::ok;
 }
 
-/// Rules of both copies of x: q of x, qt of its transpose. Under 2-D blocks they share their scales.
+/// Rules for both copies of x: q of x, qt of its transpose. Under 2-D blocks they share their scales.
 template <class T, class F, class Layout, class LayoutT, class Blocks, class Rowwise, class Columnwise>
 FOURSCALE_H errc validate_both(matrix_view<T> const& x, block_scaled_view<F, Layout, u8> const& q,
                                block_scaled_view<F, LayoutT, u8> const& qt, Blocks shape,
@@ -173,8 +181,8 @@ FOURSCALE_H errc validate_both(matrix_view<T> const& x, block_scaled_view<F, Lay
   return detail::overlaps(q, qt) || detail::overlaps(qt, q) ? errc::overlap : errc::ok;
 }
 
-/// Rules of the transpose qt of a quantized matrix q, whose amax it takes over: not those of rows, which the
-/// transpose has as columns.
+/// Rules for the transpose qt of a quantized matrix q, whose amax it takes over. Amaxes of rows do not do:
+/// they are columns in the transpose.
 template <class F, class Layout, class Byte, class LayoutT>
 FOURSCALE_H errc validate_transpose(block_scaled_view<F, Layout, Byte> const& q,
                                     block_scaled_view<F, LayoutT, u8> const& qt) {
@@ -186,7 +194,7 @@ FOURSCALE_H errc validate_transpose(block_scaled_view<F, Layout, Byte> const& q,
   return detail::overlaps(q, qt) ? errc::overlap : errc::ok;
 }
 
-/// Rules of D = A * B^T for A (M x K), B (N x K), D (M x N): D shares no byte with the others.
+/// Rules for D = A * B^T with A (M x K), B (N x K), D (M x N): D shares no byte with the others.
 template <class F, class LA, class BA, class G, class LB, class BB, class T>
 FOURSCALE_H errc validate_gemm(block_scaled_view<F, LA, BA> const& a, block_scaled_view<G, LB, BB> const& b,
                                matrix_view<T> const& d) {
@@ -197,7 +205,7 @@ FOURSCALE_H errc validate_gemm(block_scaled_view<F, LA, BA> const& a, block_scal
   return detail::overlaps(d, a) || detail::overlaps(d, b) ? errc::overlap : errc::ok;
 }
 
-/// Rules of a transform of N consecutive values from x to y.
+/// Rules for a transform of N consecutive values from x to y.
 template <int N, matrix_like M, class T>
 FOURSCALE_H errc validate_transform(M const& x, matrix_view<T> const& y) {
   if (const errc e = validate(x); e != errc::ok) return e;
