@@ -23,6 +23,7 @@ ALL_FOR_GPU = ["~[large]~[model]"]
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
 
+
 def mirror(source, faults, gpu):
     """The project once more, with faults, as far as its tests need it."""
     planting.plant_headers(ROOT / "include", source / "include", faults)
