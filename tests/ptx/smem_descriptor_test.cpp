@@ -161,6 +161,10 @@ TEST_CASE("smem descriptors: each refusal is a sentence about its cause", "[ptx]
     CHECK(says(refusal(smem_descriptor_fields{.pattern = static_cast<swizzle>(code)}), "0, 1, 2, 4 or 6"));
   CHECK(says(parse_smem_descriptor(0x4000'0040'0001'0040).refusal, "not 0b001"));
   CHECK(says(parse_smem_descriptor(0x4020'4040'0001'0040).refusal, "reserved"));
+  CHECK(refusal(k_major_tile{.rows = 256, .k = 2048}) == nullptr);
+  CHECK(says(refusal(k_major_tile{.rows = 256, .k = 2304}), "2^18 bytes"));
+  CHECK(says(refusal(k_major_tile{.k = 0x4000'0000}), "2^18 bytes"));  // 2^32 bits, 0 in an int
+  CHECK(says(refusal(k_major_tile{.k = 0}), "at least one element"));
   CHECK(says(refusal(k_major_tile{.bits = 6}), "4 bits in shared memory"));
   CHECK(says(refusal(k_major_tile{.rows = 12}), "groups of eight"));
   CHECK(says(refusal(k_major_tile{.rows = 264}), "groups of eight"));

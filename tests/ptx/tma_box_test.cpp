@@ -31,6 +31,10 @@ TEST_CASE("tma boxes: what the driver would refuse is refused with a sentence", 
   CHECK(says(refusal(tma_box{.type = tma_type::bytes}), "fits in the swizzle span"));
   CHECK(std::string(describe(tma_box{}).c_str()) ==
         "128 rows x 256 packed 4-bit elements, 128B swizzle, 16384 bytes");
+  CHECK(
+      std::string(describe(tma_box{.box_k = 1 << 30, .box_rows = 1 << 30}).c_str()) ==
+      "1073741824 rows x 1073741824 packed 4-bit elements, 128B swizzle. Impossible: A TMA box has 1 to 256 "
+      "elements along each dimension.");
   CHECK(checked_box<tma_box{}>().size_bytes() == 16384);
   CHECK(tma_box{.type = tma_type::u4_align16b, .box_k = 128}.size_bytes() == 16384);
 }

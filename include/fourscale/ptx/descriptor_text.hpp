@@ -124,7 +124,9 @@ FOURSCALE_HD constexpr descriptor_text describe(tma_box const& b) {
   d.add(b.type == tma_type::bytes        ? " bytes, "
         : b.type == tma_type::u4_align8b ? " packed 4-bit elements, "
                                          : " padded 4-bit elements, ");
-  return d.add(name(b.pattern)).add(", ").add(b.size_bytes()).add(" bytes").add_refusal(refusal(b));
+  d.add(name(b.pattern));
+  if (char const* wrong = refusal(b)) return d.add_refusal(wrong);  // its size may be no number
+  return d.add(", ").add(b.size_bytes()).add(" bytes");
 }
 
 }  // namespace FOURSCALE_NAMESPACE::ptx

@@ -104,18 +104,20 @@ struct k_major_tile {
 
 namespace detail {
 FOURSCALE_HD constexpr bool whole_spans(k_major_tile const& t) {
-  return t.k > 0 && t.k * t.bits % (8 * span_bytes(t.pattern)) == 0 && t.row_bytes() % 32 == 0;
+  return t.k * t.bits % (8 * span_bytes(t.pattern)) == 0 && t.row_bytes() % 32 == 0;
 }
 }  // namespace detail
 
-#define FOURSCALE_DETAIL_TILE_RULES(RULE, t)                                                               \
-  RULE((t).bits == 4 || (t).bits == 8, "An element takes 4 bits in shared memory, or 8 (also if padded).") \
-  RULE((t).rows >= 8 && (t).rows <= 256 && (t).rows % 8 == 0,                                              \
-       "Rows of an operand in shared memory come in groups of eight, 8 to 256 of them.")                   \
-  RULE((t).pattern != swizzle::b128_atom_32b,                                                              \
-       "The 128-byte swizzle of 32-byte atoms is not for K-major tiles.")                                  \
-  RULE(detail::whole_spans(t),                                                                             \
-       "K of a tile in shared memory is a whole number of swizzle spans and of instructions: 32, 64 or "   \
+#define FOURSCALE_DETAIL_TILE_RULES(RULE, t)                                                                 \
+  RULE((t).bits == 4 || (t).bits == 8, "An element takes 4 bits in shared memory, or 8 (also if padded).")   \
+  RULE((t).rows >= 8 && (t).rows <= 256 && (t).rows % 8 == 0,                                                \
+       "Rows of an operand in shared memory come in groups of eight, 8 to 256 of them.")                     \
+  RULE((t).pattern != swizzle::b128_atom_32b,                                                                \
+       "The 128-byte swizzle of 32-byte atoms is not for K-major tiles.")                                    \
+  RULE((t).k > 0 && i64{(t).k} * (t).bits * (t).rows <= i64{1} << 21,                                        \
+       "A tile has at least one element in a row, and at most the 2^18 bytes that shared memory addresses.") \
+  RULE(detail::whole_spans(t),                                                                               \
+       "K of a tile in shared memory is a whole number of swizzle spans and of instructions: 32, 64 or "     \
        "128 bytes.")
 
 FOURSCALE_HD constexpr char const* refusal(k_major_tile const& t) {
