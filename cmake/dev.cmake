@@ -7,6 +7,11 @@ if(ccache AND PROJECT_IS_TOP_LEVEL AND NOT DEFINED CMAKE_CXX_COMPILER_LAUNCHER)
   set(CMAKE_CUDA_COMPILER_LAUNCHER ${ccache})
 endif()
 
+set(fourscale_cuda ${FOURSCALE_CUDA})
+if(fourscale_cuda)
+  enable_language(CUDA)
+  find_package(CUDAToolkit REQUIRED)
+endif()
 find_package(OpenMP COMPONENTS CXX)
 find_package(Threads REQUIRED)
 

@@ -34,7 +34,7 @@ int main() {
   if (e != f4::errc::ok) return std::printf("%s\n", f4::message(e)), 1;
 
   double signal = 0, noise = 0, largest = 0;
-  for (int i = 0; i < rows * cols; ++i) {
+  for (std::size_t i = 0; i < x.size(); ++i) {
     const double before = f4::to_float(x[i]), error = f4::to_float(y[i]) - before;
     signal += before * before;
     noise += error * error;

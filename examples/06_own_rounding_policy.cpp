@@ -19,9 +19,9 @@ struct nearest_away {
   }
 };
 
-/// Never larger than the value: chops off what does not fit. Beside its definition it offers a fast form for
-/// whole matrices on a CPU: the code of one value by straight arithmetic, in the top bits of a word. Random
-/// bits of 0 never round up.
+/// Never larger than the value: chops off what does not fit. In addition to its definition it offers a fast
+/// form for whole matrices on a CPU: the code of one value by straight-line arithmetic, in the top bits of a
+/// word. Random bits of 0 never round up.
 struct toward_zero {
   template <f4::element_format F>
   FOURSCALE_HD constexpr f4::packed<F, 4> operator()(F, float const (&x)[4], f4::position) const {

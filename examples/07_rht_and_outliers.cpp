@@ -39,7 +39,7 @@ matrix rotated(matrix const& x, f4::sign_vector signs) {
   return y;
 }
 
-/// SQNR in dB over the tokens that `which` says.
+/// SQNR in dB over the tokens that `which` selects.
 double sqnr(matrix const& y, matrix const& x, bool (*which)(int)) {
   double error = 0, size = 0;
   for (int t = 0; t < tokens; ++t)

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Why gradients are rounded stochastically. Rounding to nearest makes the same error every time, and over
 // many steps it adds up; stochastic rounding is right on average, so over many steps its errors cancel. One
-// thing still spoils that: the scale of a block is itself rounded, and where it comes out too small the
-// largest values saturate.
+// thing still spoils that: the scale of a block is itself rounded, and where it is rounded down the largest
+// values saturate.
 #include "support/tools.hpp"
 
 using namespace example;

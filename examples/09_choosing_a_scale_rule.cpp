@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which rule to take for the scale of a block: what each costs, on values that are all alike and on values
+// How to choose the rule for the scale of a block: the error of each, on values of similar size and on values
 // with outliers. SQNR: larger is better. Gain: how long the quantized tensor is along the original, <x, Q(x)>
 // / <x, x>.
 #include "support/tools.hpp"

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // A rounding of your own at the speed of the library's. Its definition is the call operator; in addition it
 // offers a fast form, which takes the sixteen values of a block at a time. Kernels use the fast form where
-// there is one, and explain() says where it is missing. The definition stays the law: the example compares
-// the two, on the host and on the device.
+// there is one, and explain() says where it is missing. The definition decides: the example compares the two,
+// on the host and on the device.
 #include <fourscale/fourscale.cuh>
 
 #include "support/gpu.cuh"

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// For the first owner of a Blackwell GPU: asks the card all that fourscale believes of its instructions, and
-// prints a report to send back (docs/blackwell.md). No such card was at hand when this was written. On other
-// GPUs the software runs beside its definition, and what cannot be asked is named. Takes seconds.
+// For the first owner of a Blackwell GPU: checks on the card all that fourscale assumes about its
+// instructions, and prints a report to send back (docs/blackwell.md). No such card was at hand when this was
+// written. On other GPUs the software is compared with its definition, and what cannot be compared is named.
+// Takes seconds.
 //
 //   nvcc -std=c++20 -O3 -arch=sm_100a -Xcompiler=-fopenmp -Iinclude examples/20_first_blackwell_run.cu -o
 //   first
@@ -60,7 +61,8 @@ capabilities print_machine() {
         p.major, p.minor);
   else if (!c[0].cvt_narrow)
     std::printf(
-        "\nThis is no Blackwell GPU: FP4, FP6, E8M0 and cvt.rs below are software beside its definition.\n");
+        "\nThis is no Blackwell GPU: FP4, FP6, E8M0 and cvt.rs below are software, compared with its "
+        "definition.\n");
   return c[0];
 }
 
@@ -130,7 +132,7 @@ void ask_about_blocks() {
 }
 
 void ask_about_mma(capabilities const& c) {
-  std::printf("\nBlock-scaled mma.sync on single fragments, beside the model on the host\n");
+  std::printf("\nBlock-scaled mma.sync on single fragments, compared with the model on the host\n");
   run_mma<mma::hardware, f4::nvfp4>("NVFP4", c.mma_block_scale, mma_targets);
   run_mma<mma::hardware, f4::mxfp4>("MXFP4", c.mma_block_scale, mma_targets);
   run_mma<mma::hardware, f4::mxfp8>("MXFP8", c.mma_block_scale, mma_targets);
@@ -140,7 +142,7 @@ void ask_about_mma(capabilities const& c) {
 }
 
 void ask_about_gemms() {
-  std::printf("\nGEMMs, beside the model chained on the host\n");
+  std::printf("\nGEMMs, compared with the model chained on the host\n");
   run_gemm_mma_sync<mma::hardware, f4::nvfp4>("NVFP4 by mma.sync");
   run_gemm_mma_sync<mma::hardware, f4::mxfp4>("MXFP4 by mma.sync");
   run_gemm_mma_sync<mma::hardware, f4::mxfp8>("MXFP8 by mma.sync");

@@ -20,6 +20,7 @@ OUTSIDE = {
     "formats/io.hpp": {"ostream", "fmt/format.h", "fmt/base.h", "fmt/core.h"},
     "host/": {"omp.h"},
     "host/buffer.hpp": {"vector"},
+    "host/gemm_blackwell.hpp": {"vector"},
 }
 CUDA = re.compile(r"cuda_runtime(_api)?\.h|cuda/.*|cuda\.h")
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the device wrote beside what the host makes of the same values: every bit of codes and scales.
+// What the device wrote compared with what the host makes of the same values: every bit of codes and scales.
 #pragma once
 
 #include "harness.cuh"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Producers that quantize what they make, beside the ceiling of the same traffic and beside the same producer
-// writing bf16, amax() and quantize(), one after the other. The kernels are those of the examples.
+// Producers that quantize what they make, compared with the ceiling of the same traffic and with the same
+// producer writing bf16, amax() and quantize(), one after the other. The kernels are those of the examples.
 #include "../../examples/fused/rmsnorm.cuh"
 #include "../../examples/fused/swiglu.cuh"
 #include "check.cuh"
@@ -29,7 +29,7 @@ __global__ void __launch_bounds__(256)
   scales[i] = static_cast<u8>(v[0].w[0]);
 }
 
-/// What a GEMM leaves: Gaussian, one value in 500 eight times larger. (The product of two activations{}
+/// The output of a GEMM: Gaussian, one value in 500 eight times larger. (The product of two activations{}
 /// would span so many binades that most blocks were lost under one tensor scale.)
 struct projections {
   FOURSCALE_HD float operator()(u64, u64, u64 i) const {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Many packed matrices in one launch, beside the ceiling of the same traffic: experts with ragged numbers of
-// tokens, as a router leaves them, some with none.
+// Many packed matrices in one launch, compared with the ceiling of the same traffic: experts with ragged
+// numbers of tokens, as a router leaves them, some with none.
 #include "quantizers.cuh"
 
 using namespace bench;

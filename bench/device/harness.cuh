@@ -23,7 +23,7 @@ using f4::i64;
 using f4::u64;
 using f4::u8;
 
-/// What is not so ends the measurement, not the program: see add().
+/// A condition that does not hold ends the measurement, not the program: see add().
 inline void require(bool condition, char const* what) {
   if (!condition) throw std::runtime_error(what);
 }
@@ -223,8 +223,8 @@ launch ceiling(inputs<T> const& x, buffer<u8> const& codes, buffer<u8> const& sc
   };
 }
 
-/// Reports one kernel beside its ceiling: time of one of `calls` that a launch makes, bandwidth and percent
-/// of the ceiling.
+/// Reports one kernel compared with its ceiling: time of one of `calls` that a launch makes, bandwidth and
+/// percent of the ceiling.
 inline void report(benchmark::State& state, double bytes, launch const& kernel, launch const& ceiling,
                    int batch = 4, int calls = 1) {
   for (auto _ : state) {

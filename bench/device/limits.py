@@ -1,8 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""What keeps a kernel from the speed of its traffic: how busy ncu finds each part of the GPU, beside the kernel with
-the same traffic and no arithmetic, at the clocks that both run at. Needs an NVIDIA GPU, ncu with access to its counters,
-and what `./run gpu` built:
+"""What limits a kernel: how busy ncu finds each part of the GPU, compared with the kernel with the same traffic and no
+arithmetic, at the clocks that both run at. Needs an NVIDIA GPU, ncu with access to its counters, and what `./run gpu` built:
 
     bench/device/limits.py build/gpu/bench
 """
@@ -30,12 +29,16 @@ METRICS = {
 COUNTS = {"written", "writes", "instructions", "time"}
 KERNELS = "quantize_|spread_scales|rmsnorm_kernel|swiglu_kernel"
 # How many calls a program makes to compare outputs, before the turns: four of the ceiling's and four of ours.
-COMPARED = {"device_quantize_bench": 1, "device_fused_bench": 4}
+COMPARED = {"device_quantize_bench": 1, "device_types_bench": 1, "device_fused_bench": 4}
 ROWS = [  # program, benchmark, values
     *[("device_quantize_bench", f"{name}/16384x16384", 16384 * 16384) for name in (
         "nvfp4_rowwise_nearest", "nvfp4_rowwise_stochastic", "nvfp4_rowwise_four_over_six",
         "nvfp4_columnwise_nearest", "nvfp4_columnwise_rht_nearest", "nvfp4_columnwise_rht_stochastic",
         "nvfp4_both_nearest", "nvfp4_both_stochastic", "nvfp4_both_row_plain_column_rht", "nvfp4_both_16x16")],
+    *[("device_types_bench", f"types/{name}/16384x8192", 16384 * 8192) for name in (
+        "mxfp8_both/linear", "odd_stride_columnwise_rht/swizzled", "odd_stride_both_16x16/swizzled")],
+    ("device_quantize_bench", "nvfp4_both_nearest/4096x4096", 4096 * 4096),
+    ("device_quantize_bench", "nvfp4_both_nearest/2048x4096", 2048 * 4096),
     ("device_fused_bench", "swiglu_nvfp4/16384x14336", 16384 * 14336),
     ("device_fused_bench", "rmsnorm_nvfp4/16384x8192", 16384 * 8192),
     ("device_fused_bench", "rmsnorm_nvfp4/2048x4096", 2048 * 4096),

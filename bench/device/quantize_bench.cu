@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Whole matrices on the GPU, each kernel beside the ceiling of its traffic. Here all that is no quantizer;
-// the quantizers in quantize_bench/.
+// Whole matrices on the GPU, each kernel compared with the ceiling of its traffic. Here: everything but
+// quantizers; the quantizers in quantize_bench/.
 #include "quantize_bench/quantize_bench.cuh"
 
 using namespace bench;
@@ -90,7 +90,7 @@ void hadamard(benchmark::State& state, setup const& s) {
   report(state, 4.0 * values(s.size), run, ceiling<32, 0>(x, bytes, nothing));
 }
 
-/// amax() and quantize(), beside both ceilings one after the other.
+/// amax() and quantize(), compared with both ceilings one after the other.
 void whole_call(benchmark::State& state, setup const& s) {
   const inputs<f4::bf16> x(s.size.rows, s.size.cols);
   const output<nvfp4, linear> out(x.view(0), nearest);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // One measurement of a quantizer: rowwise, columnwise or both copies; of any format, layout, source and
-// recipe; compared with the host, then timed beside the ceiling of its traffic.
+// recipe; compared with the host, then timed and compared with the ceiling of its traffic.
 #pragma once
 
 #include <optional>

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The tables of the device benchmarks and the picture of the README, from what they print as JSON:
+"""The tables and the picture of docs/speed.md, from what the device benchmarks print as JSON:
 
     python3 bench/device/table.py build/gpu/bench/device_*_bench.json --plot docs/speed.svg
 """
@@ -35,7 +35,7 @@ ROWS = [  # of the benchmark, of the table
     ("nvfp4_dequantize", "NVFP4 dequantize"),
     ("hadamard_16", "Hadamard transform, 16, to bf16"),
     ("hadamard_128", "Hadamard transform, 128, to bf16"),
-    ("nvfp4_amax_and_quantize", "amax, then NVFP4 rowwise, beside both ceilings"),
+    ("nvfp4_amax_and_quantize", "amax and NVFP4 rowwise, compared with both ceilings"),
     ("mxfp4_rowwise", "MXFP4 rowwise"),
     ("mxfp8_rowwise", "MXFP8 rowwise"),
     ("fp8_tensor", "FP8 per tensor"),
@@ -175,7 +175,7 @@ def sm80_table(found):
             rows.append([label, name[3], f"{old.us:.0f}", percent(old), f"{new.us:.0f}" if new else "",
                          percent(new), f"{100 * new.us / old.us:.0f} %" if new else ""])
     return markdown(["kernel", "shape", "sm_80's code, us", "of the ceiling", "this GPU's code, us", "of the ceiling",
-                     "speed of sm_80's code beside it"], rows)
+                     "speed of sm_80's code compared with it"], rows)
 
 
 def other_table(found):

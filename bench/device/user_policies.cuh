@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Policies as a user writes them: definitions, which no kernel of the library has heard of.
+// Policies as a user writes them: definitions, unknown to the kernels of the library.
 #pragma once
 
 #include <fourscale/fourscale.cuh>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// float -> code and back on one core, beside the conversion functions of the CUDA toolkit's headers on the
-// same data. The data fits the first cache: this measures arithmetic. Codes that differ from the toolkit's
-// are an error.
+// float -> code and back on one core, compared with the conversion functions of the CUDA toolkit's headers on
+// the same data. The data fits the first cache: this measures arithmetic. Codes that differ from the
+// toolkit's are an error.
 #include <fourscale/formats/convert.hpp>
 #include <vector>
 
@@ -183,9 +183,9 @@ void add_format() {
 
 const bench::describe_machine describe;
 const bool registered = [] {
-  benchmark::AddCustomContext("Beside", HAS_PEER
-                                            ? "host functions of cuda_fp4.h and cuda_fp8.h"
-                                            : "nothing: there is no cuda_fp4.h here, so ratios are left out");
+  benchmark::AddCustomContext("Compared with",
+                              HAS_PEER ? "host functions of cuda_fp4.h and cuda_fp8.h"
+                                       : "nothing: there is no cuda_fp4.h here, so ratios are left out");
   add_format<e2m1>();
   add_format<e4m3>();
   add_format<e5m2>();

@@ -15,7 +15,7 @@ using namespace fourscale;
 
 constexpr i64 wide = 8192;
 
-/// 8192, and at least four times the last cache, as far as the benchmark library sees it.
+/// 8192, and at least four times the last cache, as the benchmark library reports it.
 i64 large_rows() {
   i64 cache = 0;
   for (auto const& c : benchmark::CPUInfo::Get().caches) cache = std::max<i64>(cache, c.size);

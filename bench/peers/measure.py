@@ -63,7 +63,7 @@ def medians(runs, repeats, turns):
 def differing_bytes(a, b):
     a, b = (t.reshape(-1).view(torch.uint8) for t in (a, b))
     if a.numel() != b.numel():
-        raise RuntimeError(f"{a.numel()} bytes beside {b.numel()}")
+        raise RuntimeError(f"{a.numel()} bytes compared with {b.numel()}")
     return sum(int((p != q).sum()) for p, q in zip(a.split(1 << 28), b.split(1 << 28)))
 
 

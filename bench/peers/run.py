@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Other libraries' kernels beside fourscale's: the same data, the same GPU, the same run.
+"""Other libraries' kernels compared with fourscale's: the same data, the same GPU, the same run.
 
     pip install --no-build-isolation -r bench/peers/requirements.txt      (see README.md)
     python3 bench/peers/run.py --json build/peers/peers.json

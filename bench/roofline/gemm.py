@@ -32,16 +32,16 @@ LEAST_CLOCKS = 44
 TMEM_COLUMNS = 512
 # Latency of a first load that misses L2, in clocks: 900 to 1700 (the same source, 03_caches.md).
 FIRST_LOAD = 1500
-# Between two tiles the tensor core waits until the columns that both accumulators share have been read: 3 of 16 chunks
-# (mma/tcgen05_tile.cuh). Nobody has told what that takes; ASSUMED.
+# Between two tiles the tensor core waits until the columns that both accumulators share have been read: 3 of
+# 16 chunks (mma/tcgen05_tile.cuh). No source says what that takes; ASSUMED.
 TILE_GAP = 200
 
 # peak: dense FP4, PFLOP/s. macs: a clock and SM. l2: TB/s from L2 to the SMs.
 Machine = collections.namedtuple("Machine", "name peak sms ghz macs hbm l2 tiles")
 TCGEN05 = (TILES["128x256"], TILES["256x256 pair"])
 MACHINES = [
-    # 9 PFLOP/s, 7.7 TB/s: verda.com/blog/gb300-nvl72-architecture (HGX B200). 148 SMs. 1.856 GHz follows from them.
-    # L2: nobody's figure for a B200 at hand; ASSUMED as on the B300.
+    # 9 PFLOP/s, 7.7 TB/s: verda.com/blog/gb300-nvl72-architecture (HGX B200). 148 SMs. 1.856 GHz follows from
+    # them. L2: no figure for a B200 was found; ASSUMED as on the B300.
     Machine("B200", 9.0, 148, 1.856, 16384, 7.7, 17.0, TCGEN05),
     # 14 PFLOP/s needs K = 96. 1.92 GHz sustained, L2 17 TB/s: measured on a B300 (QuickRunCUDA, 03_caches.md).
     Machine("B300", 14.0, 148, 1.92, 16384, 7.7, 17.0, TCGEN05),

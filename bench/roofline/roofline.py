@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Instructions per element of each kernel, from its machine code, and what bounds it on which GPU. Needs nvcc and
 nvdisasm or cuobjdump, no GPU. Nothing here ran on Blackwell: its rates are predicted from the machine code and from
-published figures. What bench/device measured on an H200 can be put beside them:
+published figures. They can be compared with what bench/device measured on an H200:
 
     quantize_bench --benchmark_out=speed.json && bench/roofline/roofline.py --measured speed.json
 """
@@ -38,11 +38,11 @@ MACHINES = [
     Machine("RTX PRO 6000", "sm_120a", 188, 2.617, 1.792),
 ]
 
-# A kernel is known by words in its symbol: all of `has`, none of `lacks`. Of several that fit, such as one for matrices
-# of whole tiles and one for others, the quicker is meant. A thread takes `elements`, reads `read` bytes of them and
-# four for each amax, and stores as `stores` says, {width: how many}; warps of several kinds have several, as often.
-# `shared` says, beside each of `stores`, what it loads from shared memory, where other paths could make those stores;
-# `twice` are bytes that are read but are a neighbour's too.
+# A kernel is known by words in its symbol: all of `has`, none of `lacks`. Of several that fit, such as one
+# for matrices of whole tiles and one for others, the quicker is meant. A thread takes `elements`, reads
+# `read` bytes of them and four for each amax, and stores as `stores` says, {width: how many}; warps of
+# several kinds have several, as often. `shared` says for each of `stores` what it loads from shared memory,
+# where other paths could make those stores; `twice` are bytes that are read but are a neighbour's too.
 Row = collections.namedtuple("Row", "name has lacks elements read stores amaxes shared twice")
 
 
@@ -50,10 +50,10 @@ def row(name, has, lacks=(), elements=64, read=128, stores=({1: 4, 8: 4},), amax
     return Row(name, has, lacks, elements, read, stores, amaxes, shared, twice)
 
 
-# A tile: codes of columns in 16 bytes, and half of the threads the scales of one in eight; beside them rowwise codes in
-# eight, and scales like those of columns; or of squares both alike. From shared memory: two columns by 32 rows, a word
-# for both; 16 bytes of codes; eight of scales, and of a tensor scale. One thread finds that of the columns, while the
-# others wait: it is left out, and with it the amax.
+# A tile: codes of columns in 16 bytes, and half of the threads the scales of one in eight; in addition
+# rowwise codes in eight, and scales like those of columns; or of squares both alike. From shared memory: two
+# columns by 32 rows, a word for both; 16 bytes of codes; eight of scales, and of a tensor scale. One thread
+# finds that of the columns, while the others wait: it is left out, and with it the amax.
 COLUMN, OF_COLUMN = ({16: 2, 8: 1}, {16: 2}), ({4: 32, 16: 2, 8: 2}, {4: 32, 16: 2, 8: 1})
 COLUMN_AND_ROW, OF_BOTH = ({16: 2, 8: 6}, {16: 2, 8: 4}), ({4: 32, 16: 2, 8: 3}, {4: 32, 16: 2, 8: 1})
 SQUARE, OF_SQUARE = ({16: 4, 8: 2}, {16: 4}), ({4: 32, 16: 4, 8: 3}, {4: 32, 16: 4, 8: 1})
@@ -120,7 +120,7 @@ def tools(args):
     for name, options in (("nvdisasm", ["-g", "-c"]), ("cuobjdump", ["-sass"])):
         if found := tool(name, getattr(args, name), nvcc):
             return nvcc, [found, *options], None
-    return None, None, "there is neither nvdisasm nor cuobjdump in PATH or beside nvcc: give --nvdisasm or --cuobjdump"
+    return None, None, "there is neither nvdisasm nor cuobjdump in PATH or next to nvcc: give --nvdisasm or --cuobjdump"
 
 
 def disassemble(nvcc, disassembler, target, include):

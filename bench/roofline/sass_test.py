@@ -8,8 +8,9 @@ import gemm
 import roofline
 import sass
 
-# Reads 32 bytes in a loop that goes round twice and writes 9. Beside that: an early exit, a path that writes only a
-# zero, a call that is longer than going without, a branch for warps whose lanes have parted, and NOPs behind the end.
+# Reads 32 bytes in a loop that goes round twice and writes 9. In addition: an early exit, a path that writes
+# only a zero, a call that is longer than going without, a branch for warps whose lanes have parted, and NOPs
+# behind the end.
 NVDISASM = """
 	.section	.text._Zkernel,"ax",@progbits
 .text._Zkernel:

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Blocks and matrices: the golden vectors of NVFP4, computed from Transformer Engine's formulas, and the
-// kernels of device/quantize.cuh beside the host on ordinary values.
+// kernels of device/quantize.cuh compared with the host on ordinary values.
 #pragma once
 
 #include <fourscale/device/buffer.cuh>
@@ -55,7 +55,7 @@ struct golden_blocks {
   }
 };
 
-/// device::quantize beside host::quantize, byte by byte.
+/// device::quantize compared with host::quantize, byte by byte.
 template <class F, class Quantizer>
 void run_matrix(char const* what, Quantizer const& quantizer) {
   constexpr i64 rows = 384, cols = 2048;

@@ -32,8 +32,8 @@ struct rbits_of_bf16 {
   }
   static u32 definition(u32 word, int element) { return element == 0 ? word & 0xffffu : word >> 16; }
 };
-/// cvt.rs.f16x2.f32 takes 13 bits an element. Nobody has told or measured their order, so the definition here
-/// is a guess: as bf16, the low bits of each half.
+/// cvt.rs.f16x2.f32 takes 13 bits an element. Nobody has documented or measured their order, so the
+/// definition here is a guess: as bf16, the low bits of each half.
 template <class F>
 struct rbits_of_f16 {
   static constexpr int elements = 2, bits = 13, mantissa = 10;
@@ -60,7 +60,7 @@ __global__ void rbits_kernel(int* weights) {
   }
 }
 
-/// The bits that an element sees, the heaviest first, beside what the definition says.
+/// The bits that an element sees, the heaviest first, and those of the definition.
 template <class Form>
 void run_rbits(char const* what, bool can, char const* needs) {
   if (!can) return print_not_possible(what, needs);

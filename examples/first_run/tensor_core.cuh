@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The block-scaled MMA beside its model on the host: mma.sync on fragments made to be hard on its rounding,
-// and whole GEMMs by mma.sync and tcgen05.
+// The block-scaled MMA compared with its model on the host: mma.sync on fragments made to be hard on its
+// rounding, and whole GEMMs by mma.sync and tcgen05.
 #pragma once
 
 #include <fourscale/device/gemm_tcgen05.cuh>
@@ -158,7 +158,7 @@ struct operand {
 template <class F, class Layout>
 u64 count_wrong(operand<F, Layout> const& a, operand<F, Layout> const& b, float const* d,
                 char (&first)[120]) {
-  const float factor = mma::output_factor(1.0f, a.view.amax.scale_of_row(0), b.view.amax.scale_of_row(0));
+  const float factor = f4::output_factor(1.0f, a.view.amax.scale_of_row(0), b.view.amax.scale_of_row(0));
   const i64 rows = a.view.rows, cols = b.view.rows, steps = a.view.cols / mma::step_elements<F>;
   std::vector<u32> want(static_cast<size_t>(rows * cols));
 #ifdef _OPENMP
@@ -169,7 +169,7 @@ u64 count_wrong(operand<F, Layout> const& a, operand<F, Layout> const& b, float 
     for (i64 step = 0; step < steps; ++step)
       sum =
           model::block_scaled_dot(mma::format_of<F, F>(), a.row(i / cols, step), b.row(i % cols, step), sum);
-    want[static_cast<size_t>(i)] = f4::bit_cast<u32>(mma::output<float>(factor, sum));
+    want[static_cast<size_t>(i)] = f4::bit_cast<u32>(f4::gemm_output<float>(factor, sum));
   }
   u64 wrong = 0;
   for (i64 i = 0; i < rows * cols; ++i) {

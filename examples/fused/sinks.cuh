@@ -15,7 +15,7 @@ using f4::i64;
 using f4::u32;
 using block_of_bf16 = f4::cta::values<bf16, 16>;
 
-/// The unfused way: quantize() comes after.
+/// Without fusion: quantize() comes after.
 struct to_bf16 {
   f4::matrix_view<bf16> y;
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// SwiGLU: silu(gate) * up, of a matrix that holds both side by side, as the one GEMM that makes them leaves
-// them. A thread takes a block in each of several rows and asks for all its input before it computes.
+// SwiGLU: silu(gate) * up, of a matrix that holds both side by side, as a GEMM for both writes them. A thread
+// takes a block in each of several rows and loads all its input before it computes.
 #pragma once
 
 #include "sinks.cuh"

@@ -17,8 +17,8 @@ struct band {
   std::vector<float> values;
 };
 
-/// What became of a band: what was lost, how many bits all of it takes, and, if asked for, the values, with
-/// the band's `ld`.
+/// The result for a band: the error, how many bits all of it takes, and, on request, the values, with the
+/// band's `ld`.
 struct rounded_band {
   tally lost;
   std::vector<float> values;

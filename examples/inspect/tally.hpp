@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What is counted while a format is compared with the values it was made from. Tallies add up, so that many
+// Counts and sums that compare a format with the values it was made from. Tallies add up, so that many
 // tensors have one as well.
 #pragma once
 

@@ -15,6 +15,12 @@ using i32 = int;
 using i64 = long long;
 static_assert(sizeof(u16) == 2 && sizeof(u32) == 4 && sizeof(u64) == 8);
 
+/// Whether A and B are one type. Own, because NVRTC has neither <type_traits> nor __is_same.
+template <class A, class B>
+inline constexpr bool same_type = false;
+template <class A>
+inline constexpr bool same_type<A, A> = true;
+
 /// The bits of `from` as a `To` of the same size.
 template <class To, class From>
 FOURSCALE_HD constexpr To bit_cast(From from) {

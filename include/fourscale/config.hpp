@@ -7,7 +7,16 @@
 #define FOURSCALE_VERSION_PATCH 0
 
 #if !(defined(_MSVC_LANG) && _MSVC_LANG >= 202002L) && __cplusplus < 202002L
-#error "fourscale needs C++20: pass -std=c++20 (to nvcc as well: its default is C++17)"
+#error \
+    "fourscale needs C++20: pass -std=c++20 (to nvcc as well: its default is C++17; in CMake, link fourscale::cuda)"
+#endif
+
+#if defined(__CUDACC_VER_MAJOR__) && 100 * __CUDACC_VER_MAJOR__ + __CUDACC_VER_MINOR__ < 1209
+#error "fourscale needs CUDA 12.9 or later"
+#endif
+
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ < 800
+#error "fourscale needs sm_80 or later: pass -arch=sm_80, or whatever the GPU is (nvcc 13's default is sm_75)"
 #endif
 
 #if defined(__FAST_MATH__)
@@ -33,6 +42,13 @@
 #define FOURSCALE_CUDA 0
 #define FOURSCALE_HD FOURSCALE_H
 #define FOURSCALE_D
+#endif
+
+// NVRTC compiles kernels at run time: there is no host pass, and no header of the system.
+#if defined(__CUDACC_RTC__)
+#define FOURSCALE_RTC 1
+#else
+#define FOURSCALE_RTC 0
 #endif
 
 // 0 on a host pass; 900, 1000, ... on a device pass.
@@ -172,7 +188,10 @@
 #define FOURSCALE_ARCH sm_any FOURSCALE_DETAIL_HIDDEN
 #endif
 
-#if defined(__GNUC__) && !defined(__CUDACC_RTC__)
+#if FOURSCALE_RTC  // it refuses functions that only a host could run
+#define FOURSCALE_DETAIL_HIDDEN
+#define FOURSCALE_H __device__
+#elif defined(__GNUC__)
 #define FOURSCALE_DETAIL_HIDDEN __attribute__((visibility("hidden")))
 #define FOURSCALE_DETAIL_TEXT_(x) #x
 #define FOURSCALE_DETAIL_TEXT(x) FOURSCALE_DETAIL_TEXT_(x)

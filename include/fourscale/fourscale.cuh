@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// For CUDA compilers: fourscale.hpp, the functions that launch kernels, and parts to make other kernels of.
+// For CUDA compilers: fourscale.hpp, parts to make kernels of and, except under NVRTC, the functions that
+// launch the library's own. Under NVRTC no header from outside is needed.
 // Left out, besides what fourscale.hpp leaves out:
 //   device/gemm_tcgen05.cuh                the GEMM of sm_100, with mma/tcgen05_*.cuh and ptx/tcgen05*.cuh
 //   device/buffer.cuh                      memory on the device that owns itself
@@ -8,6 +9,10 @@
 
 #include "cta/quantize.cuh"
 #include "cta/reduce.cuh"
+#include "fourscale.hpp"
+#include "warp/hadamard.cuh"
+
+#if !FOURSCALE_RTC
 #include "device/amax.cuh"
 #include "device/copies.cuh"
 #include "device/delayed.cuh"
@@ -20,5 +25,4 @@
 #include "device/quantize_grouped.cuh"
 #include "device/statistics.cuh"
 #include "device/transform.cuh"
-#include "fourscale.hpp"
-#include "warp/hadamard.cuh"
+#endif

@@ -1,17 +1,26 @@
 // SPDX-License-Identifier: Apache-2.0
-// What most programs use and needs no CUDA compiler: values, blocks, policies, views and whole matrices on
-// the CPU. Left out, so that this costs a program 0.1 s at most:
+// What most programs use and needs no CUDA compiler: values, blocks, policies, views and, except under NVRTC,
+// whole matrices on the CPU. Left out, so that this costs a program 0.1 s at most:
 //   recipe/                                which operand of which GEMM is quantized how, in run-time values
 //   model/                                 Blackwell's tensor memory and matrix instructions, bit by bit
 //   ptx/descriptors.hpp                    the words that those instructions take
 //   formats/limits.hpp, formats/io.hpp     std::numeric_limits, printing
 //   host/buffer.hpp                        memory that owns itself, which needs <vector>
+//   host/gemm_blackwell.hpp                a GEMM with Blackwell's bits, which needs it too; view/accumulate.hpp
 //   interop/                               types of other libraries
 #pragma once
 
 #include "block/ms_eden.hpp"
 #include "block/quantize.hpp"
 #include "formats/real.hpp"
+#include "rounding/stochastic.hpp"
+#include "scaling/four_over_six.hpp"
+#include "scaling/two_level_inference.hpp"
+#include "transform/hadamard.hpp"
+#include "view/block_scaled_view.hpp"
+#include "view/validate.hpp"
+
+#if !FOURSCALE_RTC
 #include "host/amax.hpp"
 #include "host/copies.hpp"
 #include "host/delayed.hpp"
@@ -23,9 +32,4 @@
 #include "host/quantize_grouped.hpp"
 #include "host/statistics.hpp"
 #include "host/transform.hpp"
-#include "rounding/stochastic.hpp"
-#include "scaling/four_over_six.hpp"
-#include "scaling/two_level_inference.hpp"
-#include "transform/hadamard.hpp"
-#include "view/block_scaled_view.hpp"
-#include "view/validate.hpp"
+#endif

@@ -219,3 +219,14 @@ TEST_CASE("block_amax: drops NaN, keeps infinity, ignores signs", "[block][amax]
   CHECK(bit_cast<u32>(block_amax<2>({-0.0f, -0.0f})) == 0);
   CHECK(block_amax<2>({-0x1p-149f, 0.0f}) == 0x1p-149f);
 }
+
+TEST_CASE("less_magnitude: as <, also for subnormals and infinity; a NaN is neither less nor more",
+          "[block][amax]") {
+  const float infinity = bit_cast<float>(float_inf_bits), quiet_nan = bit_cast<float>(0x7fc0'0000u);
+  const float ordered[] = {0.0f, 0x1p-149f, 0x1p-126f, 1.0f, float_max, infinity};
+  for (int i = 0; i < 6; ++i) {
+    for (int j = 0; j < 6; ++j) CHECK(less_magnitude(ordered[i], ordered[j]) == (i < j));
+    CHECK_FALSE(less_magnitude(ordered[i], quiet_nan));
+    CHECK_FALSE(less_magnitude(quiet_nan, ordered[i]));
+  }
+}

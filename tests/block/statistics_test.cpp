@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What quantization did: each count on a block made for it, and the sums, bit by bit, against plain loops
+// Statistics of an error: each count on a block made for it, and the sums, bit by bit, against plain loops
 // that restate them, for blocks and for matrices in the documented order.
 #include <fourscale/fourscale.hpp>
 #include <fourscale/host/statistics.hpp>
@@ -221,6 +221,10 @@ TEST_CASE("statistics: a scale saturates when the block wants a larger one", "[b
                        stale = after(values<nvfp4>(2.0f, 0.5f), one);
   static_assert(own.clipped == 0 && own.saturated_scales == 0);  // also stores 448
   static_assert(stale.clipped == 1 && stale.saturated_scales == 1 && stale.saturated_scale_share() == 1);
+  // Clipped, but a larger scale was there to be had.
+  const statistics smaller = after(values<nvfp4>(6.3f, -6.3f, 6.0f, -3.0f), {});
+  CHECK(smaller.clipped == 2);
+  CHECK(smaller.saturated_scales == 0);
   // FP8 per tensor has no scale of a block that could saturate.
   static_assert(after(values<fp8_e4m3>(2.0f), tensor_scale<fp8_e4m3>(1.0f)).clipped == 1);
   static_assert(after(values<fp8_e4m3>(2.0f), tensor_scale<fp8_e4m3>(1.0f)).saturated_scales == 0);
@@ -284,6 +288,8 @@ TEST_CASE("statistics: they add up, and the first NaN stays the first", "[block]
   constexpr auto sum = [](statistics a, statistics const& b) { return a += b; };
   constexpr statistics a = filled(1, 4.0f, 48), b = filled(10, inf, 32), both = filled(11, inf, 32);
   static_assert(sum(a, b) == both && sum(b, a) == both);
+  CHECK(sum(a, b) == both);
+  CHECK(sum(b, a) == both);
   static_assert(sum(a, {}) == a && sum({}, a) == a);
 }
 

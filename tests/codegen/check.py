@@ -111,7 +111,7 @@ def main():
 
     args.disassembler = disassembler(args.nvcc) if args.sass else None
     if args.sass and not args.disassembler:
-        print("SKIPPED: machine code is not looked at, for neither cuobjdump nor nvdisasm is in PATH or beside nvcc")
+        print("SKIPPED: machine code is not looked at, for neither cuobjdump nor nvdisasm is in PATH or next to nvcc")
         return SKIPPED
 
     failed = False

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Each fast form beside its definition, on the device: every value of 16 bits at every place of a block under
-// every scale, and blocks of any bits under any tensor scale. Where a fast form says that it holds, its bits
-// are those of the definition; of a NaN it never says so, of ordinary values always.
+// Each fast form compared with its definition, on the device: every value of 16 bits at every place of a
+// block under every scale, and blocks of any bits under any tensor scale. Where a fast form says that it
+// holds, its bits are those of the definition; of a NaN it never says so, of ordinary values always.
 #include <fourscale/cta/quantize_block.cuh>
 #include <fourscale/rounding/stochastic.hpp>
 #include <fourscale/scaling/four_over_six.hpp>
@@ -21,7 +21,7 @@ struct mixed_words {
 
 /// How many scales lead to finite values: all of E4M3, and of E8M0 those whose 6 is a bf16.
 template <class F>
-inline constexpr u64 scale_count = __is_same(typename F::scale, e4m3) ? 127 : 253;
+inline constexpr u64 scale_count = same_type<typename F::scale, e4m3> ? 127 : 253;
 
 /// The amax of a block that scale code `code` is chosen for.
 template <class F>

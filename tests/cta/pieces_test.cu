@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The pieces that kernels of one's own are made of, beside what they stand for.
+// The pieces that kernels of one's own are made of, compared with plain code for the same.
 #include "device/matches_host.cuh"
 
 using namespace fourscale;

@@ -161,6 +161,27 @@ TEST_CASE("explain: rows name the policy without a fast form", "[device][explain
   CHECK(is(device::explain(source(), copy<nvint4>()), gathering, notes::format));
 }
 
+TEST_CASE("explain: groups", "[device][explain]") {
+  constexpr char const rows[] = "along rows of groups",
+                       tiles[] = "along rows of groups, scales gathered by tiles";
+  const row_groups groups{reinterpret_cast<i64 const*>(scales_t_at), 32};
+  const auto of_groups = [](auto q) {
+    q.amax = amax_of_groups(amax_address());
+    return q;
+  };
+  const auto linear_copy = of_groups(copy<nvfp4, linear>());
+  CHECK(is(device::explain_grouped(source(), linear_copy, groups), rows));
+  CHECK(is(device::explain_grouped(source(), of_groups(copy()), groups), tiles));
+  CHECK(is(device::explain_grouped(source(), by_row(copy()), groups), tiles, notes::row_amax));
+  const row_groups small{groups.offsets, 33};
+  CHECK(is(device::explain_grouped(source(), linear_copy, small), rows));
+  CHECK(is(device::explain_grouped(source(), of_groups(copy()), small), tiles, notes::small_groups));
+  CHECK(is(device::explain_grouped(source(large, large, large + 1), linear_copy, groups,
+                                   quantizer{plain_rounding{}}),
+           rows, notes::source_rows, notes::rounding));
+  CHECK(device::explain_grouped(source(), linear_copy, {groups.offsets, 0}).error == errc::empty_matrix);
+}
+
 TEST_CASE("explain: columns by tiles, and why not", "[device][explain]") {
   const auto xt = transposed(source());
   CHECK(is(device::explain(xt, copy()), columns_kernel));

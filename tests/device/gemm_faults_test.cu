@@ -14,12 +14,12 @@ enum class fault {
   nibbles_of_a,       ///< exchanged in each byte
   registers_of_a,     ///< 1 and 2 exchanged: rows for columns in ldmatrix
   fragments_of_b,     ///< exchanged
-  lanes_of_b,         ///< codes from the lane beside
-  scale_thread_of_a,  ///< the scales of the 16 rows beside
-  scale_thread_of_b,  ///< the scales of the 8 columns beside
+  lanes_of_b,         ///< codes from the next lane
+  scale_thread_of_a,  ///< the scales of the next 16 rows
+  scale_thread_of_b,  ///< the scales of the next 8 columns
   scale_bytes_of_a,   ///< shifted by one block along K
   scale_bytes_of_b,
-  byte_id_of_a,  ///< the scales of the step beside; MX only, for NVFP4 has but one
+  byte_id_of_a,  ///< the scales of the next step; MX only, for NVFP4 has but one
   byte_id_of_b,
   rows_of_d,       ///< sums of row r and r + 8 exchanged
   columns_of_d,    ///< sums of neighbours exchanged
@@ -92,7 +92,7 @@ void check_faults() {
   for (int i = 1; i <= static_cast<int>(fault::sum_to_nearest); ++i) {
     const fault f = static_cast<fault>(i);
     const bool of_byte_id = f == fault::byte_id_of_a || f == fault::byte_id_of_b;
-    if (__is_same(F, nvfp4) && of_byte_id) continue;
+    if (same_type<F, nvfp4> && of_byte_id) continue;
     INFO(F::name << ", fault " << i);
     CHECK(seen<F, G>(f));
   }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// device::gemm_tcgen05, its tensor core replaced by the model, beside an oracle that knows of no tile, stage
-// or instruction: every bit of D, and what lies around it; and no misuse of what the hardware would not
+// device::gemm_tcgen05, its tensor core replaced by the model, compared with an oracle that knows of no tile,
+// stage or instruction: every bit of D, and what lies around it; and no misuse of what the hardware would not
 // check. Then the same kernel with faults planted into its instructions: each is caught.
 #include "tcgen05_faults.cuh"
 

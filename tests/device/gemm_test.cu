@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// device::gemm, its instruction replaced by the model, beside an oracle that knows of no fragment, tile or
-// stage: every bit of D, and what lies around it.
+// device::gemm, its instruction replaced by the model, compared with an oracle that knows of no fragment,
+// tile or stage: every bit of D, and what lies around it.
 #include "mma/gemm_case.cuh"
 
 using namespace fourscale;

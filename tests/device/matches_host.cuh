@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The device functions beside the host functions on the same matrix: every byte of codes and scales, the
-// padding and what lies behind the buffers included.
+// The device functions compared with the host functions on the same matrix: every byte of codes and scales,
+// the padding and what lies behind the buffers included.
 #pragma once
 
 #include <cstdio>
@@ -164,7 +164,7 @@ enum class report { quiet, printed };
 template <class F, forms Which = forms::all, class T, class Quantizer = quantizer<>>
 void check_all_forms(test_matrix<T> const& m, report how = report::quiet, Quantizer const& recipe = {}) {
   constexpr int n = F::block_size;
-  constexpr bool all = Which == forms::all, plain = __is_same(decltype(Quantizer::transform), identity);
+  constexpr bool all = Which == forms::all, plain = same_type<decltype(Quantizer::transform), identity>;
   device_buffer<float> d_amax(1);
   REQUIRE(device::amax(m.on_device(), d_amax.data()) == errc::ok);
   const float amax = amax_of(m.on_host());

@@ -19,7 +19,7 @@ std::vector<i64> ragged(i64 groups, i64 rows, u64 seed) {
   return offsets;
 }
 
-/// The device beside the host; bytes that belong to no group keep their poison in both.
+/// The device compared with the host; bytes that belong to no group keep their poison in both.
 template <class F, class Layout, class T, class Quantizer = quantizer<>>
 void check_grouped(test_matrix<T> const& m, std::vector<i64> const& offsets, Quantizer const& recipe = {},
                    i64 misaligned = 0) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The lane forms of encode and decode beside the definition, and not only one value at a time: in a loop, as
-// compilers vectorize it.
+// The lane forms of encode and decode compared with the definition, and not only one value at a time: in a
+// loop, as compilers vectorize it.
 #include <fourscale/formats/convert_lanes.hpp>
 
 #include "support/catch.hpp"

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // numeric_limits, packed words and block formats: facts that a reader of the OCP specifications can check by
 // eye.
+#include <cstdio>
+#include <cstdlib>
 #include <fourscale/formats/block_formats.hpp>
 #include <fourscale/formats/convert.hpp>
 #include <fourscale/formats/limits.hpp>
@@ -78,4 +80,43 @@ TEST_CASE("packed: set and get by element, bytes in memory order", "[formats][pa
   test::check_everywhere(256, set_touches_one_element<e3m2x8>{});
   test::check_everywhere(256, set_touches_one_element<e4m3x4>{});
   test::check_everywhere(256, set_touches_one_element<e5m2x8>{});
+}
+
+/// Every number, printed with max_digits10 digits, reads back as itself.
+template <format F>
+void check_digits() {
+  INFO(F::name);
+  for (u32 bits = 0; bits < 1u << F::width; ++bits) {
+    const F code{static_cast<u8>(bits)};
+    const float x = decode(code);
+    if (x != x || (x - x != x - x)) continue;
+    char text[64];
+    std::snprintf(text, sizeof text, "%.*e", limits<F>::max_digits10 - 1, static_cast<double>(x));
+    CHECK(encode<F>(std::strtof(text, nullptr)) == code);
+  }
+}
+
+TEST_CASE("limits: max_digits10 digits tell all numbers of a format apart", "[formats][limits]") {
+  check_digits<e2m1>();
+  check_digits<e1m2>();
+  check_digits<e2m3>();
+  check_digits<e3m2>();
+  check_digits<e4m3>();
+  check_digits<e5m2>();
+  check_digits<e8m0>();
+}
+
+/// What the constants above say, at run time.
+template <format F>
+void check_values(float lowest, float denorm_min, float epsilon) {
+  INFO(F::name);
+  CHECK(decode(limits<F>::lowest()) == lowest);
+  CHECK(decode(limits<F>::denorm_min()) == denorm_min);
+  CHECK(decode(limits<F>::epsilon()) == epsilon);
+}
+
+TEST_CASE("limits: the numbers of the specifications, at run time", "[formats][limits]") {
+  check_values<e2m1>(-6, 0.5f, 0.5f);
+  check_values<e4m3>(-448, 0x1p-9f, 0.125f);
+  check_values<e8m0>(0x1p-127f, 0x1p-127f, 1);
 }

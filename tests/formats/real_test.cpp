@@ -15,11 +15,11 @@ namespace {
 
 /// The fields of a 16-bit IEEE-like type, and the value of its finite magnitudes.
 template <class T>
-constexpr int mantissa_bits = __is_same(T, bf16) ? 7 : 10;
+constexpr int mantissa_bits = same_type<T, bf16> ? 7 : 10;
 template <class T>
-constexpr int bias = __is_same(T, bf16) ? 127 : 15;
+constexpr int bias = same_type<T, bf16> ? 127 : 15;
 template <class T>
-constexpr u32 infinity = __is_same(T, bf16) ? 0x7f80 : 0x7c00;
+constexpr u32 infinity = same_type<T, bf16> ? 0x7f80 : 0x7c00;
 
 template <class T>
 FOURSCALE_HD double value_of(u32 magnitude) {

@@ -130,6 +130,9 @@ TEST_CASE("host::amax: broken rules are named and nothing is written", "[host][a
   CHECK(host::amax_both<nvfp4>(m, identity{}, amax, nullptr) == errc::null_pointer);
   CHECK(host::amax_both<nvfp4>(none, identity{}, amax, amax + 1) == errc::null_pointer);
   CHECK((amax[0] == -1 && amax[1] == -1));
+  float y[2 * 24] = {3};
+  CHECK(host::transform_in_place<16>(matrix_view<float>{y, 2, 24}, hadamard<16>{}) == errc::partial_block);
+  CHECK(y[0] == 3);
 }
 
 TEST_CASE("host::transform: each run of N values by itself, of a matrix or its transpose",

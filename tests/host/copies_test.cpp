@@ -123,7 +123,7 @@ void check_dequantize(float const* row_amax = nullptr) {
           factor = 1.0f / (448.0f / 11.7f);
         else if constexpr (F::has_tensor_scale)
           factor =
-              factor * (row_amax ? row_amax[r] : 11.7f) * (1.0f / (__is_same(F, nvint4) ? 3136.0f : 2688.0f));
+              factor * (row_amax ? row_amax[r] : 11.7f) * (1.0f / (same_type<F, nvint4> ? 3136.0f : 2688.0f));
         expected = from_float<T>(decode(b.get(static_cast<int>(c % F::block_size))) * factor);
         wrong +=
             bit_cast<uint_t<8 * sizeof(T)>>(yt[size(c * rows + r)]) != bit_cast<uint_t<8 * sizeof(T)>>(value);

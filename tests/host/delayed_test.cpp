@@ -111,3 +111,26 @@ TEST_CASE("percentile amax: the order statistic that a sort gives", "[host][perc
         errc::null_pointer);
   CHECK(untouched == -1);
 }
+
+TEST_CASE("percentile amax: a share that is no number lets all but the smallest saturate",
+          "[host][percentile]") {
+  std::vector<percentile_workspace> w(1);
+  const std::vector<float> x = {4.0f, -1.0f, 3.0f, 2.0f};
+  for (const double share : {0.0, -1.0, static_cast<double>(bit_cast<float>(0x7fc0'0000u))}) {
+    float amax = -1;
+    REQUIRE(host::percentile_amax(matrix_view<float const>{x, 2, 2}, share, w.data(), &amax) == errc::ok);
+    CHECK(amax == 1.0f);
+  }
+}
+
+TEST_CASE("percentile amax: of four values, half a share is the second", "[host][percentile]") {
+  std::vector<percentile_workspace> w(1);
+  const std::vector<float> x = {4.0f, -1.0f, 3.0f, 2.0f};
+  for (int rank = 1; rank <= 4; ++rank)
+    for (const double less : {0.0, 0.125}) {
+      float amax = -1;
+      REQUIRE(host::percentile_amax(matrix_view<float const>{x, 2, 2}, 0.25 * rank - less, w.data(), &amax) ==
+              errc::ok);
+      CHECK(amax == static_cast<float>(rank));
+    }
+}

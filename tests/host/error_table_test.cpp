@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The error of each quantizer on a million values, beside figures that were measured with other code
+// The error of each quantizer on a million values, compared with figures that were measured with other code
 // (relative mean square error |Q - x|^2 / |x|^2, and gain <x, Q> / <x, x>).
 #include <cmath>
 #include <fourscale/fourscale.hpp>
@@ -48,7 +48,7 @@ figures measure(std::vector<float> const& x, std::vector<float> const& q) {
   return {ee / xx, xq / xx};
 }
 
-/// Of Q(x), or of Q(T(x)) beside T(x).
+/// Of Q(x), or of Q(T(x)) compared with T(x).
 template <class F, class Quantizer, class Blocks = blocks_1d>
 figures round_trip(std::vector<float> const& x, Quantizer const& recipe, Blocks shape = {}) {
   const matrix_view<float const> m{x, n, n};
@@ -92,7 +92,8 @@ constexpr philox draws{5, 1};
 /// scatter: over six seeds of ours the standard deviation of a row was 1 to 3.7 % for outliers, 2.7 % under
 /// stochastic rounding. There we compare a mean over four matrices, and allow 2 % and 2.7 %.
 void check(char const* what, figures f, double error, double gain, double tolerance = 0.02) {
-  INFO(what << ": error " << f.error << " beside " << error << ", gain " << f.gain << " beside " << gain);
+  INFO(what << ": error " << f.error << " compared with " << error << ", gain " << f.gain << " compared with "
+            << gain);
   CHECK(std::abs(f.error / error - 1) < tolerance);
   CHECK((gain == 0 || std::abs(f.gain - gain) < 0.0006));
 }

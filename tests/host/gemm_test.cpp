@@ -195,6 +195,39 @@ TEST_CASE("gemm: bf16 results are rounded once", "[host][gemm]") {
   CHECK(d.bits == 0x3f80);
 }
 
+template <class T>
+void check_negation(float least) {
+  u8 codes[32] = {}, scales[1] = {127};
+  const block_scaled_view<mxfp8_e4m3> one{codes, scales, 1, 32};
+  codes[0] = encode<e4m3>(1.0f).bits;
+  const auto result = [&](float alpha, float c) {
+    T d = from_float<T>(c);
+    REQUIRE(host::gemm(one, one, matrix_view<T>{&d, 1, 1}, {.alpha = alpha, .beta = 1.0f}) == errc::ok);
+    return to_float(d);
+  };
+  for (float alpha : {1.0f + 0x1p-8f, 1.0f + 0x3p-8f, 1.0f + 0x1p-11f, 1.0f + 0x3p-11f, 0x1.5555p-2f})
+    for (float c : {least, -least, 0.0f, 0.25f}) CHECK(result(-alpha, -c) == -result(alpha, c));
+}
+
+TEST_CASE("gemm: the negative of a sum is rounded to the negative of its result", "[host][gemm]") {
+  check_negation<bf16>(0x1p-40f);
+  check_negation<fp16>(0x1p-24f);
+  check_negation<float>(0x1p-60f);
+}
+
+TEST_CASE("gemm: an infinite sum stays infinite", "[host][gemm]") {
+  u8 codes[32] = {}, scales[1] = {127};
+  const block_scaled_view<mxfp8_e4m3> one{codes, scales, 1, 32};
+  codes[0] = encode<e4m3>(1.0f).bits;
+  const float infinity = bit_cast<float>(float_inf_bits);
+  bf16 d = from_float<bf16>(infinity);
+  REQUIRE(host::gemm(one, one, matrix_view<bf16>{&d, 1, 1}, {.alpha = 1.0f, .beta = 1.0f}) == errc::ok);
+  CHECK(to_float(d) == infinity);
+  REQUIRE(host::gemm(one, one, matrix_view<bf16>{&d, 1, 1}, {.alpha = -float_max, .beta = -1.0f}) ==
+          errc::ok);
+  CHECK(to_float(d) == -infinity);
+}
+
 TEST_CASE("gemm: D must not overlap an operand", "[host][gemm]") {
   alignas(4) u8 codes[32] = {1, 2, 3, 4}, scales[1] = {127};
   const block_scaled_view<mxfp8_e4m3> a{codes, scales, 1, 32};

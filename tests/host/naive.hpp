@@ -164,7 +164,7 @@ void naive_quantize(M const& x, output<F, Layout>& to, Quantizer const& recipe, 
   }
 }
 
-/// host::quantize of x against the oracle: every byte of codes and scales, and no byte beside them.
+/// host::quantize of x against the oracle: every byte of codes and scales, and no byte next to them.
 template <block_format F, class Layout, class M, class Quantizer = quantizer<>, class Blocks = blocks_1d>
 void check_quantize(M const& x, Quantizer const& recipe = {}, Blocks shape = {},
                     amax_reference amax = amax_value(300.0f)) {

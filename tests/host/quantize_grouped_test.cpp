@@ -99,6 +99,44 @@ TEST_CASE("grouped: group_of gives one group to functions of whole matrices", "[
   CHECK(y == want);
 }
 
+TEST_CASE("grouped: rows of a group have their own amaxes", "[host][grouped]") {
+  const std::vector<bf16> x = values();
+  const matrix_view<bf16 const> m{x, rows, cols, ld};
+  std::vector<float> amax(rows);
+  REQUIRE(host::row_amax(m, amax.data()) == errc::ok);
+  std::vector<u8> codes(rows * cols / 2), scales(rows * cols / 16), want_codes = codes, want_scales = scales;
+  const amax_reference of_rows = amax_of_rows(amax.data());
+  const block_scaled_view<nvfp4> q{codes, scales, rows, cols, of_rows};
+  REQUIRE(host::quantize(matrix_view<bf16 const>{x.data(), 265, cols, ld},
+                         block_scaled_view<nvfp4>{want_codes, want_scales, 265, cols, of_rows}) == errc::ok);
+  REQUIRE(host::quantize_grouped(m, q, groups) == errc::ok);
+  CHECK(codes == want_codes);
+  CHECK(scales == want_scales);
+  CHECK(group_of(q, 3, 133, 128, 133).amax == tensor_amax<nvfp4>(amax_of_rows(&amax[133])));
+}
+
+TEST_CASE("grouped: what a call writes lies apart from what it reads, padding included", "[host][grouped]") {
+  using blocks = block_scaled_view<nvfp4, swizzled_128x4>;
+  constexpr i64 of_codes = rows * cols / 2, of_scales = 8 * 128 * 8, of_x = (rows + 1) * cols * 4;
+  // Scales, the last of which are padding; then, each in turn, what must not begin before they end.
+  alignas(16) static u8 bytes[of_scales + of_x + of_codes + 64];
+  for (u8& b : bytes) b = 0x5a;
+  float const* const behind = reinterpret_cast<float const*>(bytes + of_scales);
+  const auto result = [&](float const* x, u8* codes, amax_reference amax) {
+    return host::quantize_grouped(matrix_view<float const>{x, rows, cols},
+                                  blocks{codes, bytes, rows, cols, amax}, groups);
+  };
+  u8* const codes = bytes + of_scales + of_x;
+  const float amax[count] = {};
+  CHECK(result(behind - 4, codes, amax_of_groups(amax)) == errc::overlap);
+  CHECK(result(behind, bytes + of_scales - 16, amax_of_groups(amax)) == errc::overlap);
+  // Amaxes of which only the first, or only the last, lies in what is written.
+  float const* const before_codes = reinterpret_cast<float const*>(codes) - count;
+  CHECK(result(behind, codes, amax_of_groups(behind - 1)) == errc::overlap);
+  CHECK(result(behind, codes, amax_of_groups(before_codes + 1)) == errc::overlap);
+  CHECK(result(behind, codes, amax_of_groups(before_codes)) == errc::ok);
+}
+
 TEST_CASE("grouped: offsets of 32 bits are those of 64", "[host][grouped]") {
   const std::vector<bf16> x = values();
   const matrix_view<bf16 const> m{x, rows, cols, ld};

@@ -50,7 +50,7 @@ void check_recipe(Quantizer const& recipe) {
   const source<bf16> y(test_cols<F>, test_rows<F>, 0, values::activations);
   check_quantize<F, linear>(x.view, recipe);
   check_quantize<F, swizzled_128x4>(transposed(y.view), recipe);
-  if constexpr (__is_same(decltype(recipe.transform), identity)) {
+  if constexpr (same_type<decltype(recipe.transform), identity>) {
     check_quantize<F, swizzled_128x4>(x.view, recipe, blocks_2d<n, n>{});
     check_quantize<F, linear>(transposed(y.view), recipe, blocks_2d<n, n>{});
   }

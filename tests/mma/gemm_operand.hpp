@@ -38,7 +38,7 @@ struct gemm_operand_data {
   }
   /// Far enough apart that f32 cannot hold the sums exactly: only then do order and rounding show.
   static u8 scale(u64 r) {
-    return static_cast<u8>(__is_same(typename F::scale, e8m0) ? 118 + (r >> 20) % 16 : 0x10 + (r >> 20) % 80);
+    return static_cast<u8>(same_type<typename F::scale, e8m0> ? 118 + (r >> 20) % 16 : 0x10 + (r >> 20) % 80);
   }
   block_scaled_view<F, Layout> view(u8* c, u8* s) const {
     return {c + start, s, rows, cols, amax_value(amax)};

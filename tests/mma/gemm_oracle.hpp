@@ -14,9 +14,9 @@ enum class step_order { ascending, descending };
 
 template <class E>
 constexpr model::element_type type_of() {
-  if constexpr (__is_same(E, e2m1))
+  if constexpr (same_type<E, e2m1>)
     return model::element_type::e2m1;
-  else if constexpr (__is_same(E, e5m2))
+  else if constexpr (same_type<E, e5m2>)
     return model::element_type::e5m2;
   else
     return model::element_type::e4m3;

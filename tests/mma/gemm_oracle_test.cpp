@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// The oracle of device::gemm beside host::gemm, whose sums are all but exact; and the epilogue's factor.
+// The oracle of device::gemm compared with host::gemm, whose sums are all but exact; and the epilogue's
+// factor.
 #include "gemm_oracle.hpp"
 
 #include <cmath>
 #include <cstddef>
-#include <fourscale/mma/epilogue.hpp>
+#include <fourscale/view/gemm_epilogue.hpp>
 
 #include "gemm_operand.hpp"
 #include "support/catch.hpp"
@@ -53,19 +54,19 @@ TEST_CASE("gemm oracle: the order of steps along K shows in the bits", "[mma][or
 
 TEST_CASE("gemm epilogue: the factor rounds as Transformer Engine's", "[mma][epilogue]") {
   // ((1 * 2688) * 1) * fl(1 / 7225344), whose bits are 0x34149B93.
-  const tensor_scale<nvfp4> one(1.0f), full(2688.0f);
-  CHECK(bit_cast<u32>(mma::output_factor(1.0f, one, one)) == 0x3414'9b93u);
+  const tensor_scale<nvfp4> one(1.0f);
+  CHECK(bit_cast<u32>(output_factor(1.0f, one, one)) == 0x3414'9b93u);
   int differs_from_jax = 0;
   for (u64 i = 0; i < 1000; ++i) {
     const tensor_scale<nvfp4> a(std::fabs(gaussian(3 * i)) + 0.1f), b(std::fabs(gaussian(3 * i + 1)) + 0.1f);
-    const float alpha = gaussian(3 * i + 2), got = mma::output_factor(alpha, a, b);
+    const float alpha = gaussian(3 * i + 2), got = output_factor(alpha, a, b);
     CHECK(bit_cast<u32>(got) == bit_cast<u32>(oracle_factor(alpha, a, b)));
     volatile float left = a.amax / 2688.0f, right = b.amax / 2688.0f, both = left * right;
     differs_from_jax += alpha * both != got;
   }
   CHECK(differs_from_jax > 100);
   const tensor_scale<mxfp4> none;
-  CHECK(mma::output_factor(0.3f, none, none) == 0.3f);
+  CHECK(output_factor(0.3f, none, none) == 0.3f);
 }
 
 TEST_CASE("gemm epilogue: one rounding an operation, and beta's term last", "[mma][epilogue]") {
@@ -74,8 +75,8 @@ TEST_CASE("gemm epilogue: one rounding an operation, and beta's term last", "[mm
     const float factor = gaussian(4 * i), sum = gaussian(4 * i + 1), beta = gaussian(4 * i + 2);
     const float c = gaussian(4 * i + 3);
     volatile float product = factor * sum, term = beta * c, value = product + term;
-    CHECK(bit_cast<u32>(mma::output<float>(factor, sum, beta, c)) == bit_cast<u32>(float{value}));
-    CHECK(mma::output<bf16>(factor, sum) == from_float<bf16>(product));
+    CHECK(bit_cast<u32>(gemm_output<float>(factor, sum, beta, c)) == bit_cast<u32>(float{value}));
+    CHECK(gemm_output<bf16>(factor, sum) == from_float<bf16>(product));
     differs_from_fma += std::fma(factor, sum, float{term}) != float{value};
   }
   CHECK(differs_from_fma > 100);

@@ -202,7 +202,7 @@ static_assert(nvfp4_bits(all_six(0x3838'3838), all_six(0x3838'3838), 0.0f) == f3
 static_assert(nvfp4_bits(all_six(0x7e7e'7e7e), all_six(0x7e7e'7e7e), 0.0f) == f32_bits(2304.0f * 448 * 448));
 static_assert(nvfp4_bits(all_six(0xb838'38b8), all_six(0x3838'3838), 0.0f) == f32_bits(2304.0f),
               "the sign of UE4M3 is ignored");
-// The smallest product, 0.25 * 2^-9 * 2^-9 = 2^-20, beside 16, whose ulp is 2^-19 above and 2^-20 below.
+// The smallest product, 0.25 * 2^-9 * 2^-9 = 2^-20, added to 16, whose ulp is 2^-19 above and 2^-20 below.
 static_assert(nvfp4_bits(half_in(2, 0x0001'0000), half_in(2, 0x0001'0000), 16.0f) == f32_bits(16.0f));
 static_assert(nvfp4_bits(half_in(2, 0x0001'0000), half_in(2, 0x0001'0000), -16.0f) == 0xc17f'ffffu,
               "toward zero");
@@ -221,7 +221,7 @@ static_assert(f32_bits(block_scaled_dot(mxfp4_mma, half_in(3, 0xffff'807f), half
               f32_bits(0.5f));
 static_assert(f32_bits(block_scaled_dot(mxfp4_mma, half_in(0, 0), half_in(0, 0x7f), 0.0f)) == 0x0010'0000u,
               "UE8M0 0x00 is 2^-127, and f32 subnormals are kept");
-// mxf8f6f4 keeps 25 bits: 2^-25 beside 1 counts, 2^-26 does not.
+// mxf8f6f4 keeps 25 bits: 2^-25 added to 1 counts, 2^-26 does not.
 constexpr operand_row e4m3_one(u32 scale) { return {{0x38, 0, 0, 0}, scale}; }
 static_assert(f32_bits(block_scaled_dot(mxfp8_mma, e4m3_one(127 - 25), e4m3_one(127), -1.0f)) ==
               0xbf7f'ffffu);

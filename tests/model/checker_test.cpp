@@ -160,6 +160,25 @@ TEST_CASE("checker: instructions of one thread that are not pipelined need their
   CHECK(run({{op::commit}, {op::mma}, {op::wait}, {op::fence_after}, {op::ld}}, 9) == misuse::missing_commit);
 }
 
+TEST_CASE("checker: a wait says nothing of what is not waited for", "[model][checker]") {
+  CHECK(run({{op::st}, {op::wait_ld}, {op::ld}}, 9) == misuse::missing_wait_st);
+  CHECK(run({{op::st}, {op::wait_st}, {op::ld}, {op::wait_st}, {op::mma}}, 9) == misuse::missing_wait_ld);
+}
+
+TEST_CASE("checker: columns are given back once reads and writes are over", "[model][checker]") {
+  const auto c = std::make_unique<checker>();
+  const agent a{0, 0};
+  u32 first = 0;
+  REQUIRE(c->columns[0].alloc(32, first) == misuse::ok);
+  REQUIRE(touch(*c, a, flow::store, d, true) == misuse::ok);
+  CHECK(c->dealloc(a, first, 32) == misuse::dealloc_in_use);
+  c->wait_st(a);
+  REQUIRE(touch(*c, a, flow::load, d, false) == misuse::ok);
+  CHECK(c->dealloc(a, first, 32) == misuse::dealloc_in_use);
+  c->wait_ld(a);
+  CHECK(c->dealloc(a, first, 32) == misuse::ok);
+}
+
 TEST_CASE("checker: pipelined instructions of two threads need fences, not completion", "[model][checker]") {
   check_pattern("cp | mma", {{op::cp, 0, misuse::uninitialized_cells},
                              {op::fence_before, 0, misuse::missing_fence_before},
@@ -239,7 +258,7 @@ TEST_CASE("checker: shared memory needs a proxy fence going in and a commit comi
                                 {op::store_shared}});
 }
 
-TEST_CASE("checker: a write beside an earlier one takes back nothing that others were told",
+TEST_CASE("checker: a write next to an earlier one takes back nothing that others were told",
           "[model][checker]") {
   const auto c = std::make_unique<checker>();
   const agent writer{0, 1}, reader{0, 2};

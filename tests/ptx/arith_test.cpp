@@ -93,6 +93,19 @@ TEST_CASE("arith: a product and a sum are two roundings", "[ptx][arith]") {
   CHECK(count_joined() == 0);
 }
 
+TEST_CASE("arith: division by zero is infinite, but for zero and NaN", "[ptx][arith]") {
+  const float infinity = bit_cast<float>(float_inf_bits), quiet_nan = bit_cast<float>(0x7fc0'0000u);
+  for (const float zero : {0.0f, -0.0f}) {
+    const float sign = bit_cast<u32>(zero) == 0 ? 1.0f : -1.0f;
+    for (const float x : {0x1p-149f, 3.0f, float_max, infinity}) {
+      CHECK(ptx::div_rn_f32(x, zero) == sign * infinity);
+      CHECK(ptx::div_rn_f32(-x, zero) == -sign * infinity);
+    }
+    for (const float x : {0.0f, -0.0f, quiet_nan, -quiet_nan})
+      CHECK(ptx::div_rn_f32(x, zero) != ptx::div_rn_f32(x, zero));
+  }
+}
+
 TEST_CASE("arith: bits selected by a mask, bytes and their signs by a selector", "[ptx][arith]") {
   if (!cpu_can_run_this()) return;
   test::check_everywhere(100000, selects{});

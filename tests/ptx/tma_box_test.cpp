@@ -63,6 +63,8 @@ TEST_CASE("tma matrices: addresses, strides and extents", "[ptx][descriptors]") 
   CHECK(says(packed(256, 0, 100, 2048), "1 to 2^32"));
   CHECK(packed(256, 2, u64{1} << 32, 16) == nullptr);
   CHECK(says(packed(256, 2, (u64{1} << 32) + 1, 16), "1 to 2^32"));
+  CHECK(packed(256, u64{1} << 32, 1, u64{1} << 31) == nullptr);
+  CHECK(says(packed(256, (u64{1} << 32) + 2, 1, (u64{1} << 31) + 16), "1 to 2^32"));
   CHECK(says(packed(256, 31, 100, 16), "even number"));
   CHECK(says(packed(256, 4096, 100, 2056), "multiple of 16 bytes apart"));
   CHECK(says(packed(256, 4096, 100, u64{1} << 40), "less than 2^40"));

@@ -198,6 +198,45 @@ TEST_CASE("recipe: parts that do not go together are refused", "[recipe][switche
   }
 }
 
+TEST_CASE("describe: what an operand is made from, and numbers of either sign", "[recipe][presets]") {
+  operand_recipe o = nvfp4_operand;
+  const std::string original = describe(o).c_str();
+  o.source = value_source::dequantized;
+  CHECK(describe(o).c_str() == original + " requantized");
+  for (const i64 number : {i64{0}, i64{7}, i64{-42}, i64{1} << 62, -(i64{1} << 62)})
+    CHECK(description{}.add(number).c_str() == std::to_string(number));
+}
+
+TEST_CASE("presets: four over six weighs activations and weights in every GEMM, and no gradient",
+          "[recipe][presets]") {
+  const linear_recipe r = presets::four_over_six().linear;
+  for (operand_recipe const& o : {r.fprop.a, r.fprop.b, r.dgrad.b, r.wgrad.b})
+    CHECK(o.scale == scale_rule::four_over_six_mae);
+  for (operand_recipe const& o : {r.dgrad.a, r.wgrad.a}) CHECK(o.scale == scale_rule::standard);
+}
+
+TEST_CASE("presets: quartet2 makes backward operands from the stored copies, but for gradients",
+          "[recipe][presets]") {
+  const linear_recipe r = presets::quartet2().linear;
+  for (operand_recipe const& o : {r.dgrad.b, r.wgrad.b}) CHECK(o.source == value_source::dequantized);
+  for (operand_recipe const& o : {r.fprop.a, r.fprop.b, r.dgrad.a, r.wgrad.a})
+    CHECK(o.source == value_source::original);
+}
+
+TEST_CASE("recipe: an operand from a stored copy depends on how that is stored", "[recipe][switches]") {
+  operand_recipe o = nvfp4_operand;
+  const fake_quantized original(o);
+  o.source = value_source::dequantized;
+  CHECK(fake_quantized(o, place, {}).y == original.y);  // stored in bf16: as it was
+  for (const copy_kind copy : {copy_kind::rowwise, copy_kind::columnwise}) {
+    o.copy = copy;
+    const fake_quantized from_nvfp4(o), from_mxfp4(o, place, {.format = format_name::mxfp4});
+    CHECK(from_nvfp4.result == errc::ok);
+    CHECK(from_mxfp4.result == errc::ok);
+    CHECK(from_nvfp4.y != from_mxfp4.y);
+  }
+}
+
 TEST_CASE("draws: every tensor, copy, step and layer has randomness of its own", "[recipe][draws]") {
   std::set<u64> streams;
   int count = 0;
@@ -230,4 +269,41 @@ TEST_CASE("draws: stochastic operands follow seed, step, layer and microbatch", 
        {draw_key{8, 3, 1000, 2}, draw_key{7, 4, 1000, 2}, draw_key{7, 3, 1001, 2}, draw_key{7, 3, 1000, 3}})
     CHECK_FALSE(same(fake_quantized(o, {key, place.role, place.gemm})));
   CHECK_FALSE(same(fake_quantized(o, {place.key, tensor_role::activation, place.gemm})));
+}
+
+TEST_CASE("draws: no two layers below 4096 share a stream, and no two microbatches below 65536",
+          "[recipe][draws]") {
+  std::set<u64> streams;
+  for (u32 layer = 0; layer < 4096; ++layer)
+    streams.insert(draw_key{5, layer, 1, 2}.elements(tensor_role::weight, false).stream);
+  CHECK(streams.size() == 4096);
+  streams.clear();
+  for (u32 microbatch = 0; microbatch < 65536; ++microbatch)
+    streams.insert(draw_key{5, 1, 1, microbatch}.elements(tensor_role::weight, false).stream);
+  CHECK(streams.size() == 65536);
+}
+
+TEST_CASE("draws: signs beyond the 64th are drawn as well", "[recipe][draws]") {
+  std::set<u64> words;
+  for (u32 layer = 0; layer < 100; ++layer) {
+    const sign_vector signs = draw_key{5, layer, 1, 2}.signs(2);
+    words.insert(signs.words[0]);
+    words.insert(signs.words[1]);
+  }
+  CHECK(words.size() == 200);
+}
+
+TEST_CASE("draws: a copy that is rounded stochastically draws from the stream of that copy",
+          "[recipe][draws]") {
+  for (const copy_kind copy : {copy_kind::rowwise, copy_kind::columnwise}) {
+    operand_recipe o = nvfp4_operand;
+    o.copy = copy;
+    o.rounding = rounding_rule::stochastic;
+    u64 stream = 0;
+    const auto look = [&](auto, auto const& q, auto) {
+      if constexpr (requires { q.round.bits.stream; }) stream = q.round.bits.stream;
+    };
+    REQUIRE(visit(o, place, look));
+    CHECK(stream == place.key.elements(place.role, copy == copy_kind::columnwise).stream);
+  }
 }

@@ -78,6 +78,6 @@ TEST_CASE("type_names: without a list, every format that has a name", "[recipe][
   for (int f = 0; f < 256; ++f)
     found += visit_types(
         {element_name::bf16, static_cast<format_name>(f), layout_name::linear}, 0,
-        []<class T, class F, class L>(T, F, L) -> int { return __is_same(T, bf16) && __is_same(L, linear); });
+        []<class T, class F, class L>(T, F, L) -> int { return same_type<T, bf16> && same_type<L, linear>; });
   CHECK(found == 9);
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The fast forms of rounding policies and of random bits beside their definitions. What encode_lane does with
-// its bits, formats/convert_lanes_test.cpp has swept; here policies put bits and values together.
+// The fast forms of rounding policies and of random bits compared with their definitions. What encode_lane
+// does with its bits, formats/convert_lanes_test.cpp has swept; here policies put bits and values together.
 #include <fourscale/rounding/nearest_even.hpp>
 #include <fourscale/rounding/stochastic.hpp>
 

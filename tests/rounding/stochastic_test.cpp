@@ -208,6 +208,25 @@ TEST_CASE("stochastic: e5m2, every dither and every place", "[rounding][stochast
   check_format<e5m2>(wide_map);
 }
 
+/// A scale is drawn by the low half of its word; what is no number, or too large a one, is stored as the
+/// largest.
+struct scale_draws_from_the_low_half {
+  FOURSCALE_HD bool operator()(u64 i) const {
+    const float x = 400.0f * static_cast<float>(i) * 0x1p-12f;
+    const u32 word = static_cast<u32>(test::mix(i));
+    const float beyond[] = {bit_cast<float>(0x7fc0'0000u), bit_cast<float>(float_inf_bits), float_max,
+                            449.0f};
+    for (const float large : beyond)
+      if (encode_stochastic_scale<e4m3>(large, word).bits != e4m3::max_bits) return false;
+    return encode_stochastic_scale<e4m3>(x, word) == portable::encode_stochastic<e4m3>(x, word & 0xffffu) &&
+           encode_stochastic_scale<e4m3>(x, word) == encode_stochastic_scale<e4m3>(x, word ^ 0xffff'0000u);
+  }
+};
+
+TEST_CASE("stochastic: a scale by the low half of its word", "[rounding][stochastic]") {
+  test::check_everywhere(4096, scale_draws_from_the_low_half{});
+}
+
 TEST_CASE("stochastic: bf16, by the halves of the word", "[rounding][stochastic]") {
   check_everywhere(test::float_count(), bf16_goes_up_by_its_half{test::float_count()});
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The fast forms of scaling policies beside their definitions: every bf16 as amax of a block, under tensor
-// scales of all sizes.
+// The fast forms of scaling policies compared with their definitions: every bf16 as amax of a block, under
+// tensor scales of all sizes.
 #include <fourscale/block/quantize.hpp>
 #include <fourscale/rounding/stochastic.hpp>
 #include <fourscale/scaling/four_over_six.hpp>

@@ -2,6 +2,7 @@
 // NVFP4's two levels of scales against vectors computed from the formulas of Transformer Engine >= 2.14 with
 // CUDA's own conversions, and against a restatement in plain float arithmetic over every bf16 amax.
 #include <fourscale/block/quantize.hpp>
+#include <fourscale/rounding/philox.hpp>
 
 #include "support/data.hpp"
 #include "support/everywhere.hpp"
@@ -217,6 +218,21 @@ TEST_CASE("two_level: amax of zero, infinity, NaN and subnormals", "[scaling][tw
   CHECK(two_level{}(nvfp4{}, inf, one).scale.bits == 0x7e);
   CHECK(two_level{}(nvfp4{}, float_max, one).scale.bits == 0x7e);
   CHECK(two_level{}(nvfp4{}, quiet_nan, one).scale.bits == 0x7e);
+}
+
+TEST_CASE("two_level_stochastic: the word of a block's first element decides about its scale",
+          "[scaling][two_level]") {
+  const philox draws{7, 3};
+  const tensor_scale<nvfp4> tensor(1000.0f);
+  i64 wrong = 0;
+  for (i64 i = 0; i < 1000; ++i) {
+    const position where{i % 37, i / 37 * 16};
+    const float amax = 1.0f + static_cast<float>(i);
+    const block_scale<nvfp4> got = two_level_stochastic{draws}(nvfp4{}, amax, tensor, where);
+    const e4m3 scale = encode_stochastic_scale<e4m3>(amax * (tensor.encode * (1.0f / 6.0f)), draws(where));
+    wrong += got.scale != scale;
+  }
+  CHECK(wrong == 0);
 }
 
 TEST_CASE("two_level_headroom: no value passes 6 before it is rounded", "[scaling][two_level]") {

@@ -186,7 +186,7 @@ inline double gain_of(std::vector<float> const& x, std::vector<float> const& q) 
   return xq / xx;
 }
 
-/// D = A * B^T of two views beside the product in double of what they stand for.
+/// D = A * B^T of two views compared with the product of their values in double.
 template <class Machine, class F, class Layout>
 void check_gemm(block_scaled_view<F, Layout> const& a, std::vector<float> const& values_a,
                 block_scaled_view<F, Layout> const& b, std::vector<float> const& values_b) {
@@ -345,7 +345,7 @@ struct checks {
   template <class F, class Recipe, class Blocks>
   void operator()(F format, Recipe const& recipe, Blocks shape) const {
     using layout = std::conditional_t<Blocks::is_2d, swizzled_128x4, linear>;
-    if constexpr ((__is_same(F, Formats) || ...))
+    if constexpr ((same_type<F, Formats> || ...))
       for (const given how : all_givens) {
         if (!F::has_tensor_scale && how != given::value) continue;
         if (Blocks::is_2d && how == given::rows) continue;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The fast form of the Hadamard transform beside its definition, subnormal values and NaN included.
+// The fast form of the Hadamard transform compared with its definition, subnormal values and NaN included.
 #include <fourscale/transform/hadamard.hpp>
 #include <fourscale/transform/identity.hpp>
 

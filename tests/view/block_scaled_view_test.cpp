@@ -86,6 +86,49 @@ TEST_CASE("block_scaled_view: an amax is the tensor's or a row's, brought to the
   CHECK(in.amax.data == amaxes);
 }
 
+TEST_CASE("block_scaled_view: an amax of a group is brought to the range of all",
+          "[view][block_scaled_view]") {
+  const float amaxes[3] = {3.0f, 7.0f, 5.0f};
+  const tensor_amax<nvfp4> of_groups{amax_of_groups(amaxes), four_over_six<>{}};
+  const tensor_amax<nvfp4> of_all{amax_in(amaxes + 2), four_over_six<>{}};
+  for (i64 group = 0; group < 3; ++group) {
+    CHECK(of_groups.scale_of_group(group).amax == amaxes[group]);
+    CHECK(of_groups.scale_of_group(group).largest == 1536.0f);
+    CHECK(of_all.scale_of_group(group).amax == 5.0f);
+  }
+}
+
+/// A byte that counts how often it is read.
+struct watched_byte {
+  u8 value = 0;
+  mutable int reads = 0;
+  operator u32() const { return ++reads, value; }
+};
+
+/// load_code() reads the bytes that an element has bits in, and no other: not the one behind the last.
+template <block_format F>
+void check_reads() {
+  INFO(F::name);
+  constexpr int width = F::element::width;
+  std::vector<watched_byte> codes(size(code_bytes<F>(2, F::block_size)) + 1);
+  const block_scaled_view<F, linear, watched_byte> q{codes.data(), nullptr, 2, F::block_size};
+  for (i64 i = 0; i < 2 * F::block_size; ++i) {
+    for (watched_byte& b : codes) b.reads = 0;
+    static_cast<void>(q.load_code(i / F::block_size, i % F::block_size));
+    i64 wrong = 0;
+    for (i64 b = 0; b < static_cast<i64>(codes.size()); ++b)
+      wrong += codes[size(b)].reads != (i * width < 8 * b + 8 && 8 * b < i * width + width);
+    CHECK(wrong == 0);
+  }
+}
+
+TEST_CASE("block_scaled_view: a code is read from its own bytes alone", "[view][block_scaled_view]") {
+  check_reads<nvfp4>();
+  check_reads<mxfp6_e2m3>();
+  check_reads<mxfp6_e3m2>();
+  check_reads<mxfp8_e4m3>();
+}
+
 TEST_CASE("matrix_view: elements, transposes and sizes of containers", "[view][matrix_view]") {
   std::vector<float> x(23);
   for (std::size_t i = 0; i < x.size(); ++i) x[i] = static_cast<float>(i);

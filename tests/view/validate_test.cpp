@@ -141,7 +141,7 @@ TEST_CASE("errc: a sentence for each, no two alike", "[view][errc]") {
   CHECK(sentences.count(message(static_cast<errc>(sizeof all_errcs / sizeof all_errcs[0]))) == 0);
 }
 
-TEST_CASE("validate: good arguments are ok, as far as their limits", "[view][validate]") {
+TEST_CASE("validate: good arguments are ok, up to their limits", "[view][validate]") {
   buffers b;
   matrix x = b.values();
   blocks q = b.quantized();
@@ -320,4 +320,12 @@ TEST_CASE("validate: 2^44 elements, with or without the gaps between rows, are t
   CHECK(validate(matrix_view<float>{&x, k, k}) == errc::too_large);
   CHECK(validate(matrix_view<float>{&x, k, k - 1}) == errc::ok);
   CHECK(validate(matrix_view<float>{&x, k, 1, k}) == errc::too_large);
+}
+
+TEST_CASE("validate: 2^44 elements of a quantized matrix are too many", "[view][validate]") {
+  u8 bytes[2] = {};
+  constexpr i64 k = i64{1} << 22;
+  CHECK(validate(block_scaled_view<mxfp4>{bytes, bytes + 1, k, k}) == errc::too_large);
+  CHECK(validate(block_scaled_view<mxfp4>{bytes, bytes + 1, k - 1, k}) != errc::too_large);
+  CHECK(validate(block_scaled_view<mxfp4>{bytes, bytes + 1, i64{1} << 31, 32}) == errc::too_large);
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // MS-EDEN: unbiased 4-bit gradients with the error of rounding to nearest. Codes are rounded to nearest after
-// a random rotation of 128 values; what that shrinks is given back by the block scales, which are rounded
-// stochastically. Quartet II, arXiv 2601.22813.
+// a random rotation of 128 values. The block scales make up for the shrinkage and are rounded stochastically.
+// Quartet II, arXiv 2601.22813.
 #pragma once
 
 #include "../transform/hadamard.hpp"
@@ -15,8 +15,8 @@ namespace FOURSCALE_NAMESPACE {
 template <random_bits Bits>
 struct ms_eden {
   static constexpr int group_size = 128;
-  /// The block amax is brought to 6 / 0.93 once its scale was rounded down as far as it may be: clipping that
-  /// much costs less than it gains.
+  /// The block amax is brought to 6 / 0.93 where its scale was rounded down as far as it may be: clipping
+  /// that much costs less than it gains.
   static constexpr float largest_code = static_cast<float>(6.0 / (17.0 / 16.0 * 0.93));
   static constexpr float largest_scale = 255.99f;  ///< leaves room in E4M3 for the correction
 
@@ -34,7 +34,7 @@ struct ms_eden {
                                          position where, packed_block<nvfp4> (&blocks)[8]) const {
     double yy = 0.0, yq = 0.0;
     for (int b = 0; b < 8; ++b) nearest(y, b, tensor, blocks[b], yy, yq);
-    // What is all zero, or not finite, is left as it is.
+    // A group that is all zero, or not finite, is left as it is.
     const float correction = yq > 0.0 && yy <= 0x1p1000 ? static_cast<float>(yy / yq) : 1.0f;
     for (int b = 0; b < 8; ++b)
       blocks[b].scale = encode_stochastic_scale<e4m3>(ptx::mul_rn_f32(decode(blocks[b].scale), correction),

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// One block, in registers: the text that every matrix loop, warp and kernel of the library calls.
+// One block, in registers: what every loop, warp and kernel of the library computes.
 #pragma once
 
 #include "packed_block.hpp"

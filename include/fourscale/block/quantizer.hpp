@@ -10,8 +10,8 @@
 namespace FOURSCALE_NAMESPACE {
 
 /// Joins three policies. The order is fixed: transform -> amax -> scale -> multiply -> round -> pack; a
-/// policy fills one place and sees nothing of the others. Trivially copyable, so it is passed to kernels by
-/// value.
+/// policy takes one place and knows nothing about the others. Trivially copyable, so it is passed to kernels
+/// by value.
 template <class Round = nearest_even, class Scale = amax_scale, class Transform = identity>
 struct quantizer {
   Round round;
@@ -22,7 +22,7 @@ struct quantizer {
       : round(r), scale(s), transform(t) {}
 };
 
-/// What block, host and device functions ask of a quantizer for format F.
+/// What block, host and device functions require of a quantizer for format F.
 template <class Q, class F>
 concept quantizer_for = block_format<F> && requires(Q q, float (&x)[F::block_size]) {
   requires rounding_policy<decltype(q.round), typename F::element>;
@@ -30,8 +30,8 @@ concept quantizer_for = block_format<F> && requires(Q q, float (&x)[F::block_siz
   requires transform_policy<decltype(q.transform), F::block_size>;
 };
 
-/// The recipe for a matrix of T. A scaling policy whose rule depends on the type that values come in says so
-/// in a member `for_input<T>()`.
+/// The quantizer for a matrix of T. A scaling policy whose rule depends on the type of the values says so in
+/// a member `for_input<T>()`.
 template <real T, class Quantizer>
 FOURSCALE_HD constexpr Quantizer for_input(Quantizer recipe) {
   if constexpr (requires { recipe.scale.template for_input<T>(); })

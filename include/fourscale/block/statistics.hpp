@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What quantization did to values: error, gain, and what was lost to zero, to clipping and to NaN. Sums are
+// The error of quantized values: noise, gain, and what was lost to zero, to clipping and to NaN. Sums are
 // double. Each product in them is exact, so that no compiler's contraction of a*b+c can change a bit, and the
 // order of the additions is fixed: the same numbers on every machine.
 #pragma once
@@ -8,7 +8,7 @@
 
 namespace FOURSCALE_NAMESPACE {
 
-/// Counts and sums over values x and what became of them, Q: of a block, a matrix, or several. They add up
+/// Counts and sums over values x and their quantized values Q: of a block, a matrix, or several. They add up
 /// with +=. Sums leave out every x that is not finite, and every Q.
 struct statistics {
   u64 elements = 0, blocks = 0;
@@ -24,7 +24,7 @@ struct statistics {
   double sum_ee = 0;         ///< (Q - x)^2, Q - x to 26 bits
   float amax = 0;            ///< of x, as amax() gives it: NaN is dropped, infinity stays
 
-  /// Joins two disjoint parts. The sums depend on the order of such calls, nothing else does.
+  /// Joins two disjoint parts. The sums depend on the order of such calls; nothing else does.
   FOURSCALE_HD constexpr statistics& operator+=(statistics const& s) {
     elements += s.elements, blocks += s.blocks;
     not_finite += s.not_finite, spoiled += s.spoiled;
@@ -47,7 +47,12 @@ struct statistics {
   /// if any was spoiled. On the host.
   FOURSCALE_H double sqnr_db() const {
     if (spoiled > 0) return -infinity;
-    return sum_ee == 0 ? infinity : 10 * __builtin_log10(sum_xx / sum_ee);
+    if (sum_ee == 0) return infinity;
+#if FOURSCALE_DEVICE_PASS
+    return 10 * log10(sum_xx / sum_ee);
+#else
+    return 10 * __builtin_log10(sum_xx / sum_ee);
+#endif
   }
   /// Shares of the finite x, and of the blocks. NaN where there is none.
   FOURSCALE_HD constexpr double dead_zone_share() const { return share(dead_zone, elements - not_finite); }
@@ -100,7 +105,7 @@ FOURSCALE_HD constexpr bool is_finite(float x) {
 template <int N>
 inline constexpr int together = N < 32 ? N : 32;
 
-/// Counts what is not finite, what became zero, and what is larger than `limit`.
+/// Counts values that are not finite, that became zero, and that are larger than `limit`.
 template <int N>
 FOURSCALE_HD constexpr void count_losses(float const (&x)[N], float const (&q)[N], float limit,
                                          statistics& s) {
@@ -177,7 +182,7 @@ struct strip_walk {
 
 }  // namespace detail
 
-/// What became of one block: x are its values as they were quantized (after a transform, the transformed
+/// The statistics of one block: x are its values as they were quantized (after a transform, the transformed
 /// ones), `where` is x[0]'s position in a matrix of `cols` columns.
 template <block_format F>
 FOURSCALE_HD constexpr statistics block_statistics(float const (&x)[F::block_size],

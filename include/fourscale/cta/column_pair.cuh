@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Two columns of a matrix of 16-bit values, read together, a row to a word.
+// Two neighbouring columns of a matrix of 16-bit values, read together: a word has one row of both.
 #pragma once
 
 #include "values.cuh"
@@ -35,7 +35,8 @@ struct column_pair {
   }
 };
 
-/// One of them, with the members of `values`. The compiler finds what both columns have in common.
+/// One column of the pair, with the members of `values`. The compiler shares the work that both columns have
+/// in common.
 template <class T, int N>
 struct column_block {
   column_pair<T, N> const* pair;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Division of indices.
+// Division of indices by a number that does not change.
 #pragma once
 
 #include "../bits.hpp"
@@ -13,7 +13,7 @@ struct divisor {
   int shift = 31;
 
   divisor() = default;
-  explicit divisor(u32 by) : d(by) {
+  FOURSCALE_H explicit divisor(u32 by) : d(by) {
     while ((u64{1} << (shift - 31)) < d) ++shift;
     multiplier = static_cast<u32>(((u64{1} << shift) + d - 1) / d);
   }

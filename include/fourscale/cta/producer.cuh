@@ -13,7 +13,8 @@
 
 namespace FOURSCALE_NAMESPACE::cta {
 
-/// How the rows of a matrix lie in memory: without gaps at vectors of 16 bytes, at vectors, anywhere.
+/// How the rows of a matrix lie in memory: as one run of 16-byte vectors without gaps, as 16-byte vectors, or
+/// anywhere.
 enum class access : u8 { contiguous, vectors, anywhere };
 
 /// A matrix in memory, of values with two or four bytes.
@@ -31,24 +32,29 @@ struct matrix_producer {
     else
       return start(at).arrived();
   }
-  /// In two steps, so that several may be on their way.
+  /// In two steps, so that several loads may be in flight.
   FOURSCALE_D shifted_values<T, N> start(place const& at) const requires(Access == access::anywhere) {
     return {data + at.row * ld + at.block * N, data + (rows - 1) * ld + cols};
   }
 };
 
+namespace detail {
+/// What a block of values of type T holds: T if it has two or four bytes, else float.
+template <class T>
+FOURSCALE_HD constexpr auto kept() {
+  if constexpr (sizeof(T) == 2 || sizeof(T) == 4)
+    return T{};
+  else
+    return float{};
+}
+}  // namespace detail
+
 /// Any view, value by value.
 template <matrix_like M, int N>
 struct view_producer {
   using value_type = typename M::value_type;
-  static constexpr bool keeps_type = sizeof(value_type) == 2 || sizeof(value_type) == 4;
-  using block_type = values<decltype([] {
-                              if constexpr (keeps_type)
-                                return value_type{};
-                              else
-                                return float{};
-                            }()),
-                            N>;
+  using kept_type = decltype(detail::kept<value_type>());
+  using block_type = values<kept_type, N>;
   M x;
   i64 rows = x.rows, cols = x.cols;
 
@@ -56,7 +62,7 @@ struct view_producer {
     block_type block{};
     FOURSCALE_UNROLL
     for (int i = 0; i < N; ++i) {
-      if constexpr (keeps_type)
+      if constexpr (same_type<kept_type, value_type>)
         block.set(i, x.at(at.row, at.block * N + i));
       else
         block.set(i, to_float(x.at(at.row, at.block * N + i)));

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // The loop of every kernel that quantizes along rows: a walk says which blocks, a producer where their values
 // come from, a sink where they go (walk.cuh, producer.cuh, sink.cuh). A thread takes whole blocks, so nothing
-// is exchanged between threads; it asks for all the input of a batch before it computes, because what bounds
-// the loop is how many bytes are on their way.
+// is exchanged between threads; it loads all input of a batch before it computes, because the number of bytes
+// in flight bounds the loop.
 #pragma once
 
 #include "producer.cuh"

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// One block by one thread: the bits of fourscale::quantize_block(), by the fast forms of its policies where
-// they have one. A fast form takes no NaN and says where its result does not hold; such blocks are done again
-// by the definition.
+// One block by one thread: the bits of fourscale::quantize_block(), by the fast forms of policies that have
+// one. A fast form takes no NaN and says where its result is not valid; such blocks are computed again by the
+// definition.
 #pragma once
 
 #include "../block/quantize.hpp"
@@ -11,7 +11,7 @@ namespace FOURSCALE_NAMESPACE::cta {
 
 namespace detail {
 template <class Policy>
-auto prepared_policy(Policy const& policy) {
+FOURSCALE_H auto prepared_policy(Policy const& policy) {
   if constexpr (requires { policy.prepared(); })
     return policy.prepared();
   else
@@ -19,10 +19,10 @@ auto prepared_policy(Policy const& policy) {
 }
 }  // namespace detail
 
-/// A quantizer as kernels should take it: what every thread would make of its parameters is made once, on the
-/// host, by the member prepared() of those policies that have one.
+/// The form of a quantizer that kernels should take: what every thread would compute from its parameters is
+/// computed once, on the host, by the member prepared() of policies that have one.
 template <class Quantizer>
-auto prepared(Quantizer const& q) {
+FOURSCALE_H auto prepared(Quantizer const& q) {
   return quantizer{detail::prepared_policy(q.round), detail::prepared_policy(q.scale),
                    detail::prepared_policy(q.transform)};
 }
@@ -42,14 +42,15 @@ struct boolean {
 };
 
 template <class Quantizer>
-inline constexpr bool is_plain = __is_same(decltype(Quantizer::transform), identity);
+inline constexpr bool is_plain = same_type<decltype(Quantizer::transform), identity>;
 
-/// Do all policies have a fast form for blocks of F?
+/// True if all policies have a fast form for blocks of F.
 template <class F, class Quantizer>
-inline constexpr bool offers_fast_form = __is_same(typename F::element, e2m1) && F::block_size % 16 == 0 &&
-                                         fast_rounding_policy<decltype(Quantizer::round)> &&
-                                         (amax_scaling_policy<decltype(Quantizer::scale), F> ||
-                                          fast_weighing_scaling_policy<decltype(Quantizer::scale), F>);
+inline constexpr bool offers_fast_form =
+    F::block_size % 16 == 0 &&
+    fast_rounding_policy<decltype(Quantizer::round)>&& same_type<typename F::element, e2m1> &&
+    (amax_scaling_policy<decltype(Quantizer::scale), F> ||
+     fast_weighing_scaling_policy<decltype(Quantizer::scale), F>);
 /// And does this pass have it? Differs between passes: read it as arch:: is.
 template <class F, class Quantizer>
 FOURSCALE_HD constexpr bool has_fast_form() {
@@ -89,7 +90,7 @@ FOURSCALE_D void round_fast(Block const& block, float multiplier, Round const& r
   }
 }
 
-/// The scale of a block of values that is no NaN; `over`: its largest values are 7 codes or more.
+/// The scale of a block without NaN; `over`: its largest values are 7 codes or more.
 template <class F>
 struct scale_choice {
   typename F::scale scale;
@@ -111,7 +112,7 @@ struct scale_choice {
   }
 };
 
-/// By a policy that asks for the amax alone.
+/// By a policy that takes only the amax.
 template <class F, class Scale>
 FOURSCALE_D scale_choice<F> choose_fast(float amax_or_nan, Scale const& scale, tensor_scale<F> const& tensor,
                                         position where) {
@@ -129,7 +130,7 @@ concept fast_transform = requires(Transform const t, Block block, float (&x)[16]
   t.sums(block, x);
 };
 
-/// Is a transform taken by its fast form?
+/// True if a transform is applied by its fast form.
 template <class Quantizer, class Block>
 inline constexpr bool transforms_fast =
     fast_transform<decltype(Quantizer::transform), Block>&& is_packed<decltype(Block{}.get(0))>;
@@ -153,10 +154,10 @@ FOURSCALE_D auto transformed(Block const& block, Quantizer const& q) {
   }
 }
 
-/// Are magnitudes lowered two at a time, before they become floats?
+/// True if magnitudes are lowered two at a time, before they become floats.
 template <class F, class Quantizer, class Y>
-inline constexpr bool lowers_words = __is_same(Y, values<bf16, F::block_size>) &&
-                                     decltype(Quantizer::round)::fast_limited();
+inline constexpr bool lowers_words =
+    decltype(Quantizer::round)::fast_limited() && same_type<Y, values<bf16, F::block_size>>;
 
 /// The codes of a block whose scale is chosen, and whose magnitudes are lowered where that is done in words.
 template <class F, class Y, class Quantizer>
@@ -168,8 +169,8 @@ FOURSCALE_D attempt<F> round_chosen(Y const& y, scale_choice<F> const& chosen, Q
   return result;
 }
 
-/// Several blocks under a policy that asks for their amaxes. Lowering, where any block needs it, is one
-/// branch for all of them; without it, each block is done before the next.
+/// Several blocks under a policy that takes their amaxes. Lowering, where any block needs it, is one branch
+/// for all of them; without it, each block is done before the next.
 template <class F, int Count, class Y, class Quantizer, class Tensor, class Where, class Take>
 FOURSCALE_D void quantize_by_amax(Y (&y)[Count], Quantizer const& q, Tensor tensor, Where where, Take take) {
   const auto choose = [&](int i) { return choose_fast<F>(y[i].amax_or_nan(), q.scale, tensor(i), where(i)); };
@@ -193,6 +194,15 @@ FOURSCALE_D void quantize_by_amax(Y (&y)[Count], Quantizer const& q, Tensor tens
   }
 }
 
+/// A block under a policy that weighs two scales, whose values are clamped to the grid where that is needed.
+template <bool Clamped, class F, class Y, class Quantizer>
+FOURSCALE_D attempt<F> round_weighed(Y& y, fast_candidates<F> const& candidates, float amax,
+                                     Quantizer const& q, tensor_scale<F> const& tensor, position where) {
+  const scale_choice<F> chosen(q.scale.template fast<Clamped>(F{}, y, candidates, tensor), amax);
+  if constexpr (Clamped && lowers_words<F, Quantizer, Y>) y.lower_to(chosen.limit());
+  return round_chosen<F>(y, chosen, q, where);
+}
+
 /// Several blocks under a policy that weighs two scales. If a candidate of any block of the warp cannot hold
 /// all values, those of all blocks are clamped.
 template <class F, int Count, class Y, class Quantizer, class Tensor, class Where, class Take>
@@ -207,18 +217,14 @@ FOURSCALE_D void quantize_by_weight(Y (&y)[Count], Quantizer const& q, Tensor te
     candidates[i] = q.scale.fast_candidates_of(F{}, amax[i], tensor(i));
     on_grid = on_grid && ptx::mul_rn_f32(amax[i], candidates[i].largest_multiplier()) < 7.0f;
   }
-  const auto finish = [&](int i, auto clamped) {
-    const scale_choice<F> chosen(
-        q.scale.template fast<decltype(clamped)::value>(F{}, y[i], candidates[i], tensor(i)), amax[i]);
-    if constexpr (decltype(clamped)::value && lowers_words<F, Quantizer, Y>) y[i].lower_to(chosen.limit());
-    take(i, round_chosen<F>(y[i], chosen, q, where(i)));
-  };
   if (__all_sync(__activemask(), on_grid)) {
     FOURSCALE_UNROLL
-    for (int i = 0; i < Count; ++i) finish(i, boolean<false>{});
+    for (int i = 0; i < Count; ++i)
+      take(i, round_weighed<false>(y[i], candidates[i], amax[i], q, tensor(i), where(i)));
   } else {
     FOURSCALE_UNROLL
-    for (int i = 0; i < Count; ++i) finish(i, boolean<true>{});
+    for (int i = 0; i < Count; ++i)
+      take(i, round_weighed<true>(y[i], candidates[i], amax[i], q, tensor(i), where(i)));
   }
 }
 
@@ -272,7 +278,7 @@ FOURSCALE_D void try_quantize_pair(column_pair<T, F::block_size> const& columns,
                                    Tensor tensor, position const (&where)[2], attempt<F> (&results)[2]) {
   constexpr int n = F::block_size;
   using block = column_block<T, n>;
-  if constexpr (detail::has_fast_form<F, Quantizer>() && detail::is_plain<Quantizer> && __is_same(T, bf16) &&
+  if constexpr (detail::has_fast_form<F, Quantizer>() && detail::is_plain<Quantizer> && same_type<T, bf16> &&
                 amax_scaling_policy<decltype(q.scale), F>) {
     detail::scale_choice<F> chosen[2];
     FOURSCALE_UNROLL
@@ -304,7 +310,7 @@ FOURSCALE_D void try_quantize_pair(column_pair<T, F::block_size> const& columns,
 
 namespace detail {
 
-/// A block whose codes are in words: where two ways meet, the compiler would carry bytes one by one.
+/// A block whose codes are in words: where two branches meet, the compiler would move bytes one by one.
 template <class F>
 struct block_in_words {
   u32 codes[block_code_bytes<F> / 4] = {};
@@ -324,7 +330,7 @@ struct block_in_words {
   }
 };
 
-/// As a call: blocks that need it are few, and must not cost the others registers.
+/// Not inlined: few blocks need it, and it must not cost the others registers.
 template <class F, class Block, class Quantizer>
 __device__ __noinline__ block_in_words<F> quantize_again(Block block, Quantizer q, tensor_scale<F> tensor,
                                                          position where) {
@@ -348,7 +354,7 @@ FOURSCALE_D packed_block<F> quantize_block(values<T, F::block_size> const& x, Qu
     try_quantize_blocks<F>(
         one, q, [&](int) { return tensor; }, [&](int) { return where; },
         [&](int, attempt<F> const& made) { result = made; });
-    // The compiler sees that this amax was just found.
+    // The compiler sees that this amax was computed before.
     detail::block_in_words<F> words(result.block, x.amax_or_nan());
     if (!result.valid) words = detail::quantize_again<F>(x, q, tensor, where);
     largest = fmaxf(largest, words.amax);

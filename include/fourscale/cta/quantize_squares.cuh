@@ -57,7 +57,7 @@ struct nibble_square {
   }
 };
 
-/// The amax of a square, of whose columns each lane has two.
+/// The amax of a square; each lane has two of its columns.
 template <bool KeepNan, class T, int N>
 FOURSCALE_D float square_amax(column_pair<T, N> const& columns) {
   u32 largest = columns.template magnitudes<KeepNan>();
@@ -75,7 +75,7 @@ FOURSCALE_D typename F::scale quantize_square(column_pair<T, F::block_size>& col
   constexpr int n = F::block_size;
   if constexpr (detail::has_fast_form<F, Quantizer>()) {
     using round = decltype(Quantizer::round);
-    constexpr bool limited = round::fast_limited(), as_words = __is_same(T, bf16);
+    constexpr bool limited = round::fast_limited(), as_words = same_type<T, bf16>;
     const detail::scale_choice<F> chosen =
         detail::choose_fast<F>(square_amax<true>(columns), q.scale, tensor, position{});
     if (__all_sync(0xffff'ffffu, chosen.valid)) {
@@ -172,9 +172,9 @@ FOURSCALE_D void quantize_tile_of_squares(Copies const& p, typename Copies::memo
 
 inline constexpr u32 spread_squares = 32;  ///< that a CTA takes in each direction
 
-/// From the scales of those rows that begin an N x N square, all of both linear copies, where each is N
-/// times. A tile has less than a sector of every row of them: stored from there, they cost more than a kernel
-/// of their own.
+/// Spreads the scales in the first row of each N x N square to all rows of both linear copies, where each
+/// occurs N times. A tile has less than a sector of each row of scales, so storing them from the tiles costs
+/// more than this kernel.
 template <u32 N>
 FOURSCALE_D void spread_scales(byte_rows<u8> const& scales, byte_rows<u8> const& scales_t) {
   constexpr u32 n = spread_squares, halves = n / 16, step = threads / halves;
@@ -198,11 +198,11 @@ FOURSCALE_D void spread_scales(byte_rows<u8> const& scales, byte_rows<u8> const&
   }
 }
 
-/// Are squares rounded alike in both copies? So it is to nearest, and under a rule that neither weighs nor
-/// asks where a block is.
+/// True if both copies of a square round alike: to nearest, and under a rule that neither weighs candidates
+/// nor takes a position.
 template <class F, class Quantizer>
 inline constexpr bool has_like_squares =
-    __is_same(decltype(Quantizer::round), nearest_even) && F::element::width == 4 &&
+    same_type<decltype(Quantizer::round), nearest_even>&& F::element::width == 4 &&
     requires(Quantizer const q, tensor_scale<F> tensor) {
   q.scale(F{}, 0.0f, tensor);
 };

@@ -6,17 +6,17 @@
 
 namespace FOURSCALE_NAMESPACE::cta {
 
-/// In place of a quantizer: this copy is not wanted.
+/// Stands for the quantizer of a copy that is not wanted.
 struct no_copy {};
 
-/// What a kernel that takes tiles is told. Codes of qt, scales of either: see tile.cuh about whole tiles.
+/// The arguments of a kernel that works by tiles.
 template <class T, class F, class LayoutR, class LayoutC, class Rowwise, class Columnwise, bool ByRow = false>
 struct tile_copies {
   static constexpr bool by_row = ByRow;  ///< each column has an amax of its own
   using value = T;
   using format = F;
-  static constexpr bool has_rowwise = !__is_same(Rowwise, no_copy),
-                        has_columnwise = !__is_same(Columnwise, no_copy);
+  static constexpr bool has_rowwise = !same_type<Rowwise, no_copy>,
+                        has_columnwise = !same_type<Columnwise, no_copy>;
   /// Measured on an H200: a narrow tile is best for columns alone, whole sectors of rows matter for both, as
   /// do whole lines of columns. Codes of eight bits fill those in half the width.
   static constexpr int tile_cols = has_rowwise && F::element::width == 4 ? 128 : 64;
@@ -47,7 +47,7 @@ struct tile_copies {
     else
       tile.tensor = q.amax.scale();
   }
-  /// Loads a tile, and finds the tensor scale while it is on its way.
+  /// Loads a tile, and computes the tensor scale while the loads are in flight.
   FOURSCALE_D void load(place_of_tile const& at, memory& tile) const {
     if (wide_values)
       start_tile(x, values, at, tile);
@@ -73,8 +73,8 @@ struct tile_copies {
   }
 };
 
-/// A thread takes two columns over 32 rows; codes and scales stay in shared memory. Where the fast form does
-/// not hold for one of its blocks, it does all of them again: to remember which costs the others more.
+/// A thread takes two columns over 32 rows; codes and scales stay in shared memory. Where the fast form is
+/// not valid for one of its blocks, it computes all of them again: keeping track of which would cost more.
 template <class T, class F, int Cols, class Copies>
 FOURSCALE_D void quantize_columns(Copies const& p, typename Copies::place_of_tile const& place,
                                   tile_memory<F, Cols>& tile) {
@@ -120,7 +120,7 @@ FOURSCALE_D void quantize_columns(Copies const& p, typename Copies::place_of_til
   }
 }
 
-/// The rowwise copy: a thread takes blocks of rows on their way from memory to the tile. `Inside`: all of the
+/// The rowwise copy: a thread takes blocks of rows as they pass from memory to the tile. `Inside`: all of the
 /// tile is in the matrix, and its rows are vectors.
 template <bool Inside, class T, class F, int Cols, class Copies>
 FOURSCALE_D void quantize_rows_into_tile(Copies const& p, typename Copies::place_of_tile const& place,
@@ -130,11 +130,9 @@ FOURSCALE_D void quantize_rows_into_tile(Copies const& p, typename Copies::place
   const int r = static_cast<int>(threadIdx.x) / along, b = static_cast<int>(threadIdx.x) % along;
   const i64 row = place.row() + r, block = i64{place.tile_col} * along + b;
   const auto inside = [&](int k) { return Inside || (block < p.q.blocks() && row + k * step < p.q.rows); };
-  const auto first_of = [&](auto const& rows, u32 block_bytes) {
-    return rows.at(place.tile_row * tile_rows + static_cast<u32>(r),
-                   (place.tile_col * along + static_cast<u32>(b)) * block_bytes);
-  };
-  u8 const* const from = first_of(p.values, n * sizeof(T));
+  const u32 first_row = place.tile_row * tile_rows + static_cast<u32>(r),
+            first_block = place.tile_col * along + static_cast<u32>(b);
+  u8 const* const from = p.values.at(first_row, first_block * static_cast<u32>(n * sizeof(T)));
   const auto load = [&](int k) {
     T const* const first = reinterpret_cast<T const*>(from + static_cast<u64>(k) * p.values.step(step));
     if (Inside || p.wide_values) return values<T, n>::load(first);
@@ -148,7 +146,7 @@ FOURSCALE_D void quantize_rows_into_tile(Copies const& p, typename Copies::place
   }
   p.find_tensor_scale(tile);
   const tensor_scale<F> tensor = p.q.amax.scale();
-  u8* const codes = first_of(p.codes, block_code_bytes<F>);
+  u8* const codes = p.codes.at(first_row, first_block * static_cast<u32>(block_code_bytes<F>));
   const auto store = [&](int k, packed_block<F> const& packed) {
     store_codes<code_word<F>>(packed.codes, codes + static_cast<u64>(k) * p.codes.step(step));
     tile.row_scales[r + k * step][b] = static_cast<u8>(packed.scale.bits);
@@ -162,16 +160,24 @@ FOURSCALE_D void quantize_rows_into_tile(Copies const& p, typename Copies::place
       *reinterpret_cast<vector16*>(&tile.words[r + k * step][at ^ j]) = {
           {raw[k].words[j], raw[k].words[j + 1], raw[k].words[j + 2], raw[k].words[j + 3]}};
   }
-  try_quantize_blocks<F>(
-      raw, p.rowwise, [&](int) { return tensor; },
-      [&](int k) {
-        return position{row + k * step, block * n};
-      },
-      [&](int k, attempt<F> const& result) {
-        if (!inside(k)) return;
-        store(k, result.block);
-        all_valid &= result.valid;
-      });
+  // Two at a time take fewer registers; with a transform of the columns, all at once are faster (H200).
+  constexpr int at_once = each > 1 && detail::is_plain<decltype(p.columnwise)> ? each / 2 : each;
+  FOURSCALE_UNROLL
+  for (int first = 0; first < each; first += at_once) {
+    values<T, n> some[at_once];
+    FOURSCALE_UNROLL
+    for (int i = 0; i < at_once; ++i) some[i] = raw[first + i];
+    try_quantize_blocks<F>(
+        some, p.rowwise, [&](int) { return tensor; },
+        [&](int k) {
+          return position{row + (first + k) * step, block * n};
+        },
+        [&](int k, attempt<F> const& result) {
+          if (!inside(first + k)) return;
+          store(first + k, result.block);
+          all_valid &= result.valid;
+        });
+  }
   if (all_valid) return;
 #pragma unroll 1
   for (int k = 0; k < each; ++k)

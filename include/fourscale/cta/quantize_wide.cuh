@@ -12,18 +12,18 @@ inline constexpr int piece_values = 16;  ///< of a block, to a thread
 inline constexpr int pieces_of_block = 8;
 inline constexpr int wide_block = piece_values * pieces_of_block;
 
-/// Is a block of F one that eight threads take, and does the quantizer ask for no more of it than its amax?
+/// True if eight threads share a block of F, and the quantizer needs nothing of a block but its amax.
 template <class F, class Quantizer>
 inline constexpr bool is_wide =
     F::block_size == wide_block&& F::element::width == 8 && !F::has_tensor_scale &&
-    __is_same(typename F::scale, f32) && detail::is_plain<Quantizer> &&
+    same_type<typename F::scale, f32> && detail::is_plain<Quantizer> &&
     amax_scaling_policy<decltype(Quantizer::scale), F>;
 
 /// A scale layout as a walk over pieces sees it.
 template <class Layout>
 struct layout_of_pieces {
-  static constexpr i64 padded_rows(i64 rows) { return Layout::padded_rows(rows); }
-  static constexpr i64 padded_blocks(i64 pieces) {
+  FOURSCALE_H static constexpr i64 padded_rows(i64 rows) { return Layout::padded_rows(rows); }
+  FOURSCALE_H static constexpr i64 padded_blocks(i64 pieces) {
     return Layout::padded_blocks(pieces / pieces_of_block) * pieces_of_block;
   }
 };
@@ -44,7 +44,7 @@ struct wide_sink {
   }
   FOURSCALE_D void store_scale(place const& at, f32 scale) const {
     const i64 block = at.block / pieces_of_block,
-              offset = __is_same(Layout, linear) ? at.index / pieces_of_block * block_scale_bytes<F>
+              offset = same_type<Layout, linear> ? at.index / pieces_of_block * block_scale_bytes<F>
                                                  : q.scale_offset(at.row, block);
     if constexpr (Aligned)
       *reinterpret_cast<u32*>(q.scales + offset) = scale.bits;

@@ -4,7 +4,7 @@
 // A sink is a kernel's argument. It has
 //   memory               what it needs of the CTA's shared memory, a type
 //   begin(memory, cursor)          by all threads, while their first values are on their way
-//   store(memory, place, block)    by the thread that made the block; once more if it is made again
+//   store(memory, place, block)    by the thread that made the block; again if the block is computed again
 //   clear(memory, place)           a scale of the padding
 //   finish(memory, cursor)         by all threads, after the last block
 #pragma once
@@ -40,7 +40,7 @@ FOURSCALE_D void store_codes_anywhere(u8 const (&codes)[Bytes], u8* to) {
     store_codes<1>(codes, to);
 }
 
-/// The widest words that every block is a whole number of.
+/// The widest word of which every block is a multiple.
 template <class F>
 inline constexpr int code_word = block_code_bytes<F> % 16 == 0 ? 16 : 8;
 
@@ -84,14 +84,14 @@ struct linear_sink {
   FOURSCALE_D void finish(memory&, Cursor const&) const {}
 };
 
-/// Scales of tiles of 128 rows x 4 blocks, gathered in shared memory: written one by one they would touch
-/// every sector eight times. Of a walk over tiles or over groups. `Aligned`: q.codes is a multiple of
-/// code_word<F>.
-template <class F, bool Aligned>
+/// For a walk over tiles or over groups: scales of tiles of 128 rows x 4 blocks, gathered in shared memory.
+/// Written one by one they would touch every sector eight times. `Aligned`: q.codes is a multiple of
+/// code_word<F>. `Tiles`: of a CTA, one after the other along a row.
+template <class F, bool Aligned, int Tiles>
 struct swizzled_sink {
   static_assert(block_scale_bytes<F> == 1, "Only scales of one byte are gathered.");
   struct memory {
-    alignas(16) u8 tiles[4][512];
+    alignas(16) u8 tiles[Tiles][512];
     u32 before[threads / 32];  ///< of a walk over groups: tiles of the groups before
   };
   block_scaled_view<F, swizzled_128x4> q;
@@ -114,7 +114,7 @@ struct swizzled_sink {
     __syncthreads();
     const int which = static_cast<int>(threadIdx.x) / 32, row = static_cast<int>(threadIdx.x) % 32;
     const i64 tiles = ceil_div<i64>(q.blocks(), 4), tile = cursor.first_block() / 4 + which;
-    if (which >= cursor.scale_tiles() || tile >= tiles) return;
+    if (which >= Tiles || tile >= tiles || cursor.rows_in_tile() == 0) return;
     u8* const to = q.scales + (cursor.scale_tile_row(shared.before) * tiles + tile) * 512 + row * 16;
     vector16 v = reinterpret_cast<vector16 const*>(shared.tiles[which])[row];
     FOURSCALE_UNROLL
@@ -128,8 +128,8 @@ struct swizzled_sink {
   }
 };
 
-/// Rows of a kernel of your own, whose addresses are computed once. Codes in words of 8 bytes, which q.codes
-/// must be a multiple of.
+/// For kernels of your own that take whole rows: addresses are computed once a row. Codes in words of 8
+/// bytes, which q.codes must be a multiple of.
 template <class F, class Layout>
 struct output_row {
   block_scaled_view<F, Layout> q;
@@ -141,7 +141,7 @@ struct output_row {
 
   /// `block` is signed, so that the offsets of several, a constant apart, may be part of the instructions.
   FOURSCALE_D void store(int block, packed_block<F> const& b) const {
-    if constexpr (__is_same(Layout, linear) && block_scale_bytes<F> == 1)
+    if constexpr (same_type<Layout, linear> && block_scale_bytes<F> == 1)
       scales[block] = b.scale.bits;
     else
       q.store_scale(row, block, b.scale);

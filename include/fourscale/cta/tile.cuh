@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// A tile of a matrix in shared memory, for kernels that walk it by columns, and what becomes of its columns,
-// gathered there so that whole sectors are written. Values are 16 bits wide, two columns to a word; codes
-// have four or eight bits. Tiles are small, so that an SM has several: some load while others compute.
+// A tile of a matrix in shared memory, for kernels that go through it by columns. Codes and scales of the
+// columns are gathered there, too, so that whole sectors are written. Values are 16 bits wide, two columns to
+// a word; codes have four or eight bits. Tiles are small, so that an SM has several: some load while others
+// compute.
 #pragma once
 
 #include "../ptx/cp_async.cuh"
@@ -15,7 +16,7 @@ inline constexpr int group_rows = 32;  // that a thread takes of two columns
 inline constexpr int warp_cols = 64;
 template <int Cols>
 inline constexpr int tile_threads = Cols / 2 * (tile_rows / group_rows);
-/// CTAs that an SM has: fewer where E2M1 without any conversions of its own takes more registers.
+/// CTAs per SM: fewer on GPUs without FP8 conversions, where E2M1 takes more registers.
 template <int Cols>
 inline constexpr int tile_ctas =
     (FOURSCALE_DEVICE_PASS > 0 && !arch::has_cvt_fp8 ? 768 : 1024) / tile_threads<Cols>;
@@ -106,7 +107,7 @@ FOURSCALE_D void start_tile(matrix_view<T const> const& x, byte_rows<u8 const> c
     }
   }
 }
-/// The warp has what it takes of the tile, and the CTA what was found meanwhile.
+/// After this a warp has its part of the tile, and the CTA sees what its threads stored before.
 FOURSCALE_D inline void finish_tile() {
   __syncthreads();
   ptx::cp_async_wait_all();

@@ -13,22 +13,23 @@ struct alignas(16) vector16 {
   u32 words[4];
 };
 
-/// Types of 16 bits that come two to a word.
+/// 16-bit types, of which a word has two.
 template <class T>
-inline constexpr bool is_packed = __is_same(T, bf16) || __is_same(T, fp16);
+inline constexpr bool is_packed = same_type<T, bf16> || same_type<T, fp16>;
 
 namespace detail {
 
-/// The larger magnitudes of two pairs. NaN loses to a number, or with KeepNan wins. Signs are of no use.
+/// The larger magnitudes of two pairs. NaN loses to a number, or wins with KeepNan. The signs of the result
+/// mean nothing.
 template <class T, bool KeepNan>
 FOURSCALE_D u32 larger_magnitudes(u32 a, u32 b) {
-  if constexpr (__is_same(T, bf16))
+  if constexpr (same_type<T, bf16>)
     return ptx::max_abs_bf16x2<KeepNan>(a, b);
   else
     return ptx::max_abs_f16x2<KeepNan>(a, b);
 }
 
-/// The larger magnitude of a pair as a float: NaN if one is and KeepNan, else as amax_bits() takes it.
+/// The larger magnitude of a pair as a float: NaN if one is and KeepNan, otherwise as amax_bits() takes it.
 template <class T, bool KeepNan>
 FOURSCALE_D float pair_amax(u32 pair) {
   const u32 largest = larger_magnitudes<T, KeepNan>(pair, pair >> 16) & 0x7fffu;
@@ -95,7 +96,7 @@ struct values {
     FOURSCALE_UNROLL
     for (int i = 0; i < count; ++i) {
 #if FOURSCALE_DEVICE_PASS  // two at a time
-      if constexpr (__is_same(T, bf16)) {
+      if constexpr (same_type<T, bf16>) {
         v.words[i] = ptx::cvt_rn_bf16x2_f32(x[2 * i + 1], x[2 * i]);
         continue;
       }
@@ -128,7 +129,7 @@ struct values {
   }
   /// The values with magnitudes of at most `limit`, rounded down to T.
   FOURSCALE_D void lower_to(float limit) {
-    static_assert(__is_same(T, bf16), "Other types are lowered as floats.");
+    static_assert(same_type<T, bf16>, "Other types are lowered as floats.");
     const u32 pair = __byte_perm(bit_cast<u32>(limit), 0, 0x3232);
     FOURSCALE_UNROLL
     for (int i = 0; i < count; ++i) words[i] = ptx::min_xorsign_abs_bf16x2(words[i], pair);
@@ -183,9 +184,9 @@ FOURSCALE_D void shift_words(u32 (&w)[Count + 4], u32 offset, u32 (&result)[Coun
   for (int i = 0; i < Count; ++i) result[i] = __funnelshift_r(w[i], w[i + 1], 8 * (offset & 2));
 }
 
-/// N consecutive values on their way from an address that is a multiple of sizeof(T): the vectors that they
-/// lie in. Device memory is allocated at multiples of 16 bytes, so that the first may be read before the
-/// matrix, but the last one not behind its `end`.
+/// N consecutive values in flight from an address that is a multiple of sizeof(T): the vectors that they lie
+/// in. Device memory is allocated at multiples of 16 bytes, so that the first may be read before the matrix,
+/// but the last one not beyond its `end`.
 template <class T, int N>
 struct shifted_values {
   static constexpr int count = values<T, N>::count, vectors = count / 4 + 1;

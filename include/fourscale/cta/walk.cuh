@@ -35,10 +35,9 @@ inline constexpr int blocks_on_the_way = N * sizeof(T) > 64   ? 1
                                          : N * sizeof(T) > 32 ? 2
                                                               : 4;
 
-/// Blocks of the scale layout, `Padded` or not, counted along rows: a CTA takes 256 * Steps neighbours, a
-/// thread one in 256 of them, Batch at a time. blockIdx.y counts chunks of rows whose blocks 31 bits can
-/// count.
-template <int Batch, bool Padded, int Steps = Batch>
+/// Blocks of the scale layout, `Padded` or not, counted along rows: a CTA takes 256 * Batch neighbours, a
+/// thread one in 256 of them. blockIdx.y counts chunks of rows whose blocks 31 bits can count.
+template <int Batch, bool Padded>
 struct row_walk {
   i64 rows, blocks, layout_rows;
   divisor along;  ///< blocks of a row in the layout
@@ -54,7 +53,7 @@ struct row_walk {
     FOURSCALE_D u32 number(int k) const { return first + static_cast<u32>(k) * threads; }
     FOURSCALE_D i64 row(int k) const { return first_row + walk.along.quotient(number(k)); }
     FOURSCALE_D i64 block(int k) const { return number(k) - walk.along.quotient(number(k)) * walk.along.d; }
-    FOURSCALE_D static constexpr int steps() { return Steps; }
+    FOURSCALE_D static constexpr int steps() { return Batch; }
     FOURSCALE_D bool inside(int k) const {
       return number(k) < count && (!Padded || (row(k) < walk.rows && block(k) < walk.blocks));
     }
@@ -69,18 +68,24 @@ struct row_walk {
   FOURSCALE_D cursor begin() const {
     const i64 first_row = i64{blockIdx.y} * chunk_rows, rows_left = layout_rows - first_row;
     const u32 in_chunk = static_cast<u32>(rows_left < chunk_rows ? rows_left : chunk_rows);
-    return {*this, first_row, in_chunk * along.d, cta_from_end() * (threads * Steps) + threadIdx.x};
+    return {*this, first_row, in_chunk * along.d, cta_from_end() * (threads * Batch) + threadIdx.x};
   }
 
   template <class Layout>
-  static row_walk over(Layout, i64 rows, i64 blocks) {
+  FOURSCALE_H static row_walk over(Layout, i64 rows, i64 blocks) {
     const i64 r = Layout::padded_rows(rows), b = Layout::padded_blocks(blocks), most = (i64{1} << 31) / b - 1;
     return {rows, blocks, r, divisor(static_cast<u32>(b)), static_cast<u32>(r < most ? r : most)};
   }
-  dim3 grid() const {
-    return dim3(static_cast<unsigned>(ceil_div<i64>(i64{chunk_rows} * along.d, threads * Steps)),
+  FOURSCALE_H dim3 grid() const {
+    return dim3(static_cast<unsigned>(ceil_div<i64>(i64{chunk_rows} * along.d, threads * Batch)),
                 static_cast<unsigned>(ceil_div<i64>(layout_rows, chunk_rows)));
   }
+};
+
+/// Does a walk go by tiles of swizzled scales?
+template <class Walk>
+inline constexpr bool by_tiles = requires {
+  Walk::scale_tiles;
 };
 
 /// Any matrix, however large, block by block: neighbouring threads take the next block of a row, or of a
@@ -116,10 +121,10 @@ struct any_walk {
     return {*this, (i64{blockIdx.y} * gridDim.x + blockIdx.x) * threads + threadIdx.x};
   }
   template <class Layout>
-  static any_walk over(Layout, i64 rows, i64 blocks) {
+  FOURSCALE_H static any_walk over(Layout, i64 rows, i64 blocks) {
     return {rows, blocks, Layout::padded_rows(rows), Layout::padded_blocks(blocks)};
   }
-  dim3 grid() const {
+  FOURSCALE_H dim3 grid() const {
     const i64 ctas = ceil_div<i64>(layout_rows * layout_blocks, threads), most = 0x7fff'ffff;
     return dim3(static_cast<unsigned>(ctas < most ? ctas : most),
                 static_cast<unsigned>(ceil_div(ctas, most)));
@@ -130,7 +135,7 @@ struct any_walk {
 /// r + 32, r + 64 and r + 96.
 template <int Batch>
 struct tile_walk {
-  static constexpr int along = 8;
+  static constexpr int along = 8, scale_tiles = along / 4;
   i64 rows, blocks;
   divisor tiles_along;
 
@@ -155,7 +160,6 @@ struct tile_walk {
     // What a sink that gathers scales asks for.
     FOURSCALE_D i64 first_block() const { return tile_col * along; }
     FOURSCALE_D i64 scale_tile_row(u32 const (&)[threads / 32]) const { return tile_row; }
-    FOURSCALE_D static constexpr int scale_tiles() { return along / 4; }
     FOURSCALE_D static constexpr int rows_in_tile() { return 128; }
   };
 
@@ -164,11 +168,13 @@ struct tile_walk {
     return {*this, tile_row, at - tile_row * tiles_along.d};
   }
 
-  static i64 tiles(i64 rows, i64 blocks) { return ceil_div<i64>(blocks, along) * ceil_div<i64>(rows, 128); }
-  static tile_walk over(i64 rows, i64 blocks) {
+  FOURSCALE_H static i64 tiles(i64 rows, i64 blocks) {
+    return ceil_div<i64>(blocks, along) * ceil_div<i64>(rows, 128);
+  }
+  FOURSCALE_H static tile_walk over(i64 rows, i64 blocks) {
     return {rows, blocks, divisor(static_cast<u32>(ceil_div<i64>(blocks, along)))};
   }
-  dim3 grid() const { return dim3(static_cast<unsigned>(tiles(rows, blocks))); }
+  FOURSCALE_H dim3 grid() const { return dim3(static_cast<unsigned>(tiles(rows, blocks))); }
 };
 
 }  // namespace FOURSCALE_NAMESPACE::cta

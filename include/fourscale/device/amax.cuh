@@ -11,8 +11,8 @@ inline namespace FOURSCALE_ARCH {
 
 namespace detail {
 
-/// Rows that are vectors, of x.cols a multiple of N: a thread takes four vectors of N values, all of which it
-/// asks for before it looks at the first.
+/// Rows that are vectors, of x.cols a multiple of N: a thread takes four vectors of N values, and loads all
+/// of them before it uses the first.
 inline constexpr int amax_vectors = 4;
 template <int N, class T>
 FOURSCALE_KERNEL void __launch_bounds__(cta_threads)
@@ -198,9 +198,9 @@ errc amax(M const& x, Transform const& transform, float* out, cudaStream_t strea
 
 /// Both amaxes of a tensor: of x, for the rowwise copy, and of transposed(x) after `transform`, for the
 /// columnwise one; from one read of x if the transform is a Hadamard transform to bf16 and x holds pairs of
-/// 16-bit values (an even number in a row, rows at multiples of 4 bytes), from two else. Two memsets of 4
-/// bytes and a kernel or two; never synchronises, never allocates. Also rejects x.rows that is no multiple of
-/// the block size; both outputs are then untouched.
+/// 16-bit values (an even number in a row, rows at multiples of 4 bytes), otherwise from two. Two memsets of
+/// 4 bytes and a kernel or two; never synchronises, never allocates. Also rejects x.rows that is no multiple
+/// of the block size; both outputs are then untouched.
 template <block_format F, class T, transform_policy<F::block_size> Transform>
 errc amax_both(matrix_view<T> const& x, Transform const& transform, float* amax, float* amax_t,
                cudaStream_t stream = nullptr) {

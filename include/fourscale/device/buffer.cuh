@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Opt-in, because it allocates: a quantized matrix that owns its memory, on the GPU; and copies of such.
+// Opt-in, because it allocates: a quantized matrix that owns its memory, on the GPU; and copies of these.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -12,7 +12,7 @@ namespace FOURSCALE_NAMESPACE {
 /// current device; and its amax, which it does not own. Device functions take its view(). Where there is no
 /// memory, status() says why: a rule of validate(), or cuda_failed. The pointers of the view are then null,
 /// and every function refuses it. Making and destroying one may wait for the device, as cudaMalloc and
-/// cudaFree do: not for a step of a training loop.
+/// cudaFree do: do not do it in each step of a training loop.
 template <block_format F, scale_layout Layout = linear>
 class device_buffer {
  public:
@@ -55,7 +55,7 @@ class device_buffer {
     codes_ = nullptr;
     return errc::cuda_failed;
   }
-  /// Where scales begin: as aligned as what cudaMalloc gives, so that TMA can read them.
+  /// Where scales begin: aligned like memory of cudaMalloc, so that TMA can read them.
   i64 scales_at() const { return round_up<i64>(code_bytes<F>(rows, cols), 256); }
 
   template <class View>
@@ -90,8 +90,8 @@ namespace FOURSCALE_NAMESPACE::device {
 inline namespace FOURSCALE_ARCH {
 
 /// Copies codes and scales from one machine to another, or on one: either view may be in memory of the host
-/// or of a device. The amax is not copied: it may be a pointer. Asynchronous as far as cudaMemcpyAsync is;
-/// never allocates. Errors: null_pointer, partial_block and the like, shape_mismatch, overlap; `to` is then
+/// or of a device. The amax is not copied: it may be a pointer. As asynchronous as cudaMemcpyAsync; never
+/// allocates. Errors: null_pointer, shape_mismatch, overlap, and others of validate(); `to` is then
 /// untouched.
 template <class F, class Layout, class Byte>
 errc copy(block_scaled_view<F, Layout, Byte> from, block_scaled_view<F, Layout> to,

@@ -41,7 +41,7 @@ struct magnitude_table {
   bool valid;
 
   explicit FOURSCALE_D magnitude_table(float f) {
-    constexpr bool is_bf16 = __is_same(T, bf16);
+    constexpr bool is_bf16 = same_type<T, bf16>;
     constexpr u32 step = is_bf16 ? 0x80u : 0x400u;  // of the exponent
     constexpr float least = is_bf16 ? 0x1p-124f : 0x1p-12f, most = is_bf16 ? 0x1p124f : 0x1p12f;
     const float larger = ptx::mul_rn_f32(f, 1.5f);
@@ -110,11 +110,11 @@ FOURSCALE_KERNEL void __launch_bounds__(cta_threads)
   }
 }
 
-/// Launches it, if it fits. False: it does not.
+/// Launches the kernel above where it applies; false where it does not.
 template <class F, class Layout, class M>
 bool launch_dequantize_rows(block_scaled_view<F, Layout, u8 const> const& q, M const& y,
                             cudaStream_t stream) {
-  if constexpr (!M::is_transposed && __is_same(typename F::element, e2m1)) {
+  if constexpr (!M::is_transposed && same_type<typename F::element, e2m1>) {
     using T = typename M::value_type;
     if constexpr (cta::is_packed<T>) {
       const i64 groups = q.cols / 8;

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which kernel a call takes, and what makes it slower than it could be, in words. It asks the same functions
-// as the launch does (path.cuh), launches nothing and needs no GPU.
+// Which kernel a call takes, and what makes it slower than it could be, in words. This asks the same
+// functions as the launch (path.cuh), launches nothing and needs no GPU.
 #pragma once
 
 #include "copies.cuh"
+#include "quantize_grouped.cuh"
 
 namespace FOURSCALE_NAMESPACE {
 
@@ -29,6 +30,8 @@ inline constexpr char const
         "tiles need squares that round alike in both copies: codes of four bits, nearest_even, "
         "a scaling policy that neither weighs nor asks where a block is, and one quantizer",
     one_by_one[] = "the two copies are made one after the other",
+    small_groups[] =
+        "groups have fewer than 128 rows on average: tiles of 128 rows of swizzled scales are partly empty",
     few_values[] =
         "fewer than 2^23 values: about a wave of CTAs on a large GPU, which waits for its first loads";
 }  // namespace notes
@@ -36,7 +39,7 @@ inline constexpr char const
 /// Which kernel a call takes, and why it is not a faster one:
 ///   for (char const* note : f4::device::explain(x, q, recipe)) std::puts(note);
 struct explanation {
-  static constexpr int most = 18;  ///< as many as there are
+  static constexpr int most = 19;  ///< as many as there are
 
   errc error = errc::ok;  ///< what the call returns before a launch
   char const* kernel = "none";
@@ -64,7 +67,7 @@ inline namespace FOURSCALE_ARCH {
 
 namespace detail {
 
-/// An H200 has room for 132 x 4 CTAs of 256 threads, each with four blocks of 16 on their way.
+/// An H200 has room for 132 x 4 CTAs of 256 threads, each of which loads four blocks of 16 at a time.
 inline constexpr i64 values_of_a_wave = i64{1} << 23;
 
 inline explanation explain_refusal(errc e) {
@@ -74,16 +77,17 @@ inline explanation explain_refusal(errc e) {
   return why;
 }
 
-/// Of blocks of T by one thread.
+/// Notes on blocks of T by one thread.
 template <class F, class T, class Quantizer>
 void explain_policies(explanation& why, Quantizer const& q) {
   using ready = decltype(cta::prepared(q));
   using scale = decltype(ready::scale);
-  constexpr bool has_fast_forms = __is_same(typename F::element, e2m1) && F::block_size % 16 == 0,
+  constexpr bool has_fast_forms = same_type<typename F::element, e2m1> && F::block_size % 16 == 0,
                  takes_them = cta::detail::offers_fast_form<F, ready>;
   why.add(F::element::width < 8 && !has_fast_forms, notes::format);
   why.add(has_fast_forms && !fast_rounding_policy<decltype(ready::round)>, notes::rounding);
-  // Of amaxes, only where the format's own rule has one: elsewhere the definition is as fast.
+  // For a rule that takes an amax, only where the format's own rule has a fast form: elsewhere the definition
+  // is as fast.
   constexpr bool fast_scale = fast_weighing_scaling_policy<scale, F> || fast_amax_scaling_policy<scale, F> ||
                               (amax_scaling_policy<scale, F> && !fast_amax_scaling_policy<amax_scale, F>);
   why.add(has_fast_forms && !fast_scale, notes::scaling);
@@ -98,7 +102,7 @@ void explain_source(explanation& why, matrix_view<T const> const& x) {
   why.add(!steps_by_vectors(x), notes::source_rows);
 }
 
-/// Blocks along rows, from memory or a producer, of values of type T.
+/// Notes on blocks along rows, from memory or a producer, of values of type T.
 template <class T, class F, class Layout, class Quantizer>
 void explain_rows(explanation& why, block_scaled_view<F, Layout> const& q, Quantizer const& quantizer) {
   constexpr bool gathers = gathers_scales<F, Layout>;
@@ -116,7 +120,7 @@ void explain_tiles(explanation& why, block_scaled_view<F, Layout> const& q, Quan
   constexpr bool has_scales = block_scale_bytes<F> != 0;
   why.add(!codes_are_vectors(q), notes::code_rows);
   why.add(has_scales && !spread && !scales_are_vectors<Along>(q), notes::scale_words);
-  why.add(has_scales && !spread && __is_same(Layout, linear), notes::linear_scales);
+  why.add(has_scales && !spread && same_type<Layout, linear>, notes::linear_scales);
   why.add(q.amax.by_row(), notes::row_amax);
   explain_policies<F, T>(why, quantizer);
 }
@@ -131,14 +135,14 @@ void explain_no_tiles(explanation& why, matrix_view<T const> const& x,
   why.add(has_tiles<T, F> && !fits_tiles(x, q), notes::code_start);
 }
 
-/// Scales of a tile with a rowwise copy, and of columns.
+/// How many scales a tile has along a row, for the rowwise copy, and along a column, for the columnwise one.
 template <class F>
 inline constexpr int along_row =
     cta::tile_copies<bf16, F, linear, linear, quantizer<>, cta::no_copy>::memory::along_row;
 template <class F>
 inline constexpr int along_column = cta::tile_rows / F::block_size;
 
-/// Any view: a block, or a row of a square, to a thread.
+/// Notes on any view: a thread takes a block, or a row of a square.
 template <bool Is2d, class M, class F, class Layout, class Quantizer>
 void explain_view(explanation& why, M const& x, block_scaled_view<F, Layout> const& q,
                   Quantizer const& quantizer) {
@@ -222,6 +226,23 @@ explanation explain(Producer const& source, block_scaled_view<F, Layout> const& 
   if (source.rows != q.rows || source.cols != q.cols) return detail::explain_refusal(errc::shape_mismatch);
   explanation why;
   detail::explain_rows<decltype(typename Producer::block_type{}.get(0))>(why, q, quantizer);
+  why.add(q.rows * q.cols < detail::values_of_a_wave, notes::few_values);
+  return why;
+}
+
+/// Says how quantize_grouped(x, q, groups, quantizer) would be made. Reads no offset.
+template <class T, class F, class Layout, quantizer_for<F> Quantizer = quantizer<>>
+explanation explain_grouped(matrix_view<T> const& x, block_scaled_view<F, Layout> const& q,
+                            row_groups const& groups, Quantizer const& quantizer = {}) {
+  if (const errc e = validate_grouped(x, q, groups, quantizer); e != errc::ok)
+    return detail::explain_refusal(e);
+  explanation why;
+  const auto input = detail::as_input(x);
+  detail::explain_source(why, input);
+  detail::explain_rows<typename decltype(input)::value_type>(why, q, quantizer);
+  why.kernel = detail::gathers_scales<F, Layout> ? "along rows of groups, scales gathered by tiles"
+                                                 : "along rows of groups";
+  why.add(detail::gathers_scales<F, Layout> && q.rows < 128 * groups.count, notes::small_groups);
   why.add(q.rows * q.cols < detail::values_of_a_wave, notes::few_values);
   return why;
 }

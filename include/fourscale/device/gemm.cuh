@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // D = alpha * A * B^T + beta * D on the tensor cores of sm_120 and sm_121, or on their model: the same kernel
 // with another instruction set. With mma::model it ran on an H200, bit for bit what the chained model gives
-// on the host; with mma::hardware it was assembled and read as machine code, and never ran.
+// on the host; with mma::hardware it was assembled, its machine code was read, and it never ran.
 #pragma once
 
 #include "../mma/cta_tile.cuh"
-#include "../mma/epilogue.hpp"
+#include "../view/gemm_epilogue.hpp"
 #include "../view/gemm_factors.hpp"
 #include "../view/validate.hpp"
 #include "launch.cuh"
@@ -15,7 +15,7 @@ inline namespace FOURSCALE_ARCH {
 
 namespace detail {
 
-/// What the kernel is told.
+/// The arguments of the kernel.
 template <class F, class LayoutA, class G, class LayoutB, class T>
 struct gemm_problem {
   block_scaled_view<F, LayoutA, u8 const> a;
@@ -26,7 +26,7 @@ struct gemm_problem {
   bool wide_a, wide_b;
 };
 
-/// The amax that stands for a row; any number where the format has none.
+/// The amax of a row; any number where the format has none.
 template <class F, class Layout>
 FOURSCALE_D float amax_of_row(block_scaled_view<F, Layout, u8 const> const& q, [[maybe_unused]] i64 row) {
   if constexpr (F::has_tensor_scale)
@@ -39,7 +39,7 @@ FOURSCALE_D float amax_of_row(block_scaled_view<F, Layout, u8 const> const& q, [
 template <class F, class LayoutA, class G, class LayoutB, class T>
 FOURSCALE_D void store_strip(gemm_problem<F, LayoutA, G, LayoutB, T> const& p, i64 row, i64 col,
                              mma::sum_strip const& strip) {
-  const mma::output_factors<F, G> factor_for(p.factors.alpha, p.a.amax.range, p.b.amax.range);
+  const output_factors<F, G> factor_for(p.factors.alpha, p.a.amax.range, p.b.amax.range);
 #pragma unroll 4
   for (int i = static_cast<int>(threadIdx.x) % 32; i < mma::instruction_rows * mma::warp_cols; i += 32) {
     const i64 r = row + i / mma::warp_cols, c = col + i % mma::warp_cols;
@@ -47,8 +47,8 @@ FOURSCALE_D void store_strip(gemm_problem<F, LayoutA, G, LayoutB, T> const& p, i
     const float factor = factor_for(amax_of_row(p.a, r), amax_of_row(p.b, c));
     const float sum = strip.sums[i / mma::warp_cols][i % mma::warp_cols];
     T& to = p.d.at(r, c);
-    to = p.factors.beta != 0.0f ? mma::output<T>(factor, sum, p.factors.beta, to)
-                                : mma::output<T>(factor, sum);
+    to = p.factors.beta != 0.0f ? gemm_output<T>(factor, sum, p.factors.beta, to)
+                                : gemm_output<T>(factor, sum);
   }
 }
 
@@ -89,8 +89,8 @@ bool rows_are_chunks(block_scaled_view<F, Layout, u8 const> const& q) {
          q.cols * F::element::width / 8 % mma::chunk_bytes == 0;
 }
 
-/// no_instruction where this device got the empty kernel, which has no shared memory, or
-/// none; the runtime then forgets the error, which the next launch would else report as its own.
+/// no_instruction where this device has the empty kernel, which has no shared memory, or no kernel; the
+/// runtime's error is then cleared, or the next launch would report it as its own.
 template <class Kernel>
 errc check_available(Kernel* kernel, u64 memory) {
   cudaFuncAttributes attributes{};
@@ -105,9 +105,9 @@ errc check_available(Kernel* kernel, u64 memory) {
 }  // namespace detail
 
 /// D = alpha * A * B^T + beta * D for A (M x K), B (N x K), D (M x N) in bf16, fp16 or float: NVFP4 by NVFP4,
-/// MXFP4 by MXFP4, MXFP8 by MXFP8 (E4M3 or E5M2, also one by the other). Any M and N; K as the blocks allow,
-/// padded with zeros to the instruction's. Products are added as model::block_scaled_dot does, chained along
-/// K in order; then the epilogue of mma/epilogue.hpp. D is not read when beta = 0.
+/// MXFP4 by MXFP4, MXFP8 by MXFP8 (E4M3 or E5M2, also one by the other). Any M and N; K is a multiple of the
+/// block size, padded with zeros to the instruction's. Products are added as model::block_scaled_dot does,
+/// chained along K in order; then the epilogue of view/gemm_epilogue.hpp. D is not read when beta = 0.
 ///
 /// All pointers are device memory, those of the amaxes included. One kernel on the stream; never
 /// synchronises, never allocates. Fastest where rows of codes begin at multiples of 16 bytes; elsewhere they

@@ -3,7 +3,7 @@
 // same kernel with another instruction set. How it works: mma/tcgen05_roles.cuh, which is the kernel; then
 // tcgen05_tile.cuh, its numbers, and tcgen05_hardware.cuh, its instructions. With mma::tcgen05::model it ran
 // on an H200, bit for bit what the chained model gives on the host; with mma::tcgen05::hardware it was
-// assembled and read as machine code, and never ran.
+// assembled, its machine code was read, and it never ran.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -141,7 +141,7 @@ char const* tcgen05_refusal(block_scaled_view<F, swizzled_128x4, Byte> const& q)
   return ptx::refusal(detail::tma_matrix_of(q), ptx::tma_type::bytes);
 }
 
-/// Choices of a call that change its speed and no bit.
+/// Options that change the speed of a call, and no bit.
 template <class Set>
 struct tcgen05_options {
   typename Set::state state = {};

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What every launch shares: errors, grid size, views as kernels take them, and the loads and stores of one
+// What all launches share: errors, grid size, views as kernels take them, and the loads and stores of one
 // block by one thread.
 #pragma once
 
@@ -15,10 +15,10 @@ namespace detail {
 
 inline constexpr int cta_threads = cta::threads;
 
-/// What a launch came to. CUDA keeps its own word for cudaGetLastError().
+/// The result of a launch. cudaGetLastError() still has CUDA's own error.
 inline errc launched() { return cudaPeekAtLastError() == cudaSuccess ? errc::ok : errc::cuda_failed; }
 
-/// CTAs for `items` threads' worth of work. Kernels loop over what does not fit in a grid.
+/// CTAs for the work of `items` threads. Kernels loop over what does not fit in a grid.
 constexpr unsigned grid_for(i64 items) {
   constexpr i64 most = 0x7fff'ffff;
   const i64 ctas = ceil_div<i64>(items, cta_threads);
@@ -39,7 +39,7 @@ struct row_chunks {
   }
 };
 
-/// A few waves on the largest GPU; each thread then takes many items.
+/// At most a few waves on the largest GPU; each thread then takes many items.
 inline unsigned few_ctas(i64 items) {
   constexpr i64 most = 4096;
   const i64 ctas = ceil_div<i64>(items, cta_threads);
@@ -60,13 +60,13 @@ template <class T>
 bool rows_are_vectors(matrix_view<T> const& m) {
   return starts_at_vector(m) && steps_by_vectors(m);
 }
-/// The rows of other views do not lie in memory as such.
+/// Other views have no rows in memory.
 template <class M>
 bool rows_are_vectors(M const&) {
   return false;
 }
 
-/// Are codes stored in whole words?
+/// True if codes are stored in whole words.
 template <class F, class Layout>
 bool codes_are_words(block_scaled_view<F, Layout> const& q) {
   return reinterpret_cast<u64>(q.codes) % cta::code_word<F> == 0;

@@ -30,10 +30,11 @@ constexpr bool is_by_tiles(path p) {
          p == path::both_squares;
 }
 
-/// From how many values on a kernel for the scales of squares alone is worth its launch: measured on an H200.
+/// The number of values from which on a separate kernel for the scales of squares is worth its launch;
+/// measured on an H200.
 inline constexpr i64 spread_from = i64{1} << 26;
 
-/// What as_input() makes of a view: a matrix in memory, its transpose, anything else.
+/// What as_input() returns for a view: a matrix in memory, its transpose, or anything else.
 enum class source : u8 { matrix, transposed, other };
 template <class M>
 inline constexpr source source_of = source::other;
@@ -42,7 +43,7 @@ inline constexpr source source_of<matrix_view<T const>> = source::matrix;
 template <class T>
 inline constexpr source source_of<transposed_view<T const>> = source::transposed;
 
-/// The matrix in memory of either.
+/// The matrix in memory behind either of the two.
 template <class T>
 matrix_view<T const> const& in_memory(matrix_view<T const> const& x) {
   return x;
@@ -67,7 +68,7 @@ constexpr path best_path() {
   return has_tiles<value, F> ? path::columns : path::values;
 }
 
-/// The path of a call: that one, or the one that takes any buffers.
+/// The path of a call: the best one, or the one that takes any buffers.
 template <bool Is2d, class Quantizer, class M, class F, class Layout>
 path path_of(M const& x, block_scaled_view<F, Layout> const& q) {
   constexpr path best = best_path<F, Is2d, M, Quantizer>();
@@ -76,9 +77,9 @@ path path_of(M const& x, block_scaled_view<F, Layout> const& q) {
   return best;
 }
 
-/// Are squares rounded alike by both quantizers?
+/// True if both quantizers round squares alike.
 template <class F, class Rowwise, class Columnwise>
-inline constexpr bool both_like_squares = __is_same(Rowwise, Columnwise) && cta::has_like_squares<F, Rowwise>;
+inline constexpr bool both_like_squares = same_type<Rowwise, Columnwise>&& cta::has_like_squares<F, Rowwise>;
 
 /// The same for both copies of a matrix of T.
 template <class F, bool Is2d, class T, class Rowwise, class Columnwise>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The amax that leaves the largest few values out, on a stream.
+// An amax that leaves out the largest few values, on a stream.
 #pragma once
 
 #include "../view/percentile.hpp"
@@ -23,14 +23,14 @@ FOURSCALE_KERNEL void __launch_bounds__(cta_threads) count_kernel(M x, percentil
   }
 }
 
-/// One CTA of 1024 threads finds the bin of the rank: each adds up 64 bins, one looks for the right 64, and
-/// one among these. Pass 0 clears the counts for the next.
+/// One CTA of 1024 threads finds the bin of the rank: each adds up 64 bins, one thread finds the right 64,
+/// and one finds the bin among these. Pass 0 clears the counts for the next.
 template <int Pass>
 FOURSCALE_KERNEL void __launch_bounds__(1024) select_kernel(percentile_workspace* w, u64 rank, float* amax) {
-  constexpr int each = percentile_workspace::bins / 1024;
+  constexpr u32 each = percentile_workspace::bins / 1024;
   __shared__ u64 sums[1024];
   u64 sum = 0;
-  for (int i = 0; i < each; ++i) sum += w->counts[threadIdx.x * each + i];
+  for (u32 i = 0; i < each; ++i) sum += w->counts[threadIdx.x * each + i];
   sums[threadIdx.x] = sum;
   __syncthreads();
   if (threadIdx.x == 0) {
@@ -47,7 +47,7 @@ FOURSCALE_KERNEL void __launch_bounds__(1024) select_kernel(percentile_workspace
   }
   __syncthreads();
   if (Pass == 0)
-    for (int i = 0; i < each; ++i) w->counts[threadIdx.x * each + i] = 0;
+    for (u32 i = 0; i < each; ++i) w->counts[threadIdx.x * each + i] = 0;
 }
 
 }  // namespace detail

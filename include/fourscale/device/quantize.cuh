@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Whole matrices on a stream. Every kernel is a loop around one block by one thread, so their bits are those
-// of the host. Which of them a call takes: path.cuh; explain.cuh says it in words.
+// Whole matrices on a stream. Every kernel gives each block the bits that it has on the host. path.cuh
+// decides which kernel a call takes; explain.cuh says it in words.
 #pragma once
 
 #include "../view/requirements.hpp"
@@ -11,7 +11,7 @@ inline namespace FOURSCALE_ARCH {
 
 namespace detail {
 
-/// By the path that path_of() says.
+/// Launches the path that path_of() returns.
 template <bool Is2d, class F, class Layout, class M, class Quantizer>
 void launch(M const& x, block_scaled_view<F, Layout> const& q, Quantizer const& quantizer,
             cudaStream_t stream) {
@@ -61,8 +61,8 @@ errc quantize(M const& x, block_scaled_view<F, Layout> const& q, Quantizer const
   return device::quantize(x, q, quantizer, blocks_1d{}, stream);
 }
 
-/// Quantizes what a producer makes, block by block, into q: a matrix that never lies in memory. See
-/// cta/producer.cuh; it is as fast as a matrix that does. Errors: see validate(); q is then untouched.
+/// Quantizes what a producer makes, block by block, into q: a matrix that is never in memory. See
+/// cta/producer.cuh. Errors: see validate(); q is then untouched.
 template <cta::producer Producer, class F, class Layout, quantizer_for<F> Quantizer = quantizer<>>
 errc quantize(Producer const& source, block_scaled_view<F, Layout> const& q, Quantizer const& quantizer = {},
               cudaStream_t stream = nullptr) {

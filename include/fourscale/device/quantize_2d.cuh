@@ -10,7 +10,7 @@ namespace FOURSCALE_NAMESPACE::device {
 inline namespace FOURSCALE_ARCH {
 namespace detail {
 
-/// The rows of a tile, one in each of N neighbouring threads, share what they found.
+/// The rows of a tile are in N neighbouring threads, which share an amax or errors.
 template <int N>
 struct rows_of_tile {
   static_assert(cta_threads % N == 0 && (N < 32 ? 32 % N == 0 : N % 32 == 0));
@@ -31,7 +31,7 @@ struct rows_of_tile {
     }
   }
 
-  /// In pairs at distance N / 2, N / 4, ... 1.
+  /// Adds in pairs at distance N / 2, N / 4, ... 1.
   static FOURSCALE_D float sum(float mine) {
     static_assert(N <= 32, "A scaling policy that weighs its candidates needs tiles of at most 32 rows.");
     FOURSCALE_UNROLL
@@ -65,7 +65,7 @@ FOURSCALE_D block_scale<F> choose_tile_scale(float const (&row)[F::block_size], 
   }
 }
 
-/// As many neighbouring threads as a tile has rows take it, a row each.
+/// Each row of a tile has a thread; the threads of a tile are neighbours.
 template <class F, class Layout, class M, class Quantizer>
 FOURSCALE_KERNEL void __launch_bounds__(cta_threads)
     quantize_2d_kernel(M x, bool vectors, block_scaled_view<F, Layout> q, Quantizer quantizer) {

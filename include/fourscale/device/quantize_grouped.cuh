@@ -13,7 +13,7 @@ namespace detail {
 /// Four vectors of N values a thread, or the same values one by one.
 template <bool Aligned, int N, class T>
 FOURSCALE_KERNEL void __launch_bounds__(cta_threads)
-    amax_grouped_kernel(matrix_view<T const> x, cta::group_walk<4, false> walk, i32* largest) {
+    amax_grouped_kernel(matrix_view<T const> x, cta::group_walk<4> walk, i32* largest) {
   const auto cursor = walk.begin();
   cta::values<T, N> raw[cursor.batch] = {};
   i32 mine = 0;
@@ -28,7 +28,7 @@ FOURSCALE_KERNEL void __launch_bounds__(cta_threads)
       for (i64 c = at.block * N; c < at.block * N + N && c < x.cols; ++c)
         raise(amax_bits(to_float(x.at(at.row, c))));
   }
-  if (cursor.tile.rows <= 0) return;
+  if (cursor.tile.count == 0) return;
   if constexpr (Aligned) {
     FOURSCALE_UNROLL
     for (int k = 0; k < cursor.batch; ++k) raise(bit_cast<i32>(raw[k].amax()));
@@ -36,11 +36,21 @@ FOURSCALE_KERNEL void __launch_bounds__(cta_threads)
   raise_by_cta(mine, largest + cursor.tile.group);
 }
 
-/// CTAs of one launch: more than fit in a grid are too many.
-template <class Walk>
-bool fits_grid(Walk const& walk, i64 rows) {
-  return walk.tiles.bound(rows) <= 0x7fff'ffff / i64{walk.tiles_along.d};
-}
+/// The walks through the groups of a packed matrix.
+struct packed_walks {
+  row_groups groups;
+
+  template <int Batch, class F, class Layout>
+  auto along_rows(block_scaled_view<F, Layout> const& q) const {
+    return cta::group_walk<Batch>::over(groups, q.rows, q.blocks());
+  }
+  template <int Batch, class F, class Layout>
+  auto by_tiles(block_scaled_view<F, Layout> const& q) const {
+    // Whole batches of E2M1 would take more registers in a loop than there are.
+    constexpr int batch = F::element::width == 4 ? (Batch + 1) / 2 : Batch;
+    return cta::group_tile_walk<batch>::over(groups, q.rows, q.blocks());
+  }
+};
 
 }  // namespace detail
 
@@ -56,15 +66,14 @@ errc amax_grouped(matrix_view<T> const& x, row_groups const& groups, float* amax
   const auto m = detail::as_input(x);
   using value = typename decltype(m)::value_type;
   constexpr int n = 32 / static_cast<int>(sizeof(value));
-  const auto walk = cta::group_walk<4, false>::over(groups, ceil_div<i64>(m.cols, n));
-  if (!detail::fits_grid(walk, m.rows)) return errc::too_large;
+  const auto walk = cta::group_walk<4>::over(groups, m.rows, ceil_div<i64>(m.cols, n));
+  if (walk.ctas() > 0x7fff'ffff) return errc::too_large;
   if (cudaMemsetAsync(amax, 0, static_cast<u64>(groups.count) * sizeof(float), stream) != cudaSuccess)
     return errc::cuda_failed;
   auto* const kernel = m.cols % n == 0 && detail::rows_are_vectors(m)
                            ? &detail::amax_grouped_kernel<true, n, value>
                            : &detail::amax_grouped_kernel<false, n, value>;
-  kernel<<<static_cast<unsigned>(walk.ctas(m.rows)), detail::cta_threads, 0, stream>>>(
-      m, walk, reinterpret_cast<i32*>(amax));
+  kernel<<<walk.grid(), detail::cta_threads, 0, stream>>>(m, walk, reinterpret_cast<i32*>(amax));
   return detail::launched();
 }
 
@@ -79,31 +88,15 @@ errc quantize_grouped(matrix_view<T> const& x, block_scaled_view<F, Layout> cons
                       row_groups const& groups, Quantizer const& quantizer = {},
                       cudaStream_t stream = nullptr) {
   static_assert(sizeof(T) == 2 || sizeof(T) == 4, "Grouped quantization reads values of two or four bytes.");
-  static_assert(block_scale_bytes<F> == 1 || !Layout::has_padding,
-                "Only scales of one byte have a layout with padding.");
+  static_assert(detail::gathers_scales<F, Layout> || !Layout::has_padding,
+                "Groups have linear scales, or swizzled ones of one byte.");
   if (const errc e = validate_grouped(x, q, groups, quantizer); e != errc::ok) return e;
   const Quantizer of_input = for_input<typename matrix_view<T>::value_type>(quantizer);
   const auto m = detail::as_input(x);
-  using value = typename decltype(m)::value_type;
-  constexpr int n = F::block_size, batch = cta::blocks_on_the_way<n, value>;
-  const auto walk = cta::group_walk<batch, Layout::has_padding>::over(groups, q.blocks());
-  if (!detail::fits_grid(walk, m.rows)) return errc::too_large;
-  const auto launch = [&](auto source, auto sink) {
-    detail::launch_walk(walk, source, sink, q.amax, of_input, dim3(static_cast<unsigned>(walk.ctas(m.rows))),
-                        stream);
-  };
-  const auto from = [&](auto source) {
-    if constexpr (!Layout::has_padding)
-      launch(source, cta::view_sink<F, Layout>{q});
-    else if (detail::codes_are_words(q))
-      launch(source, cta::swizzled_sink<F, true>{q});
-    else
-      launch(source, cta::swizzled_sink<F, false>{q});
-  };
-  if (detail::rows_are_vectors(m))
-    from(cta::matrix_producer<value, n, cta::access::vectors>{m.data, m.rows, m.cols, m.ld});
-  else
-    from(cta::matrix_producer<value, n, cta::access::anywhere>{m.data, m.rows, m.cols, m.ld});
+  const detail::packed_walks walks{groups};
+  if (walks.by_tiles<1>(q).ctas() > 0x7fff'ffff || walks.along_rows<1>(q).ctas() > 0x7fff'ffff)
+    return errc::too_large;
+  detail::launch_matrix(m, q, of_input, stream, walks);
   return detail::launched();
 }
 

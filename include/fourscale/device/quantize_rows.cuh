@@ -9,18 +9,17 @@ namespace FOURSCALE_NAMESPACE::device {
 inline namespace FOURSCALE_ARCH {
 namespace detail {
 
-/// How many CTAs of 256 threads leave a kernel the registers that it needs: weighing two scales, wide blocks,
-/// loads that are still to be shifted, and E2M1 without any conversions of its own take more.
-template <class F, class Walk, class Producer, class Quantizer>
-inline constexpr int row_ctas =
-    !amax_scaling_policy<decltype(Quantizer::scale), F> ||
-    (F::block_size > 16 && __is_same(Walk, cta::tile_walk<2>)) || requires(Producer p, cta::place at) {
+/// How many CTAs of 256 threads leave a kernel the registers that it needs: wide blocks, loads that are still
+/// to be shifted, and E2M1 without any conversions of its own take more.
+template <class F, class Walk, class Producer>
+inline constexpr int row_ctas = (F::block_size > 16 && cta::by_tiles<Walk> && Walk::cursor::batch == 2) ||
+                                requires(Producer p, cta::place at) {
   p.start(at);
 }
 || (FOURSCALE_DEVICE_PASS > 0 && !arch::has_cvt_fp8) ? 3 : 4;
 
 template <class F, bool ByRow, class Walk, class Producer, class Sink, class Quantizer>
-FOURSCALE_KERNEL void __launch_bounds__(cta_threads, row_ctas<F, Walk, Producer, Quantizer>)
+FOURSCALE_KERNEL void __launch_bounds__(cta_threads, row_ctas<F, Walk, Producer>)
     quantize_kernel(Walk walk, Producer source, Sink sink, tensor_amax<F> amax, Quantizer q) {
   __shared__ typename Sink::memory memory;
   cta::quantize<F, ByRow>(walk.begin(), source, sink, memory, amax, q);
@@ -43,55 +42,71 @@ inline constexpr bool is_loadable = sizeof(T) == 2 || sizeof(T) == 4;
 
 /// Are scales gathered in tiles, so that whole sectors of them are written?
 template <class F, class Layout>
-inline constexpr bool gathers_scales = __is_same(Layout, swizzled_128x4) && block_scale_bytes<F> == 1;
+inline constexpr bool gathers_scales = block_scale_bytes<F> == 1 && same_type<Layout, swizzled_128x4>;
 
 /// How the blocks of a matrix are read.
 template <class Layout, class T>
 cta::access access_of(matrix_view<T const> const& x) {
   if (!rows_are_vectors(x)) return cta::access::anywhere;
-  return __is_same(Layout, linear) && (x.ld == x.cols || x.rows == 1) ? cta::access::contiguous
+  return same_type<Layout, linear> && (x.ld == x.cols || x.rows == 1) ? cta::access::contiguous
                                                                       : cta::access::vectors;
 }
 
+/// The walks through a matrix by itself.
+struct matrix_walks {
+  template <int Batch, class F, class Layout>
+  static auto along_rows(block_scaled_view<F, Layout> const& q) {
+    return cta::row_walk<Batch, Layout::has_padding>::over(Layout{}, q.rows, q.blocks());
+  }
+  template <int Batch, class F, class Layout>
+  static auto by_tiles(block_scaled_view<F, Layout> const& q) {
+    return cta::tile_walk<Batch>::over(q.rows, q.blocks());
+  }
+};
+
 /// Values that a producer makes block by block, to q: by tiles of swizzled scales, or along rows.
-template <class F, class Layout, class Producer, class Quantizer>
+template <class F, class Layout, class Producer, class Quantizer, class Walks = matrix_walks>
 void launch_rows(Producer const& source, block_scaled_view<F, Layout> const& q, Quantizer const& quantizer,
-                 cudaStream_t stream) {
+                 cudaStream_t stream, Walks const& walks = {}) {
   using value = decltype(typename Producer::block_type{}.get(0));
-  // Weighing takes more instructions than a cache holds for more blocks.
-  constexpr int all = cta::blocks_on_the_way<F::block_size, value>,
-                batch = all > 1 && !amax_scaling_policy<decltype(quantizer.scale), F> ? all / 2 : all;
+  // Weighing takes more instructions than a cache holds for more blocks, and more registers; a loop some
+  // more.
+  constexpr bool weighs = !amax_scaling_policy<decltype(quantizer.scale), F>;
+  constexpr int all = cta::blocks_on_the_way<F::block_size, value>, batch = !weighs || all == 1 ? all
+                                                                            : gathers_scales<F, Layout>
+                                                                                ? 1
+                                                                                : all / 2;
+  const auto launch = [&](auto const& walk, auto const& sink) {
+    launch_walk(walk, source, sink, q.amax, quantizer, walk.grid(), stream);
+  };
   if constexpr (gathers_scales<F, Layout>) {
-    const auto walk = cta::tile_walk<batch>::over(q.rows, q.blocks());
+    const auto walk = walks.template by_tiles<batch>(q);
     if (codes_are_words(q))
-      launch_walk(walk, source, cta::swizzled_sink<F, true>{q}, q.amax, quantizer, walk.grid(), stream);
+      launch(walk, cta::swizzled_sink<F, true, walk.scale_tiles>{q});
     else
-      launch_walk(walk, source, cta::swizzled_sink<F, false>{q}, q.amax, quantizer, walk.grid(), stream);
+      launch(walk, cta::swizzled_sink<F, false, walk.scale_tiles>{q});
   } else {
-    const auto walk = cta::row_walk<batch, Layout::has_padding, all>::over(Layout{}, q.rows, q.blocks());
-    if constexpr (__is_same(Layout, linear))
-      if (codes_are_words(q))
-        return launch_walk(walk, source, cta::linear_sink<F>{q.codes, q.scales}, q.amax, quantizer,
-                           walk.grid(), stream);
-    launch_walk(walk, source, cta::view_sink<F, Layout>{q}, q.amax, quantizer, walk.grid(), stream);
+    const auto walk = walks.template along_rows<batch>(q);
+    if constexpr (same_type<Layout, linear>)
+      if (codes_are_words(q)) return launch(walk, cta::linear_sink<F>{q.codes, q.scales});
+    launch(walk, cta::view_sink<F, Layout>{q});
   }
 }
 
 /// A matrix in memory, by how its rows lie.
-template <class F, class Layout, class T, class Quantizer>
+template <class F, class Layout, class T, class Quantizer, class Walks = matrix_walks>
 void launch_matrix(matrix_view<T const> const& x, block_scaled_view<F, Layout> const& q,
-                   Quantizer const& quantizer, cudaStream_t stream) {
+                   Quantizer const& quantizer, cudaStream_t stream, Walks const& walks = {}) {
+  using cta::access;
+  const auto from = [&](auto source) { launch_rows(source, q, quantizer, stream, walks); };
   constexpr int n = F::block_size;
-  using cta::access, cta::matrix_producer;
   const access how = access_of<Layout>(x);
   if (how == access::anywhere)
-    return launch_rows(matrix_producer<T, n, access::anywhere>{x.data, x.rows, x.cols, x.ld}, q, quantizer,
-                       stream);
-  if constexpr (__is_same(Layout, linear))
+    return from(cta::matrix_producer<T, n, access::anywhere>{x.data, x.rows, x.cols, x.ld});
+  if constexpr (same_type<Layout, linear>)
     if (how == access::contiguous)
-      return launch_rows(matrix_producer<T, n, access::contiguous>{x.data, x.rows, x.cols, x.ld}, q,
-                         quantizer, stream);
-  launch_rows(matrix_producer<T, n, access::vectors>{x.data, x.rows, x.cols, x.ld}, q, quantizer, stream);
+      return from(cta::matrix_producer<T, n, access::contiguous>{x.data, x.rows, x.cols, x.ld});
+  from(cta::matrix_producer<T, n, access::vectors>{x.data, x.rows, x.cols, x.ld});
 }
 
 /// Any view, value by value.

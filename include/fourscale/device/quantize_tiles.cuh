@@ -39,25 +39,24 @@ bool codes_are_vectors(block_scaled_view<F, Layout> const& q) {
 template <int Along, class F, class Layout>
 bool scales_are_vectors(block_scaled_view<F, Layout> const& q) {
   const u64 address = reinterpret_cast<u64>(q.scales);
-  if constexpr (__is_same(Layout, linear))
+  if constexpr (same_type<Layout, linear>)
     return address % Along == 0 && q.blocks() % Along == 0;
   else
     return address % 4 == 0;
 }
 
-/// True if tiles will do: codes in whole words. (Rows are shorter than 4 GiB: validate() sees to it.)
+/// True if tiles can be used: codes in whole words. (Rows are shorter than 4 GiB: validate() makes sure.)
 template <class T, class F, class Layout>
 bool fits_tiles(matrix_view<T const> const& x, block_scaled_view<F, Layout> const& q) {
   constexpr i64 most = 0xffff'ffff;
   return x.rows <= most && x.ld * static_cast<i64>(sizeof(T)) <= most && codes_are_words(q);
 }
-/// 16-bit values to codes of four or eight bits.
+/// True for 16-bit values that become codes of four or eight bits.
 template <class T, class F>
 inline constexpr bool has_tiles =
     cta::is_packed<T>&& F::block_size <= 32 && F::element::width != 6 && block_scale_bytes<F> <= 1;
 
-/// Launches a kernel that takes tiles: those of the matrix, and those that only the padding of a layout
-/// reaches.
+/// Launches a kernel over tiles: those of the matrix, and those that hold only padding of a layout.
 template <class T, class F, class LayoutR, class LayoutC, class Rowwise, class Columnwise, bool ByRow>
 void launch_tiles(void (*kernel)(cta::tile_copies<T, F, LayoutR, LayoutC, Rowwise, Columnwise, ByRow>),
                   cta::tile_copies<T, F, LayoutR, LayoutC, Rowwise, Columnwise, ByRow> p,
@@ -92,13 +91,13 @@ void launch_tiles(void (*kernel)(cta::tile_copies<T, F, LayoutR, LayoutC, Rowwis
   }
 }
 
-/// Have linear scales of squares a kernel of their own? Those of at least `from` values have, if they are
-/// whole numbers of what its CTAs take.
+/// True if linear scales of squares are spread by a kernel of their own: from `from` values on, if the matrix
+/// divides evenly into the CTAs of that kernel.
 template <class F, class T, class Layout, class LayoutT>
 bool spreads_scales(matrix_view<T const> const& x, block_scaled_view<F, Layout> const& q,
                     block_scaled_view<F, LayoutT> const& qt, i64 from) {
   constexpr u32 unit = F::block_size * cta::spread_squares;
-  return __is_same(Layout, linear) && __is_same(LayoutT, linear) && x.rows * x.cols >= from &&
+  return same_type<Layout, linear> && same_type<LayoutT, linear> && x.rows * x.cols >= from &&
          x.rows % unit == 0 && x.cols % unit == 0 && reinterpret_cast<u64>(q.scales) % 16 == 0 &&
          reinterpret_cast<u64>(qt.scales) % 16 == 0 && x.rows / unit <= 0xffff;
 }
@@ -119,7 +118,7 @@ void launch_squares(matrix_view<T const> const& x, block_scaled_view<F, Layout> 
                                                             {qt.scales, static_cast<u32>(qt.blocks())});
 }
 
-/// Columns of a matrix in memory.
+/// The columnwise copy of a matrix in memory.
 template <class F, class Layout, class T, class Quantizer>
 void launch_columns(matrix_view<T const> const& x, block_scaled_view<F, Layout> const& q,
                     Quantizer const& quantizer, cudaStream_t stream) {
@@ -132,7 +131,7 @@ void launch_columns(matrix_view<T const> const& x, block_scaled_view<F, Layout> 
     if (q.amax.by_row()) return launch(cta::detail::boolean<true>{});
   launch(cta::detail::boolean<false>{});
 }
-/// Both copies, each with its quantizer.
+/// Both copies, each with a quantizer of its own.
 template <class F, class Layout, class LayoutT, class T, class Rowwise, class Columnwise>
 void launch_both(matrix_view<T const> const& x, block_scaled_view<F, Layout> const& q,
                  block_scaled_view<F, LayoutT> const& qt, Rowwise const& rowwise,

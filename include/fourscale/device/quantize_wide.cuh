@@ -16,7 +16,7 @@ FOURSCALE_KERNEL void __launch_bounds__(cta_threads, 4)
   cta::quantize_wide_rows<F>(walk.begin(), source, sink, q);
 }
 
-/// CTAs count the squares of the scale layout from its end, along rows.
+/// A CTA takes a square; they are counted from the end of the scale layout, along rows.
 template <class F, class Producer, class Sink, class Quantizer>
 FOURSCALE_KERNEL void __launch_bounds__(cta_threads, sizeof(typename Producer::block_type) > 32 ? 3 : 4)
     quantize_wide_squares_kernel(cta::divisor along, Producer source, Sink sink, Quantizer q) {
@@ -44,7 +44,7 @@ void launch_wide_from(Producer const& source, block_scaled_view<F, Layout> const
   }
 }
 
-/// A matrix in memory, by how its rows and those of q lie.
+/// Chooses the kernel by where the rows of x and the buffers of q lie.
 template <class F, class Layout, class T, class Quantizer, bool Is2d>
 void launch_wide(matrix_view<T const> const& x, block_scaled_view<F, Layout> const& q,
                  Quantizer const& quantizer, cta::detail::boolean<Is2d> shape, cudaStream_t stream) {
@@ -55,7 +55,7 @@ void launch_wide(matrix_view<T const> const& x, block_scaled_view<F, Layout> con
   if (!aligned)
     return launch_wide_from<false>(matrix_producer<T, n, access::anywhere>{x.data, x.rows, x.cols, x.ld}, q,
                                    quantizer, shape, stream);
-  if constexpr (__is_same(Layout, linear) && !Is2d)
+  if constexpr (same_type<Layout, linear> && !Is2d)
     if (access_of<Layout>(x) == access::contiguous)
       return launch_wide_from<true>(matrix_producer<T, n, access::contiguous>{x.data, x.rows, x.cols, x.ld},
                                     q, quantizer, shape, stream);

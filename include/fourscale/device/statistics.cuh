@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What quantization did to a matrix, on a stream.
+// The error of a quantized matrix, on a stream.
 #pragma once
 
 #include "../block/statistics.hpp"
@@ -10,7 +10,7 @@ inline namespace FOURSCALE_ARCH {
 
 namespace detail {
 
-/// statistics as words: what shuffles move, and what shared memory may hold without a constructor.
+/// statistics as words, which shuffles can move and shared memory can hold without a constructor.
 struct statistics_words {
   u32 words[sizeof(statistics) / 4];
 };
@@ -19,7 +19,7 @@ struct statistics_words {
 template <int Count>
 FOURSCALE_D void join_lanes(statistics& s) {
   FOURSCALE_UNROLL
-  for (int distance = 1; distance < Count; distance *= 2) {
+  for (u32 distance = 1; distance < Count; distance *= 2) {
     auto other = __builtin_bit_cast(statistics_words, s);
     FOURSCALE_UNROLL
     for (u32& word : other.words) word = __shfl_down_sync(0xffff'ffffu, word, distance);
@@ -42,7 +42,7 @@ FOURSCALE_D inline void join_cta(statistics s, statistics* out) {
 
 inline constexpr int statistics_ctas = fourscale::detail::strip_walk::walks * 32 / cta_threads;
 
-/// A warp is a walk, a thread a lane of it.
+/// A warp takes a walk, and a thread one of its lanes.
 template <class F, class Layout, class M>
 FOURSCALE_KERNEL void __launch_bounds__(cta_threads)
     statistics_kernel(M x, bool vectors, block_scaled_view<F, Layout, u8 const> q, statistics* of_cta) {
@@ -62,7 +62,7 @@ FOURSCALE_KERNEL void __launch_bounds__(cta_threads)
   join_cta(s, of_cta + blockIdx.x);
 }
 
-/// The CTAs of the kernel above, a thread for each; those that had nothing to do were not launched.
+/// Sums the CTAs of the kernel above, a thread for each; CTAs without work were not launched.
 template <int Threads>
 FOURSCALE_KERNEL void __launch_bounds__(Threads)
     join_statistics_kernel(statistics const* of_cta, int ctas, statistics* out) {
@@ -70,7 +70,7 @@ FOURSCALE_KERNEL void __launch_bounds__(Threads)
 }
 static_assert(statistics_ctas == cta_threads, "One CTA joins all others, a thread for each.");
 
-/// Fewer where there are fewer strips: lanes without a block add nothing.
+/// Fewer CTAs where there are fewer strips: lanes without a block add nothing.
 inline int statistics_ctas_for(i64 rows, i64 blocks) {
   const i64 strips = rows * ceil_div<i64>(blocks, fourscale::detail::strip_walk::width);
   const i64 ctas = ceil_div<i64>(strips, cta_threads / 32);

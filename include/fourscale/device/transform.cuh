@@ -43,7 +43,7 @@ FOURSCALE_KERNEL void __launch_bounds__(cta_threads)
   if (i < count) store_values(values, true, &y.at(row, col));
 }
 
-/// Launches it, if it fits. False: it does not.
+/// Launches the kernel above where it applies; false where it does not.
 template <int N, class M, class U, class Transform>
 bool launch_hadamard_rows(M const&, matrix_view<U> const&, Transform const&, cudaStream_t) {
   return false;

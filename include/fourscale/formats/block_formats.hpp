@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Block formats: which element, under which scale, how many to a block. Empty structs, used as tags.
+// Block formats: the element, the scale, and the number of elements in a block. Empty structs, used as tags.
 // MX: OCP Microscaling Formats v1.0 section 5. NVFP4: arXiv 2509.25149 section 2.
 #pragma once
 
@@ -70,7 +70,7 @@ struct fp8_block_e5m2 : fp8_block_e4m3 {
 };
 
 /// FP8 under one FP32 scale for the whole tensor: delayed and current scaling. Its "blocks" of 16 have no
-/// scale of their own; they only say that rows are whole multiples of 16.
+/// scale of their own; they only mean that rows are multiples of 16.
 struct fp8_e4m3 {
   using element = e4m3;
   using scale = no_scale;
@@ -83,7 +83,7 @@ struct fp8_e5m2 : fp8_e4m3 {
   static constexpr char const* name = "fp8_e5m2";
 };
 
-/// The member of each family that most users mean.
+/// The default member of each family.
 using mxfp6 = mxfp6_e2m3;
 using mxfp8 = mxfp8_e4m3;
 
@@ -95,11 +95,11 @@ concept block_format = element_format<typename F::element> && scale_format<typen
 
 /// Bytes that the scale of one block takes: 0 where there is none.
 template <block_format F>
-inline constexpr int block_scale_bytes = __is_same(typename F::scale, no_scale)
+inline constexpr int block_scale_bytes = same_type<typename F::scale, no_scale>
                                              ? 0
                                              : static_cast<int>(sizeof(typename F::scale));
 
-/// Bytes that the codes of one block take: always whole bytes.
+/// Bytes that the codes of one block take.
 template <block_format F>
 inline constexpr int block_code_bytes = F::block_size* F::element::width / 8;
 

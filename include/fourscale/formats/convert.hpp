@@ -13,7 +13,7 @@ namespace FOURSCALE_NAMESPACE {
 
 namespace portable {
 
-/// Where a magnitude between two codes goes.
+/// The direction in which a magnitude between two codes is rounded.
 enum class direction { nearest_even, toward_zero, away_from_zero };
 
 /// Bits of float(2^e), for e in [-126, 127].
@@ -38,7 +38,7 @@ FOURSCALE_HD constexpr float decode(F code) {
   constexpr int spare = 23 - F::mantissa_bits;
   const u32 magnitude = code.bits & magnitude_mask<F>;
   const u32 sign = ((code.bits >> (F::width - 1)) & 1u) << 31;
-  if constexpr (__is_same(F, e2m1)) {  // one subnormal, and zero: no branch to mispredict
+  if constexpr (same_type<F, e2m1>) {  // one subnormal, and zero: no branch to mispredict
     const u32 as_normal = (magnitude << spare) + (126u << 23);
     const u32 kept = 0u - static_cast<u32>(magnitude != 0);
     return bit_cast<float>(sign | ((as_normal - (static_cast<u32>(magnitude == 1) << spare)) & kept));
@@ -77,9 +77,9 @@ FOURSCALE_HD constexpr u32 encode_magnitude(u32 magnitude) {
   return drop_bits<D>(significand, drop < 25 ? drop : 25u);
 }
 
-/// Nearest even, for formats of so few codes that counting the passed midpoints is quickest: it has no branch
-/// and no variable shift, so it vectorizes on any CPU. A midpoint itself rounds to the even one of its two
-/// neighbours.
+/// Nearest even, for formats with so few codes that counting the midpoints below x is fastest: that has no
+/// branch and no variable shift, so it vectorizes on any CPU. A midpoint itself rounds to the even one of its
+/// two neighbours.
 template <element_format F>
 FOURSCALE_HD constexpr u32 count_midpoints(u32 magnitude) {
   u32 code = 0;
@@ -122,8 +122,8 @@ FOURSCALE_HD constexpr e8m0 encode_power_of_two(float x) {
 
 }  // namespace portable
 
-/// The code of F nearest to x, ties to even, saturating; NaN, infinity and -0 as the format's header says.
-/// For e8m0 the nearest power of two to |x|, ties to the even code.
+/// The code of F nearest to x, ties to even, saturating; NaN, infinity and -0 as in the format's header. For
+/// e8m0 the nearest power of two to |x|, ties to the even code.
 template <format F>
 FOURSCALE_HD constexpr F encode(float x);
 
@@ -159,16 +159,17 @@ FOURSCALE_HD constexpr F encode_down(float x) {
   }
 }
 
-/// Two values as x2, the first in the low bits. The form the hardware has, so everything else is made of it.
+/// Two values as x2, the first in the low bits. The form the hardware has, so everything else is built from
+/// it.
 template <element_format F>
 FOURSCALE_HD constexpr packed<F, 2> encode(float lo, float hi) {
   if (!is_constant_evaluated()) {
-    if constexpr (__is_same(F, e4m3) && arch::has_cvt_fp8) return {ptx::cvt_rn_satfinite_e4m3x2_f32(hi, lo)};
-    if constexpr (__is_same(F, e5m2) && arch::has_cvt_fp8) return {ptx::cvt_rn_satfinite_e5m2x2_f32(hi, lo)};
-    if constexpr (__is_same(F, e2m1) && arch::has_cvt_narrow)
+    if constexpr (same_type<F, e4m3> && arch::has_cvt_fp8) return {ptx::cvt_rn_satfinite_e4m3x2_f32(hi, lo)};
+    if constexpr (same_type<F, e5m2> && arch::has_cvt_fp8) return {ptx::cvt_rn_satfinite_e5m2x2_f32(hi, lo)};
+    if constexpr (same_type<F, e2m1> && arch::has_cvt_narrow)
       return {static_cast<u8>(ptx::cvt_rn_satfinite_e2m1x2_f32(hi, lo))};
     if constexpr (F::width == 6 && arch::has_cvt_narrow) {
-      const u32 d = __is_same(F, e2m3) ? ptx::cvt_rn_satfinite_e2m3x2_f32(hi, lo)
+      const u32 d = same_type<F, e2m3> ? ptx::cvt_rn_satfinite_e2m3x2_f32(hi, lo)
                                        : ptx::cvt_rn_satfinite_e3m2x2_f32(hi, lo);
       return {static_cast<u16>((d & 0x3fu) | (d >> 8 << 6))};  // from one a byte to side by side
     }
@@ -191,16 +192,16 @@ FOURSCALE_HD constexpr F encode(float x) {
 template <element_format F, int N>
 FOURSCALE_HD constexpr packed<F, N> encode(float const (&x)[N]) {
   static_assert(N % 2 == 0, "Values are packed in pairs.");
-  if constexpr (__is_same(F, e2m1) && N == 8 && arch::has_cvt_narrow)
+  if constexpr (same_type<F, e2m1> && N == 8 && arch::has_cvt_narrow)
     if (!is_constant_evaluated()) return {ptx::cvt_rn_satfinite_e2m1x8_f32(x)};
 #if FOURSCALE_HAS_CVT_FMA
-  if constexpr (__is_same(F, e2m1) && N == 8)
+  if constexpr (same_type<F, e2m1> && N == 8)
     if (!is_constant_evaluated()) {
       float y[8];
       detail::to_units(x, y);
       return {detail::nearest_e2m1x8(y)};
     }
-  if constexpr (__is_same(F, e2m1) && N == 4)
+  if constexpr (same_type<F, e2m1> && N == 4)
     if (!is_constant_evaluated())
       return {static_cast<u16>(encode<F>({x[0], x[1], x[2], x[3], 0.0f, 0.0f, 0.0f, 0.0f}).bits)};
 #endif
@@ -213,14 +214,14 @@ FOURSCALE_HD constexpr packed<F, N> encode(float const (&x)[N]) {
   return {bits};
 }
 
-/// The value of a code, exactly. (decode(f32) is beside f32.)
+/// The value of a code, exactly. (decode(f32) is in f32.hpp.)
 template <format F>
 FOURSCALE_HD constexpr float decode(F code) {
 #if FOURSCALE_HAS_CVT_FP8
-  if constexpr (__is_same(F, e4m3) || __is_same(F, e5m2))
+  if constexpr (same_type<F, e4m3> || same_type<F, e5m2>)
     if (!is_constant_evaluated()) {
       const u32 pair =
-          __is_same(F, e4m3) ? ptx::cvt_rn_f16x2_e4m3x2(code.bits) : ptx::cvt_rn_f16x2_e5m2x2(code.bits);
+          same_type<F, e4m3> ? ptx::cvt_rn_f16x2_e4m3x2(code.bits) : ptx::cvt_rn_f16x2_e5m2x2(code.bits);
       return ptx::cvt_f32_f16(static_cast<u16>(pair));
     }
 #endif

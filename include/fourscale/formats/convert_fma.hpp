@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// E2M1 by additions, for GPUs that have no FP4 conversions (sm_80 to sm_90) or none by random bits (sm_120).
-// A value is rounded to the grid by adding a number so large that it leaves the value no more bits;
+// E2M1 by additions, for GPUs without FP4 conversions (sm_80 to sm_90) or without stochastic ones (sm_120). A
+// value is rounded to the grid by adding a number so large that only the bits of the grid remain;
 // stochastically, random bits are part of what is added, and the sum is truncated. The result becomes codes
 // by a conversion to E5M2, which has one more bit than E2M1, or on sm_80 from the bits of the float. The same
 // bits as portable::encode and portable::encode_stochastic in a third of the instructions; the tests hold

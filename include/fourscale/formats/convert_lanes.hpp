@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-// encode and decode as one lane of a vector: straight arithmetic on one value, without a branch, a table or a
-// shift by a variable, so that a plain loop over many values becomes vectors of whatever CPU it is built for.
-// `portable::` is the definition; the tests hold the two equal.
+// encode and decode as one lane of a vector: straight-line arithmetic on one value, without a branch, a table
+// or a shift by a variable, so that compilers vectorize a plain loop over many values for the CPU that they
+// build for. `portable::` is the definition; the tests hold the two equal.
 #pragma once
 
 #include "convert_stochastic.hpp"
 
 namespace FOURSCALE_NAMESPACE::lanes {
 
-/// As functions, which g++ takes for minima and maxima at once; a choice in the midst of others becomes a
-/// branch to it first, and masks of a vector in the end.
+/// Functions, because g++ recognizes these as minima and maxima; written inside larger expressions they
+/// become branches first, and then masks of vectors.
 FOURSCALE_HD constexpr i32 smaller(i32 a, i32 b) { return a < b ? a : b; }
 FOURSCALE_HD constexpr i32 larger(i32 a, i32 b) { return a > b ? a : b; }
 
@@ -33,13 +33,13 @@ FOURSCALE_HD constexpr float finite(float x) {
   return bit_cast<float>(smaller(static_cast<i32>(without_sign_of_nan), float_max_bits));
 }
 
-/// A code to nearest even, in the top bits of a word, and what it stands for.
+/// A code to nearest even, in the top bits of a word, and its value.
 struct nearest_code {
   u32 top;
   float value;  ///< of |x|; NaN, where E has one, is that of the largest code
 };
 
-/// The bits that a NaN adds to the largest code, which is what encoding makes of its magnitude.
+/// The bits by which the code of a NaN differs from the largest code, to which encoding brings its magnitude.
 template <element_format E>
 FOURSCALE_HD constexpr u32 nan_code(u32 magnitude) {
   return E::has_nan ? (u32{E::nan_bits} << (32 - E::width)) & if_nan(magnitude) : 0u;
@@ -65,7 +65,7 @@ FOURSCALE_HD constexpr nearest_code encode_by_anchor(float x) {
   return {top, sum - anchor};
 }
 
-/// The same code for a format of few binades and no NaN. Magnitude as a function of the code is a convex
+/// The same code, for a format with few binades and no NaN. Magnitude as a function of the code is a convex
 /// chain of lines, one a binade, so the code is the least of what the lines give: |x| in units of binade e,
 /// and the codes below them. The sums round it, and hold it in their low bits.
 template <element_format E>

@@ -58,7 +58,8 @@ FOURSCALE_HD constexpr F encode_stochastic(float x, u32 dither) {
 
 }  // namespace portable
 
-/// A scale, x >= 0, rounded by the low 16 bits of `word`; NaN and values beyond the largest code store that.
+/// A scale, x >= 0, rounded by the low 16 bits of `word`; NaN and values beyond the largest code give the
+/// largest code.
 template <element_format F>
 FOURSCALE_HD constexpr F encode_stochastic_scale(float x, u32 word) {
   return portable::encode_stochastic<F>(x <= float_max ? x : float_max, word & 0xffffu);
@@ -69,14 +70,14 @@ template <element_format F>
 FOURSCALE_HD constexpr packed<F, 4> encode_stochastic(float const (&x)[4], u32 word) {
   if constexpr (arch::has_cvt_rs) {
     if (!is_constant_evaluated()) {
-      if constexpr (__is_same(F, e2m1))
+      if constexpr (same_type<F, e2m1>)
         return {ptx::cvt_rs_satfinite_e2m1x4_f32(x[3], x[2], x[1], x[0], word)};
-      if constexpr (__is_same(F, e4m3))
+      if constexpr (same_type<F, e4m3>)
         return {ptx::cvt_rs_satfinite_e4m3x4_f32(x[3], x[2], x[1], x[0], word)};
-      if constexpr (__is_same(F, e5m2))
+      if constexpr (same_type<F, e5m2>)
         return {ptx::cvt_rs_satfinite_e5m2x4_f32(x[3], x[2], x[1], x[0], word)};
       if constexpr (F::width == 6) {
-        const u32 d = __is_same(F, e2m3) ? ptx::cvt_rs_satfinite_e2m3x4_f32(x[3], x[2], x[1], x[0], word)
+        const u32 d = same_type<F, e2m3> ? ptx::cvt_rs_satfinite_e2m3x4_f32(x[3], x[2], x[1], x[0], word)
                                          : ptx::cvt_rs_satfinite_e3m2x4_f32(x[3], x[2], x[1], x[0], word);
         return {(d & 0x3fu) | (d >> 2 & 0xfc0u) | (d >> 4 & 0x3'f000u) | (d >> 6 & 0xfc'0000u)};
       }
@@ -92,7 +93,7 @@ FOURSCALE_HD constexpr packed<F, 4> encode_stochastic(float const (&x)[4], u32 w
 template <element_format F>
 FOURSCALE_HD constexpr packed<F, 8> encode_stochastic(float const (&x)[8], u32 first, u32 second) {
 #if FOURSCALE_HAS_CVT_FMA
-  if constexpr (__is_same(F, e2m1))
+  if constexpr (same_type<F, e2m1>)
     if (!is_constant_evaluated()) return {detail::stochastic_e2m1x8(x, first, second)};
 #endif
   using word = typename packed<F, 8>::word;

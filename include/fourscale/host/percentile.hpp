@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The amax that leaves the largest few values out, on the CPU.
+// An amax that leaves out the largest few values, on the CPU.
 #pragma once
 
 #include "../view/percentile.hpp"

@@ -13,23 +13,22 @@ inline namespace FOURSCALE_CPU {
 
 namespace detail {
 
-/// Zeroes the scales of a layout with padding; quantize() then writes all the others.
+/// Zeroes the scales of a layout with padding; quantize() then writes those of all blocks.
 template <class F, class Layout>
 void clear_scale_padding(block_scaled_view<F, Layout, u8> const& q) {
   if constexpr (Layout::has_padding && block_scale_bytes<F> != 0)
     __builtin_memset(q.scales, 0, static_cast<u64>(scale_bytes<F, Layout>(q.rows, q.cols)));
 }
 
-/// Part of a transposed matrix, transposed once more, so that its rows lie in memory: side by side if they
-/// are short, else a line further apart than they are long, or all would meet in a few sets of the first
-/// cache.
+/// Part of a transposed matrix, transposed back, so that its rows are contiguous. Short rows follow one
+/// another; longer ones have a cache line between them, or all would fall into a few sets of the L1 cache.
 template <class T, i64 Rows, i64 Cols>
 struct gathered_rows {
   static constexpr i64 line = 64 / static_cast<i64>(sizeof(T));
   alignas(64) T values[Rows * (Cols + line)];
 
-  /// `rows` from `row` on, of each the `cols` values from `col` on, a multiple of four: four stored rows of x
-  /// at a time. No cache looks ahead by itself where each is in another page.
+  /// Takes `rows` rows from `row` on, `cols` values of each from `col` on, a multiple of four. It reads four
+  /// stored rows of x at a time: hardware does not prefetch where each is in another page.
   template <matrix_like M>
   matrix_view<T const> gather(M const& x, i64 row, i64 rows, i64 col, i64 cols) {
     const i64 ld = cols <= 4 * line ? cols : cols + line;
@@ -47,8 +46,8 @@ struct gathered_rows {
   }
 };
 
-/// What is quantized at a time: rows and blocks. Of a transposed matrix, as many rows as two lines of memory
-/// have values, and as many values of each as 64 KiB hold.
+/// The rows and blocks that are quantized at a time. Of a transposed matrix: as many rows as two cache lines
+/// have values, and as many values of each as fit in 64 KiB.
 template <class F, class M, bool Is2d>
 struct band_shape {
   static constexpr i64 value_bytes = sizeof(typename M::value_type), capacity = segment_size / F::block_size;
@@ -171,7 +170,7 @@ void quantize_bands(M const& x, block_scaled_view<F, Layout, u8> const& q, Quant
   }
 }
 
-/// quantize() of what is valid; policies see row r as `above` + r.
+/// quantize() after validation; policies see row r as `above` + r.
 template <bool Is2d, matrix_like M, class F, class Layout, class Quantizer>
 void quantize_valid(M const& x, block_scaled_view<F, Layout, u8> const& q, Quantizer const& of_any_input,
                     i64 above) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Many matrices of one width, packed row by row, on the CPU: what the one launch of the device functions must
-// give.
+// Many matrices of one width, packed row by row, on the CPU. The device functions must give the same in one
+// launch.
 #pragma once
 
 #include "../view/row_groups.hpp"

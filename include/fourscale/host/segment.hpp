@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Some consecutive blocks of a matrix, quantized in stages. Each stage is a plain loop over all of them, by
-// the fast form of a policy where it has one, so that the compiler vectorizes it for whatever CPU it is told
-// to build for; quantize_block() says what the result must be.
+// the fast form of a policy where it has one, so that the compiler vectorizes it for the CPU that it builds
+// for; quantize_block() says what the result must be.
 #pragma once
 
 #include "values.hpp"
@@ -10,7 +10,7 @@ namespace FOURSCALE_NAMESPACE::host {
 inline namespace FOURSCALE_CPU {
 namespace detail {
 
-/// A policy for amax scales that asks where a block is.
+/// An amax_scaling_policy that takes the position of a block.
 template <class Scale, class F>
 concept scales_by_position = amax_scaling_policy<Scale, F> &&
     requires(Scale const scale, tensor_scale<F> tensor, position where) {
@@ -55,7 +55,7 @@ struct segment {
     at = where;
     values.template load<block_size>(x, x_row, x_block, at, q.blocks());
     using transform_type = decltype(recipe.transform);
-    if constexpr (__is_same(transform_type, identity)) {
+    if constexpr (same_type<transform_type, identity>) {
     } else if constexpr (lane_transform_policy<transform_type, block_size>) {
       recipe.transform.template transform_lanes<block_size>(values.all, at.count);
     } else {
@@ -219,7 +219,7 @@ struct segment {
   }
 
   void store_scales() const {
-    if constexpr (__is_same(Layout, linear) && block_scale_bytes<F> == 1)
+    if constexpr (same_type<Layout, linear> && block_scale_bytes<F> == 1)
       __builtin_memcpy(q.scales + q.scale_offset(at.row, at.block), scales, static_cast<u64>(at.count));
     else
       for_each_row(at, q.blocks(), [&](row_part const& part) {

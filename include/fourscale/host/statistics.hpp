@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What quantization did to a matrix, on the CPU.
+// The error of a quantized matrix, on the CPU.
 #pragma once
 
 #include "../block/statistics.hpp"

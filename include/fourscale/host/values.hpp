@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The values and the codes of some consecutive blocks of a matrix, as loops that compilers vectorize read and
-// write them.
+// The values and the codes of some consecutive blocks of a matrix, laid out for loops that compilers
+// vectorize.
 #pragma once
 
 #include "../block/quantize.hpp"
@@ -10,7 +10,7 @@ namespace FOURSCALE_NAMESPACE::host {
 inline namespace FOURSCALE_CPU {
 namespace detail {
 
-/// Values that are worked on at a time: a few KiB with all their stages, for the first cache.
+/// Values that are worked on at a time: a few KiB with all their stages, to fit in the L1 cache.
 inline constexpr int segment_size = 1024;
 
 /// `count` consecutive blocks, counted row after row, the first of them block `block` of row `row`.
@@ -115,17 +115,17 @@ constexpr bool is_bf16() {
   if constexpr (requires { typename real_traits<T>::same_bits; })
     return is_bf16<typename real_traits<T>::same_bits>();
   else
-    return __is_same(T, bf16) && bit_cast<u32>(two{{1}, {0}}) == 1;
+    return same_type<T, bf16> && bit_cast<u32>(two{{1}, {0}}) == 1;
 }
 
-/// What holds the values of a matrix M: bf16 stay in place, unless a policy asks for floats.
+/// The type that holds the values of a matrix M: bf16 stays in place, unless a policy takes floats.
 template <class F, class M, class Quantizer>
 constexpr auto values_for() {
   using value = typename M::value_type;
   using round = decltype(Quantizer::round);
   using element = typename F::element;
   constexpr bool by_pairs =
-      __is_same(decltype(Quantizer::transform), identity) &&
+      same_type<decltype(Quantizer::transform), identity> &&
       (lane_rounding_policy<round, element> ||
        drawing_lane_rounding_policy<round, element>)&&amax_scaling_policy<decltype(Quantizer::scale), F>;
   if constexpr (by_pairs && is_bf16<value>())

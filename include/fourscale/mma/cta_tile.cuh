@@ -58,7 +58,7 @@ FOURSCALE_D void multiply(operand_rows<F, LA> const& a, operand_rows<G, LB> cons
 #pragma unroll 1
   for (i64 stage = 0; stage * stage_steps < steps; ++stage) {
     ptx::cp_async_wait_all();
-    __syncthreads();  // this stage has arrived, and nobody reads the one before any more
+    __syncthreads();  // this stage has arrived, and no thread reads the previous one any more
     const bool more = (stage + 1) * stage_steps < steps;
     if (more) {
       detail::start_stage(a, b, stage + 1, memory);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What a GEMM is a template over: who executes mma.sync with block scales. `hardware` is the instruction of
 // sm_120 and sm_121; `model` computes the same bits in integers, on any GPU from sm_80 on. The fragments, and
-// with them all the code around, are the same. `hardware` was assembled and read as machine code; this
+// with them all the code around, are the same. `hardware` was assembled and its machine code was read; this
 // project never ran it.
 #pragma once
 
@@ -14,18 +14,18 @@ namespace FOURSCALE_NAMESPACE::mma {
 namespace detail {
 
 template <block_format F>
-inline constexpr bool is_mxfp8 = (__is_same(typename F::element, e4m3) ||
-                                  __is_same(typename F::element, e5m2)) &&
-                                 __is_same(typename F::scale, e8m0) && F::block_size == 32;
+inline constexpr bool is_mxfp8 = F::block_size == 32 && same_type<typename F::scale, e8m0> &&
+                                 (same_type<typename F::element, e4m3> ||
+                                  same_type<typename F::element, e5m2>);
 template <block_format F, class Scale, int BlockSize>
-inline constexpr bool is_e2m1_under = __is_same(typename F::element, e2m1) &&
-                                      __is_same(typename F::scale, Scale) && F::block_size == BlockSize;
+inline constexpr bool is_e2m1_under =
+    same_type<typename F::element, e2m1>&& same_type<typename F::scale, Scale>&& F::block_size == BlockSize;
 
 template <block_format F>
-inline constexpr ptx::element_type element_of = __is_same(typename F::element, e2m1) ? ptx::element_type::e2m1
-                                                : __is_same(typename F::element, e5m2)
-                                                    ? ptx::element_type::e5m2
-                                                    : ptx::element_type::e4m3;
+inline constexpr ptx::element_type element_of =
+    same_type<typename F::element, e2m1>   ? ptx::element_type::e2m1
+    : same_type<typename F::element, e5m2> ? ptx::element_type::e5m2
+                                           : ptx::element_type::e4m3;
 
 }  // namespace detail
 

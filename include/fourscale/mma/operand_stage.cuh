@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// One stage of an operand in shared memory: 128 rows, 64 bytes of codes along K and their scales; and how it
-// gets there. What lies outside the matrix is zero, codes and scales, whatever the padding of a layout holds.
+// One stage of an operand in shared memory: 128 rows, 64 bytes of codes along K and their scales; and the
+// copies that fill it. What lies outside the matrix is zero, codes and scales, whatever the padding of a
+// layout holds.
 #pragma once
 
 #include "../ptx/cp_async.cuh"
@@ -92,7 +93,7 @@ FOURSCALE_D void start_codes(operand_rows<F, Layout> const& x, i64 stage, operan
   }
 }
 
-/// The scales of a row, on their way from memory in the registers of its thread.
+/// The scales of a row, in the registers of its thread between global and shared memory.
 template <class F, class Layout>
 FOURSCALE_D void load_scales(operand_rows<F, Layout> const& x, i64 stage, u32 (&words)[scale_words<F>]) {
   FOURSCALE_UNROLL

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The three roles of the warps of a tcgen05 GEMM, which run side by side and meet at mbarriers only:
+// The three roles of the warps of a tcgen05 GEMM, which run concurrently and synchronize by mbarriers only:
 //
 //   load  (warp 4)      waits for `empty`, has TMA fill a stage of shared memory     -> `full`
 //   issue (warp 5)      waits for `full`, has the tensor core multiply the stage     -> `empty`
@@ -11,13 +11,13 @@
 #pragma once
 
 #include "../view/block_scaled_view.hpp"
+#include "../view/gemm_epilogue.hpp"
 #include "../view/gemm_factors.hpp"
-#include "epilogue.hpp"
 #include "tcgen05_hardware.cuh"
 
 namespace FOURSCALE_NAMESPACE::mma::tcgen05 {
 
-/// D = alpha * A * B^T + beta * D, as the kernel is told.
+/// D = alpha * A * B^T + beta * D: the arguments of the kernel.
 template <block_format F, block_format G, class T>
 struct problem {
   CUtensorMap codes_a, codes_b;  ///< of bytes, with the 128-byte swizzle; boxes of one stage
@@ -229,7 +229,7 @@ struct output_factors {
 template <class P, class T>
 FOURSCALE_D T element(P const& p, float factor, u32 sum, T const& before) {
   const float x = bit_cast<float>(sum), beta = p.factors.beta;
-  return beta != 0.0f ? output<T>(factor, x, beta, before) : output<T>(factor, x);
+  return beta != 0.0f ? gemm_output<T>(factor, x, beta, before) : gemm_output<T>(factor, x);
 }
 
 /// N consecutive elements of a row of D: in words of 16 bytes where they lie so.

@@ -33,7 +33,7 @@ struct warp_tile {
 struct sum_strip {
   alignas(8) float sums[instruction_rows][warp_cols + 8];
 };
-/// The accumulators of N instructions beside each other to a strip.
+/// The accumulators of N neighbouring instructions to a strip.
 template <int N>
 FOURSCALE_D void store_sums(float const (&d)[N][4], sum_strip& to) {
   const int lane = static_cast<int>(threadIdx.x) % 32;

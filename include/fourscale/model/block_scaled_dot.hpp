@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // One output of the block-scaled tensor-core MMA of Blackwell, bit for bit, in integers: mma.sync and
-// tcgen05.mma, kinds mxf4nvf4, mxf4 and mxf8f6f4. What of it is vendor text, what others measured and what is
-// inferred: model/model.hpp.
+// tcgen05.mma, kinds mxf4nvf4, mxf4 and mxf8f6f4. model/model.hpp says what is vendor text, what others
+// measured and what is inferred.
 #pragma once
 
 #include "../formats/e2m1.hpp"
@@ -52,7 +52,7 @@ struct operand_row {
   u32 scales = 0;
 };
 
-/// What every NaN comes out as.
+/// The bits of every NaN result.
 inline constexpr u32 mma_nan_bits = 0x7fff'ffff;
 
 namespace detail {

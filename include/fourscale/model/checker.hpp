@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The memory of the checks around tcgen05: allocations, who touched which cells last, who may know that it is
-// over. The caller owns one for each CTA or pair of CTAs, zero-initialised, and serialises its calls.
+// The state of the checks around tcgen05: allocations, who accessed which cells last, and who may rely on
+// that access being complete. The caller owns one for each CTA or pair of CTAs, zero-initialised, and
+// serialises its calls.
 #pragma once
 
 #include "column_allocator.hpp"

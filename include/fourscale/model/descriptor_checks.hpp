@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The rules of the words that tcgen05 instructions take, as far as they can be told from the words alone.
+// The rules for the descriptors of tcgen05 instructions that can be checked on the descriptors alone.
 #pragma once
 
 #include "misuse.hpp"

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The words that tcgen05 instructions take, taken apart again: instruction descriptor, shared-memory
-// descriptor, tensor-memory address. PTX ISA 9.7.16.1.1 and 9.7.16.4, tables 40, 43 and 44. A second reading
-// of these tables: it shares the enums of ptx/, and none of its code.
+// The descriptors of tcgen05 instructions, decoded: instruction descriptor, shared-memory descriptor,
+// tensor-memory address. PTX ISA 9.7.16.1.1 and 9.7.16.4, tables 40, 43 and 44. A second reading of these
+// tables: it shares the enums of ptx/, and none of its code.
 #pragma once
 
 #include "../ptx/smem_descriptor.hpp"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Who knows of what: vector clocks over the warps of one CTA or of a pair, and the mbarriers that carry them.
-// PTX ISA 9.7.16.6.
+// What each warp may rely on: vector clocks over the warps of one CTA or of a pair, and the mbarriers that
+// carry them. PTX ISA 9.7.16.6.
 #pragma once
 
 #include "misuse.hpp"

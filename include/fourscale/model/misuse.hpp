@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a tcgen05 program can do wrong without the hardware saying so, each with the sentence that says what
-// to fix.
+// Errors of a tcgen05 program that the hardware does not report, each with a sentence that says what to fix.
 #pragma once
 
 #include "../bits.hpp"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // All of model/: the block-scaled tensor cores of Blackwell, to be executed where there is no Blackwell. This
-// comment says what it rests on; none of it was compared with hardware by this project.
+// comment lists the sources. This project compared none of it with hardware.
 //
 // Vendor text (PTX ISA 9.1): tensor memory, addresses and allocation rules (9.7.16.1, 9.7.16.7); lanes, sizes
 // and register counts of ld, sizes and warp pairs of cp (9.7.16.2, .8, .9); descriptors (.4); types, block

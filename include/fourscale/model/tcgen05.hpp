@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The tcgen05 instructions over modelled tensor memory and real or modelled shared memory, for one CTA or a
-// pair. Each instruction is first checked, then carried out at once: what it would be wrong to rely on before
-// a wait or a fence is a misuse, not a race. A misuse leaves all memory as it was.
+// pair. Each instruction is first checked, then carried out at once. Relying on a result before the wait or
+// fence that it needs is therefore a misuse, not a race. A misuse leaves all memory as it was.
 #pragma once
 
 #include "checker.hpp"

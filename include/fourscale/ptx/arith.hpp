@@ -79,6 +79,15 @@ FOURSCALE_HD constexpr float rcp_rn_f32(float a) {
   return div_rn_f32(1.0f, a);
 }
 
+/// fma.rn.f32 d, a, b, c;   PTX ISA 9.7.3.7, all targets. a * b + c, rounded once.
+FOURSCALE_HD inline float fma_rn_f32(float a, float b, float c) {
+#if FOURSCALE_DEVICE_PASS
+  return __fmaf_rn(a, b, c);
+#else
+  return __builtin_fmaf(a, b, c);
+#endif
+}
+
 /// mul.wide.u32 d, a, b;   PTX ISA 9.7.1.3, all targets. Written out, because nvcc multiplies a u32 that it
 /// has made a u64 by more instructions.
 FOURSCALE_HD constexpr u64 mul_wide_u32(u32 a, u32 b) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// cp.async: 16 bytes from global to shared memory on their way without a register (PTX ISA 9.7.9.25.3.1, PTX
+// cp.async: 16 bytes from global to shared memory, without a register in between (PTX ISA 9.7.9.25.3.1, PTX
 // 7.0, sm_80 and later). Both addresses are multiples of 16; those in shared memory are the 32-bit ones of
 // shared_address().
 #pragma once

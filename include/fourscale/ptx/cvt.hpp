@@ -245,7 +245,7 @@ FOURSCALE_HD inline u32 cvt_rs_bf16x2_f32([[maybe_unused]] float hi, [[maybe_unu
 }
 
 /// cvt.rs.f16x2.f32 d, hi, lo, rbits;   PTX 8.7, sm_100a and sm_103a. 13 bits of rbits an element, in an
-/// order that nobody has measured.
+/// order that has not been measured.
 FOURSCALE_HD inline u32 cvt_rs_f16x2_f32([[maybe_unused]] float hi, [[maybe_unused]] float lo,
                                          [[maybe_unused]] u32 rbits) {
   u32 d{};

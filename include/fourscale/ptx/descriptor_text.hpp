@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Descriptors in words, for error texts and for eyes: what a word asks for, and the rule that it breaks, if
-// any. In place, without allocation.
+// Descriptors in words, for error texts and for people: what a descriptor asks for, and the rule that it
+// breaks, if any. In place, without allocation.
 #pragma once
 
 #include "smem_descriptor.hpp"

@@ -132,7 +132,7 @@ FOURSCALE_HD constexpr u32 with_scale_ids(u32 word, int sfa_id, int sfb_id) {
   return (word & ~(3u << 29 | 3u << 4)) | static_cast<u32>(sfa_id) << 29 | static_cast<u32>(sfb_id) << 4;
 }
 
-/// What a word says, and what is wrong with it (null: nothing).
+/// The fields of a descriptor, and what is wrong with it (null: nothing).
 struct parsed_instruction_descriptor {
   block_scaled_mma mma;
   char const* refusal;

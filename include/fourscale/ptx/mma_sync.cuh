@@ -13,7 +13,8 @@
 
 namespace FOURSCALE_NAMESPACE::ptx {
 
-FOURSCALE_D void mma_sync_with_block_scale_needs_sm_120f_or_121f();
+template <class... Operands>
+FOURSCALE_D void mma_sync_with_block_scale_needs_sm_120f_or_121f(Operands const&...);
 
 /// Which scales an operand uses. A: lanes with (lane % 4) / 2 == thread_id (0, 1) hold them, of row
 /// (lane & 1) * 8 + lane / 4. B: lanes with lane % 4 == thread_id (0 to 3), of column lane / 4. Bytes
@@ -32,7 +33,8 @@ struct scale_selector {
                : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]), "r"(sfa), "r"(sfb), \
                  "h"(byte_a), "h"(thread_a), "h"(byte_b), "h"(thread_b))
 #else
-#define FOURSCALE_DETAIL_MMA(instruction, ...) mma_sync_with_block_scale_needs_sm_120f_or_121f()
+#define FOURSCALE_DETAIL_MMA(instruction, ...) \
+  mma_sync_with_block_scale_needs_sm_120f_or_121f(d, a, b, sfa, sfb, __VA_ARGS__)
 #endif
 #define FOURSCALE_DETAIL_MMA_SELECT(instruction)                                            \
   FOURSCALE_DETAIL_MMA(instruction, select_a.byte_id, select_a.thread_id, select_b.byte_id, \

@@ -27,7 +27,7 @@ struct tma_box {
 
   /// Bytes of a row in shared memory, padding included.
   FOURSCALE_HD constexpr int inner_bytes() const { return type == tma_type::u4_align8b ? box_k / 2 : box_k; }
-  /// What the mbarrier is told to expect.
+  /// The bytes that the mbarrier has to expect.
   FOURSCALE_HD constexpr int size_bytes() const { return inner_bytes() * box_rows; }
 };
 

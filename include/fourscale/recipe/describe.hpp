@@ -71,7 +71,7 @@ FOURSCALE_H constexpr char const* name(amax_source a) {
 
 namespace detail {
 
-/// What differs from the plainest operand is said, the rest is not.
+/// Only what differs from the plainest operand is printed.
 FOURSCALE_H constexpr void describe(description& d, operand_recipe const& o) {
   d.add(name(o.format));
   if (const int n = block_size_of(o.format); n != 0 || o.blocks == block_kind::tiles)

@@ -11,8 +11,9 @@ namespace FOURSCALE_NAMESPACE {
 /// The tensors of a linear layer.
 enum class tensor_role : u8 { activation, weight, gradient };
 
-/// Where a linear layer stands. All of its random bits are a function of this: rerun a step and it rounds the
-/// same way. Layers below 4096, microbatches below 65536, steps below 2^32; beyond, streams repeat.
+/// Which linear layer, at which step. All of its random bits are a function of this: a step that is run again
+/// rounds the same way. Layers below 4096, microbatches below 65536, steps below 2^32; beyond, streams
+/// repeat.
 struct draw_key {
   u64 seed = 0;
   u32 layer = 0;

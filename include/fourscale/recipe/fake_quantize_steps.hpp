@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The steps of fake_quantize(), one text for host (fake_quantize.hpp) and device (fake_quantize.cuh):
-// `Machine` says which functions do the work. Here too: the buffers that both take.
+// The steps of fake_quantize(), shared by host (fake_quantize.hpp) and device (fake_quantize.cuh): `Machine`
+// says which functions do the work. Here too: the buffers that both take.
 #pragma once
 
 #include "../view/percentile.hpp"
@@ -52,7 +52,7 @@ FOURSCALE_H errc rotate(Machine machine, operand_recipe const& o, operand_place 
   }
 }
 
-/// Finds the amax where the recipe says it comes from the values, and tells whether its memory is there.
+/// Computes the amax where the recipe takes it from the values; null_pointer if the memory for it is missing.
 template <class Machine, class Transform>
 FOURSCALE_H errc find_amax(Machine machine, operand_recipe const& o, matrix_view<float const> const& y,
                            Transform transform, fake_quantize_buffers const& b) {
@@ -94,7 +94,7 @@ struct round_trip {
   }
 };
 
-/// y = what Q(T(y)) stands for, in the transform's coordinates; y is [rows, K] with K the summed dimension.
+/// y = the values of Q(T(y)), in the transform's coordinates; y is [rows, K] with K the summed dimension.
 template <class Machine>
 FOURSCALE_H errc fake_quantize_in_place(Machine machine, operand_recipe const& o, operand_place const& at,
                                         matrix_view<float> const& y, fake_quantize_buffers const& b) {

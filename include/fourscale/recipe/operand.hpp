@@ -19,7 +19,7 @@ enum class rounding_rule : u8 { nearest_even, stochastic, te_software };
 /// Where the sign vector of the Hadamard transform comes from.
 enum class sign_source : u8 { none, te_fixed, drawn };
 
-/// Which amax the tensor scale is made of.
+/// The amax that the tensor scale follows from.
 enum class amax_source : u8 { current, delayed, fixed, per_row, percentile };
 
 /// What is quantized: the tensor, or what its stored rowwise copy dequantizes to.

@@ -7,8 +7,8 @@
 
 namespace FOURSCALE_NAMESPACE {
 
-/// What a linear layer belongs to. Embeddings, logits and the attention products themselves are never
-/// quantized.
+/// The part of a model that a linear layer belongs to. Embeddings, logits and the attention products
+/// themselves are never quantized.
 enum class layer_kind : u8 { attention, mlp };
 
 /// Which GEMMs a precision switch returns to BF16.

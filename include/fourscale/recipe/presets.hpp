@@ -78,7 +78,8 @@ FOURSCALE_H constexpr precision_policy nemotron3() {
   return p;
 }
 
-/// The paper's MXFP4 rival: 32 x 32 weights, scales rounded up, Hadamard size 32, stochastic gradients.
+/// The MXFP4 recipe that the paper compares with: 32 x 32 weights, scales rounded up, Hadamard size 32,
+/// stochastic gradients.
 FOURSCALE_H constexpr precision_policy mxfp4() {
   return {.linear = detail::four_bit(format_name::mxfp4, 32, sign_source::te_fixed)};
 }

@@ -10,7 +10,7 @@
 
 namespace FOURSCALE_NAMESPACE {
 
-/// How block scales follow from the block: `standard` is amax_scale, what NVIDIA does for the format.
+/// How block scales follow from the block: `standard` is amax_scale, NVIDIA's rule for the format.
 enum class scale_rule : u8 {
   standard,
   two_level_division,
@@ -32,25 +32,25 @@ struct any_format {
 };
 struct only_nvfp4 {
   template <block_format F>
-  static constexpr bool has = __is_same(F, nvfp4);
+  static constexpr bool has = same_type<F, nvfp4>;
 };
 struct mx_formats {
   template <block_format F>
-  static constexpr bool has = __is_same(typename F::scale, e8m0);
+  static constexpr bool has = same_type<typename F::scale, e8m0>;
 };
 struct fp8_blocks {
   template <block_format F>
-  static constexpr bool has = __is_same(typename F::scale, f32);
+  static constexpr bool has = same_type<typename F::scale, f32>;
 };
 
-/// The random numbers of the rules that draw some.
+/// The random numbers of the rules that need them.
 struct scale_draws {
   philox<> bits{};
   sign_vector signs{};
 };
 
-/// v(formats, name, policy) for the rule s, or `otherwise` where s is a number that names none. In place of a
-/// policy ms_eden gives itself, which is a whole quantizer.
+/// v(formats, name, policy) for the rule s, or `otherwise` where s is a number that names none. For ms_eden,
+/// which is a whole quantizer, the policy is ms_eden itself.
 template <class Result, class Visitor>
 FOURSCALE_H constexpr Result visit_scale_rule(scale_rule s, scale_draws const& draws, Result otherwise,
                                               Visitor const& v) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// From types that a program is told of at run time, as inference engines are, to those of the templates.
+// From types that are known at run time, as in inference engines, to those of the templates.
 #pragma once
 
 #include "../formats/real.hpp"
@@ -8,7 +8,7 @@
 
 namespace FOURSCALE_NAMESPACE {
 
-/// What a matrix holds.
+/// The type of a matrix's values.
 enum class element_name : u8 { f32, bf16, fp16 };
 
 /// Where block scales lie.
@@ -40,7 +40,7 @@ FOURSCALE_H constexpr Result visit_layout(layout_name l, Result otherwise, Visit
   return otherwise;
 }
 
-/// All that a call of quantize() or dequantize() needs to know of types.
+/// The types of a call of quantize() or dequantize().
 struct type_names {
   element_name element = element_name::bf16;
   format_name format = format_name::nvfp4;
@@ -58,7 +58,7 @@ struct type_names {
 template <block_format... Formats, class Result, class Visitor>
 FOURSCALE_H constexpr Result visit_types(type_names const& names, Result otherwise, Visitor const& v) {
   return visit_format(names.format, otherwise, [&]<class F>(F format) {
-    if constexpr (sizeof...(Formats) == 0 || (__is_same(F, Formats) || ...))
+    if constexpr (sizeof...(Formats) == 0 || (same_type<F, Formats> || ...))
       return visit_layout(names.layout, otherwise, [&](auto layout) {
         return visit_element(names.element, otherwise,
                              [&](auto element) { return v(element, format, layout); });

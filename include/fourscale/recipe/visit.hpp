@@ -9,7 +9,7 @@
 
 namespace FOURSCALE_NAMESPACE {
 
-/// What a visit needs to know besides the recipe: whose operand it is.
+/// What a visit needs to know in addition to the recipe: which operand it is.
 struct operand_place {
   draw_key key;
   tensor_role role = tensor_role::activation;
@@ -61,7 +61,7 @@ FOURSCALE_H bool visit_rounding(operand_recipe const& o, operand_place const& at
       v(F{}, quantizer{stochastic{random}, scale}, blocks_1d{});
       return true;
     }
-    if constexpr (__is_same(F, nvfp4)) {
+    if constexpr (same_type<F, nvfp4>) {
       if (o.rounding == rounding_rule::te_software) {
         v(F{}, quantizer{stochastic_te_software{random}, scale}, blocks_1d{});
         return true;

@@ -26,13 +26,13 @@ struct any_sixteen_values {
 };
 }  // namespace detail
 
-/// A rounding policy may offer a fast form for E2M1 beside its definition, which kernels then call for
-/// sixteen values at a time: `round.fast(v, where, codes)`, with eight codes to a word, the first in its
+/// A rounding policy may offer, in addition to its definition, a fast form for E2M1, which kernels then call
+/// for sixteen values at a time: `round.fast(v, where, codes)`, with eight codes to a word, the first in its
 /// lowest nibble. `v.value(i)` is value i times the multiplier of its block, `v.magnitude(i)` its magnitude,
-/// both in units of `R::fast_unit()`, a power of two from 2^-16 to 1; `v.saturated(i)` is the magnitude or 1,
-/// the lesser one; `v.signs(i)` has the signs of values i to i + 7 in the highest bits of their nibbles. No
-/// value is NaN. If `R::fast_limited()`, larger magnitudes have been lowered to less than 7 and more
-/// than 6.5. The codes must be those of the definition.
+/// both in units of `R::fast_unit()`, a power of two from 2^-16 to 1; `v.saturated(i)` is the smaller of the
+/// magnitude and 1; `v.signs(i)` has the signs of values i to i + 7 in the highest bits of their nibbles. No
+/// value is NaN. If `R::fast_limited()`, larger magnitudes have been lowered to less than 7 and more than
+/// 6.5. The codes must be those of the definition.
 template <class R>
 concept fast_rounding_policy = rounding_policy<R, e2m1> &&
     requires(R const round, detail::any_sixteen_values v, position where, u32 (&codes)[2]) {
@@ -41,7 +41,7 @@ concept fast_rounding_policy = rounding_policy<R, e2m1> &&
   round.fast(v, where, codes);
 };
 
-/// A fast form that a rounding policy may offer beside its definition, for whole matrices on a CPU:
+/// A fast form that a rounding policy may offer in addition to its definition, for whole matrices on a CPU:
 /// `round.encode_lane(F{}, x)` is the code of one value, in the top bits of a word and nothing below. Write
 /// it as straight arithmetic (see lanes:: in formats/convert_lanes.hpp), and compilers make vectors of it.
 template <class R, class F>

@@ -71,7 +71,7 @@ struct philox {
   FOURSCALE_HD constexpr u32 operator()(position where) const {
     return prepared_philox<Rounds>(*this)(where);
   }
-  /// As kernels take it.
+  /// The form that kernels take.
   FOURSCALE_H constexpr prepared_philox<Rounds> prepared() const { return prepared_philox<Rounds>(*this); }
 
   /// Fast form: see lane_random_bits.

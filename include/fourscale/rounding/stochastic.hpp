@@ -60,7 +60,8 @@ struct stochastic {
     return encode_stochastic<F>(x, bits(where), bits(where.right(4)));
   }
 
-  /// As kernels take it: with what every thread would make of the random bits' parameters.
+  /// The form that kernels take: what every thread would compute from the parameters of the random bits is
+  /// computed once.
   FOURSCALE_H auto prepared() const {
     if constexpr (requires { bits.prepared(); })
       return stochastic<decltype(bits.prepared())>{bits.prepared()};

@@ -18,7 +18,7 @@ struct amax_scale {
       return current_scaling{}(F{}, amax, tensor);
     else if constexpr (F::has_tensor_scale)
       return two_level{}(F{}, amax, tensor);
-    else if constexpr (__is_same(typename F::scale, f32))
+    else if constexpr (same_type<typename F::scale, f32>)
       return fp8_block_scale{}(F{}, amax, tensor);
     else
       return power_of_two_up{}(F{}, amax, tensor);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What every scaling policy answers: the stored scale of a block, and what to multiply its values by.
+// What every scaling policy returns: the stored scale of a block, and the factor for its values.
 #pragma once
 
 #include "../position.hpp"
@@ -60,11 +60,11 @@ struct any_block_values {
 };
 }  // namespace detail
 
-/// A scaling policy may offer a fast form beside its definition, which kernels call for amaxes that are no
-/// NaN: `scale.fast(F{}, amax, tensor)`. One that weighs has two: `scale.fast_candidates_of(F{}, amax,
-/// tensor)`, and `scale.template fast<Clamped>(F{}, block, candidates, tensor)`, where `block.value(i)` is a
-/// value as a float; unless Clamped, no value is 7 codes or more under either candidate. Blocks where it says
-/// that its result is not valid are done again by the definition.
+/// A scaling policy may offer, in addition to its definition, a fast form, which kernels call for amaxes
+/// other than NaN: `scale.fast(F{}, amax, tensor)`. One that weighs has two: `scale.fast_candidates_of(F{},
+/// amax, tensor)`, and `scale.template fast<Clamped>(F{}, block, candidates, tensor)`, where `block.value(i)`
+/// is a value as a float; unless Clamped, no value is 7 codes or more under either candidate. Blocks where it
+/// says that its result is not valid are done again by the definition.
 template <class S, class F>
 concept fast_amax_scaling_policy = amax_scaling_policy<S, F> &&
     requires(S const scale, float amax, tensor_scale<F> tensor) {
@@ -78,8 +78,8 @@ concept fast_weighing_scaling_policy = weighing_scaling_policy<S, F> &&
       scale.template fast<true>(F{}, block, scale.fast_candidates_of(F{}, amax, tensor), tensor)};
 };
 
-/// A fast form that an amax_scaling_policy may offer beside its definition, for whole matrices on a CPU:
-/// `scale.scale_lane(F{}, amax, tensor)` gives the same, in straight arithmetic (see lanes:: in
+/// A fast form that an amax_scaling_policy may offer in addition to its definition, for whole matrices on a
+/// CPU: `scale.scale_lane(F{}, amax, tensor)` gives the same, in straight arithmetic (see lanes:: in
 /// formats/convert_lanes.hpp), so that compilers make vectors of a loop over many blocks.
 template <class S, class F>
 concept lane_scaling_policy = amax_scaling_policy<S, F> &&

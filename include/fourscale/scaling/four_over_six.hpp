@@ -15,7 +15,7 @@ template <int ScaleMax>
 FOURSCALE_HD float over_largest(float a) {
   constexpr float largest = 6.0f * static_cast<float>(ScaleMax), inverse = 1.0f / largest;
   const float q = ptx::mul_rn_f32(a, inverse);
-  return __builtin_fmaf(__builtin_fmaf(-q, largest, a), inverse, q);
+  return ptx::fma_rn_f32(ptx::fma_rn_f32(-q, largest, a), inverse, q);
 }
 
 #if FOURSCALE_DEVICE_PASS
@@ -70,7 +70,7 @@ struct four_over_six {
   template <block_format F>
   FOURSCALE_HD constexpr void candidates(F, float amax, tensor_scale<F> const& tensor,
                                          block_scale<F> (&c)[2]) const {
-    static_assert(__is_same(F, nvfp4), "four_over_six is a rule for nvfp4.");
+    static_assert(same_type<F, nvfp4>, "four_over_six is a rule for nvfp4.");
     const float base = ptx::mul_rn_f32(ptx::div_rn_f32(amax, 6.0f), tensor.encode);
     c[0] = detail::store_scale<F>(base < 448.0f ? base : 448.0f, tensor);
     const float larger = ptx::mul_rn_f32(base, 1.5f);

@@ -39,7 +39,7 @@ struct fp8_block_scale {
 
   template <block_format F>
   FOURSCALE_HD constexpr block_scale<F> operator()(F, float amax, tensor_scale<F> const&) const {
-    static_assert(__is_same(typename F::scale, f32), "fp8_block_scale needs a format with FP32 scales.");
+    static_assert(same_type<typename F::scale, f32>, "fp8_block_scale needs a format with FP32 scales.");
     float scale =
         fp8_scale<typename F::element>(amax, epsilon, largest_input > 0.0f ? largest_input : float_max);
     if (power_of_two) scale = bit_cast<float>(bit_cast<u32>(scale) & float_inf_bits);

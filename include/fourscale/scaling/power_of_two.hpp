@@ -23,7 +23,7 @@ FOURSCALE_HD constexpr float inverse_power_of_two(e8m0 scale) {
 struct power_of_two_up {
   template <block_format F>
   FOURSCALE_HD constexpr block_scale<F> operator()(F, float amax, tensor_scale<F> const&) const {
-    static_assert(__is_same(typename F::scale, e8m0), "power_of_two_up needs a format with E8M0 scales.");
+    static_assert(same_type<typename F::scale, e8m0>, "power_of_two_up needs a format with E8M0 scales.");
     constexpr float inverse = 1.0f / largest_element<typename F::element>;
     const e8m0 scale = encode_up<e8m0>(ptx::mul_rn_f32(amax, inverse));
     return {scale, detail::inverse_power_of_two(scale)};
@@ -35,7 +35,7 @@ struct power_of_two_up {
 struct power_of_two_floor {
   template <block_format F>
   FOURSCALE_HD constexpr block_scale<F> operator()(F, float amax, tensor_scale<F> const&) const {
-    static_assert(__is_same(typename F::scale, e8m0), "power_of_two_floor needs a format with E8M0 scales.");
+    static_assert(same_type<typename F::scale, e8m0>, "power_of_two_floor needs a format with E8M0 scales.");
     constexpr int emax = max_exponent<typename F::element>;
     const int exponent = encode_down<e8m0>(amax).bits;  // floor(log2 amax) + 127
     const int stored = amax > float_max || exponent == e8m0::nan_bits ? exponent : exponent - emax;

@@ -106,7 +106,7 @@ struct tensor_scale {
       1.0f;  ///< largest / amax; FLT_MAX where that overflows or amax is NaN; 1 for amax = 0 and infinity
   float decode = 1.0f;  ///< 1 / encode
 
-  FOURSCALE_H constexpr tensor_scale() = default;
+  FOURSCALE_HD constexpr tensor_scale() {}
   FOURSCALE_HD constexpr explicit tensor_scale(float tensor_amax, float range = largest_block_value<F>)
       : amax(tensor_amax), largest(range) {
     const float quotient = ptx::div_rn_f32(largest, amax);
@@ -117,8 +117,9 @@ struct tensor_scale {
   }
 
   /// From an encode scale, which others keep in place of an amax (vLLM's global_scale, 2688 / amax): `encode`
-  /// is e itself, `decode` 1 / e and `amax` range / e, each rounded once, FLT_MAX where they overflow. What
-  /// is no scale gives what its amax gives: e = infinity as amax 0, 0 as infinity, NaN as NaN. e >= 0.
+  /// is e itself, `decode` 1 / e and `amax` range / e, each rounded once, FLT_MAX where they overflow. An e
+  /// that is not a scale gives what its amax gives: e = infinity as amax 0, 0 as infinity, NaN as NaN. e >=
+  /// 0.
   static FOURSCALE_HD constexpr tensor_scale from_encode_scale(float e,
                                                                float range = largest_block_value<F>) {
     return detail::from_encode<tensor_scale>(e, range);
@@ -152,7 +153,7 @@ requires(F::has_tensor_scale&& block_scale_bytes<F> == 0) struct tensor_scale<F>
   bool power_of_two = false;               ///< rounds the scale down to a power of two
   float encode = 1.0f, decode = 1.0f;      ///< the scale, and 1 / scale
 
-  FOURSCALE_H constexpr tensor_scale() = default;
+  FOURSCALE_HD constexpr tensor_scale() {}
   FOURSCALE_HD constexpr explicit tensor_scale(float tensor_amax, float range = largest_block_value<F>,
                                                float least = 0.0f, bool pow2 = false)
       : amax(tensor_amax), largest(range), epsilon(least), power_of_two(pow2) {
@@ -187,7 +188,7 @@ requires(F::has_tensor_scale&& block_scale_bytes<F> == 0) struct tensor_scale<F>
 /// The other formats have none: this is empty and multiplies by nothing.
 template <block_format F>
 requires(!F::has_tensor_scale) struct tensor_scale<F> {
-  FOURSCALE_H constexpr tensor_scale() = default;
+  FOURSCALE_HD constexpr tensor_scale() {}
   FOURSCALE_HD constexpr explicit tensor_scale(float) {}
   FOURSCALE_HD constexpr tensor_scale with_amax(float) const { return {}; }
   FOURSCALE_HD constexpr tensor_range<F> range() const { return {}; }

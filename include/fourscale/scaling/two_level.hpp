@@ -37,7 +37,7 @@ FOURSCALE_D fast_block_scale<F> fast_scale_of(float s, tensor_scale<F> const& te
           tensor.decode <= 0x1p90f && tensor.decode >= 0x1p-91f};
 }
 #endif
-/// store_scale() as one lane of a vector. Divisions stay as they are: they are not what costs.
+/// store_scale() as one lane of a vector. Divisions stay as they are: the time goes elsewhere.
 template <block_format F>
 FOURSCALE_HD constexpr block_scale<F> store_scale_lane(float s, tensor_scale<F> const& tensor) {
   using code = typename F::scale;
@@ -62,7 +62,7 @@ struct two_level {
 
   /// Valid for amaxes of the tensor from 2^-79 to 2^100.
   template <block_format F>
-  requires(F::has_tensor_scale&& __is_same(typename F::scale, e4m3)) FOURSCALE_D FOURSCALE_H
+  requires(F::has_tensor_scale&& same_type<typename F::scale, e4m3>) FOURSCALE_D FOURSCALE_H
       fast_block_scale<F> fast(F, [[maybe_unused]] float amax, [[maybe_unused]] tensor_scale<F> const& tensor)
   const {
 #if FOURSCALE_DEVICE_PASS

@@ -12,8 +12,8 @@ namespace FOURSCALE_NAMESPACE {
 
 namespace detail {
 
-/// 2^-floor(log2(N) / 2): exact, and applied first so that no sum is larger than it must be. What is left of
-/// 1 / sqrt(N) for an odd power of two is one product at the end.
+/// 2^-floor(log2(N) / 2): exact, and applied first so that no sum is larger than it must be. For an odd power
+/// of two, the rest of 1 / sqrt(N) is one product at the end.
 template <int N>
 FOURSCALE_HD constexpr float hadamard_first_factor() {
   float f = 1.0f;
@@ -44,7 +44,7 @@ FOURSCALE_HD constexpr void hadamard_additions(float (&x)[Length], int first) {
   }
 }
 
-/// The last step for each result: what is left of 1 / sqrt(N), and rounding.
+/// The last step for each result: the rest of 1 / sqrt(N), and rounding.
 template <int N, real Rounded>
 FOURSCALE_HD constexpr float hadamard_result(float y) {
   if constexpr (is_odd_power_of_two<N>) y = ptx::mul_rn_f32(y, sqrt_half);
@@ -83,9 +83,9 @@ struct hadamard {
     for (int first = 0; first < Length; first += N) tile(x, first);
   }
 
-  /// As kernels take it.
+  /// The form that kernels take.
   FOURSCALE_H auto prepared() const {
-    if constexpr (__is_same(Rounded, bf16))
+    if constexpr (same_type<Rounded, bf16>)
       return prepared_hadamard<N>(*this);
     else
       return *this;

@@ -12,7 +12,7 @@ concept transform_policy = requires(T const transform, float (&x)[N]) {
   transform(x);
 };
 
-/// A fast form that a transform may offer beside its definition, for whole matrices on a CPU:
+/// A fast form that a transform may offer in addition to its definition, for whole matrices on a CPU:
 /// `transform.template transform_lanes<N>(x, count)` transforms `count` times N values, one N after the
 /// other, in loops that compilers make vectors of.
 template <class T, int N>

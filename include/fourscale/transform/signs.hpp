@@ -10,7 +10,7 @@ namespace FOURSCALE_NAMESPACE {
 struct sign_vector {
   u64 words[2] = {0, 0};
 
-  FOURSCALE_H constexpr sign_vector() = default;
+  FOURSCALE_HD constexpr sign_vector() {}
   FOURSCALE_HD constexpr sign_vector(u64 low, u64 high = 0) : words{low, high} {}
 
   /// The sign bit of a float for element i.

@@ -35,7 +35,7 @@ struct block_scaled_view {
   tensor_amax<F> amax{};
   i64 code_capacity = -1, scale_capacity = -1;
 
-  FOURSCALE_H constexpr block_scaled_view() = default;
+  FOURSCALE_HD constexpr block_scaled_view() {}
   FOURSCALE_HD constexpr block_scaled_view(Byte* c, Byte* s, i64 r, i64 n, tensor_amax<F> a = {})
       : codes(c), scales(s), rows(r), cols(n), amax(a) {}
   /// From containers of bytes; their sizes are then checked by validate().
@@ -47,8 +47,8 @@ struct block_scaled_view {
   }
   /// A view of constants from a view of variables.
   template <class B>
-  requires __is_same(Byte, B const) FOURSCALE_HD
-      constexpr block_scaled_view(block_scaled_view<F, Layout, B> const& q)
+  requires same_type<Byte, B const> FOURSCALE_HD constexpr block_scaled_view(
+      block_scaled_view<F, Layout, B> const& q)
       : codes(q.codes),
         scales(q.scales),
         rows(q.rows),

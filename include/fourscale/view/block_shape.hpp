@@ -39,7 +39,8 @@ FOURSCALE_H constexpr bool shape_fits() {
 
 }  // namespace detail
 
-/// True if blocks of that shape are blocks of format F: any row's, or squares of its block size.
+/// True if format F can have blocks of that shape: always for 1-D blocks; squares of its block size for 2-D
+/// ones.
 template <class Blocks, class F>
 inline constexpr bool fits_format = detail::shape_fits<Blocks, F>();
 

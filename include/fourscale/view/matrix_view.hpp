@@ -34,7 +34,7 @@ struct matrix_view {
   i64 rows = 0, cols = 0, ld = 0;
   i64 capacity = -1;
 
-  FOURSCALE_H constexpr matrix_view() = default;
+  FOURSCALE_HD constexpr matrix_view() {}
   /// `ld` counts elements from one row to the next.
   FOURSCALE_HD constexpr matrix_view(T* p, i64 r, i64 c, i64 leading)
       : data(p), rows(r), cols(c), ld(leading) {}
@@ -48,7 +48,7 @@ struct matrix_view {
   FOURSCALE_H constexpr matrix_view(C& c, i64 r, i64 n) : matrix_view(c, r, n, n) {}
   /// A view of constants from a view of variables.
   template <class U>
-  requires __is_same(T, U const) FOURSCALE_HD constexpr matrix_view(matrix_view<U> const& m)
+  requires same_type<T, U const> FOURSCALE_HD constexpr matrix_view(matrix_view<U> const& m)
       : data(m.data), rows(m.rows), cols(m.cols), ld(m.ld), capacity(m.capacity) {}
 
   FOURSCALE_HD constexpr T& at(i64 r, i64 c) const { return data[r * ld + c]; }

@@ -52,7 +52,7 @@ concept square_blocks = requires {
 template <class Q>
 FOURSCALE_H constexpr bool transforms() {
   if constexpr (requires(Q q) { q.transform; })
-    return !__is_same(decltype(Q::transform), identity);
+    return !same_type<decltype(Q::transform), identity>;
   else
     return false;
 }
@@ -82,9 +82,9 @@ FOURSCALE_H constexpr bool can_write() {
 /// Bytes of a quantized matrix can be written.
 template <class Byte>
 FOURSCALE_H constexpr bool can_write_codes() {
-  static_assert(__is_same(Byte, u8),
+  static_assert(same_type<Byte, u8>,
                 "This quantized matrix is written: its view must be one of u8, not of u8 const.");
-  return __is_same(Byte, u8);
+  return same_type<Byte, u8>;
 }
 
 /// Blocks of format F can be quantized by a recipe.

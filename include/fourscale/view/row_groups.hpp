@@ -17,7 +17,7 @@ struct row_groups {
   i64 count = 0;
   i32 const* offsets32 = nullptr;  ///< in place of `offsets`: as engines keep them
 
-  FOURSCALE_H constexpr row_groups() = default;
+  FOURSCALE_HD constexpr row_groups() {}
   FOURSCALE_HD constexpr row_groups(i64 const* o, i64 n) : offsets(o), count(n) {}
   FOURSCALE_HD constexpr row_groups(i32 const* o, i64 n) : count(n), offsets32(o) {}
   FOURSCALE_HD constexpr row_groups(decltype(nullptr), i64 n) : count(n) {}  // refused, not ambiguous
@@ -27,16 +27,16 @@ struct row_groups {
 };
 
 /// Bytes that the scales of `groups` groups of together `rows` rows take at most. Each group has its own
-/// padding: group g begins behind padded_rows() of each group before it, without gaps.
+/// padding: group g begins after the padded_rows() of all groups before it, without gaps.
 template <block_format F, scale_layout Layout = linear>
 FOURSCALE_HD constexpr i64 grouped_scale_bytes(i64 rows, i64 cols, i64 groups) {
   const i64 tile = Layout::padded_rows(1);
   return scale_bytes<F, Layout>((rows + groups * (tile - 1)) / tile * tile, cols);
 }
 
-/// Group `index` of a packed matrix by itself: `rows` rows from `first` on, whose scales begin `scale_rows`
-/// rows behind q.scales: the sum of padded_rows() of the groups before. Where each group has its own amax,
-/// the view has that of this one.
+/// A view of group `index` of a packed matrix: `rows` rows from `first` on. Its scales begin `scale_rows`
+/// rows after q.scales, which is the sum of padded_rows() over the groups before it. Where each group has its
+/// own amax, the view has this group's.
 template <class F, class Layout, class Byte>
 FOURSCALE_HD constexpr block_scaled_view<F, Layout, Byte> group_of(
     block_scaled_view<F, Layout, Byte> const& q, i64 index, i64 first, i64 rows, i64 scale_rows) {
@@ -53,7 +53,7 @@ FOURSCALE_HD constexpr block_scaled_view<F, Layout, Byte> group_of(
   return group;
 }
 
-/// Rules of the groups by themselves. The offsets are not read: they may be device memory.
+/// Rules for the groups alone. The offsets are not read: they may be device memory.
 FOURSCALE_H inline errc validate(row_groups const& groups) {
   if (groups.offsets == nullptr && groups.offsets32 == nullptr) return errc::null_pointer;
   if (groups.count < 1) return errc::empty_matrix;

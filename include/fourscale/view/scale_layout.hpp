@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Where the scale of (row, block) lies. A layout is an empty struct with three index maps, and a
-// word on whether it has bytes that hold no scale.
+// Where the scale of (row, block) lies. A layout is an empty struct with three index maps, and a flag that
+// says whether some bytes hold no scale.
 #pragma once
 
 #include "../bits.hpp"

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a quantized matrix knows of its tensor scale: which amax it follows from, where that is, and the range
-// that it is brought to. Part of the view, so that every call reads a matrix as the one before wrote it.
+// What a quantized matrix knows about its tensor scale: which amax it follows from, where that is, and the
+// range that it is brought to. Part of the view, so that every call reads a matrix as the one before wrote
+// it.
 #pragma once
 
 #include "../scaling/block_scale.hpp"
@@ -75,7 +76,7 @@ template <block_format F>
 struct tensor_amax : amax_reference {
   tensor_range<F> range;
 
-  FOURSCALE_H constexpr tensor_amax() = default;
+  FOURSCALE_HD constexpr tensor_amax() {}
   FOURSCALE_HD constexpr tensor_amax(amax_reference where, tensor_range<F> r = {})
       : amax_reference(where), range(r) {}
   template <class Quantizer>
@@ -103,7 +104,7 @@ struct tensor_amax : amax_reference {
   FOURSCALE_HD constexpr tensor_scale<F> scale_of_own([[maybe_unused]] i64 row) const {
     return range.scale(data[row]);
   }
-  /// The tensor scale that all rows share; where each has its own, one that nobody uses.
+  /// The tensor scale that all rows share; meaningless, and unused, where each has its own.
   FOURSCALE_HD constexpr tensor_scale<F> scale_of_all() const {
     return by_row() ? tensor_scale<F>{} : scale();
   }

@@ -31,7 +31,7 @@ FOURSCALE_H constexpr errc check_shape(i64 rows, i64 cols) {
   return errc::ok;
 }
 
-/// What an amax is written to.
+/// The memory that an amax is written to.
 FOURSCALE_H inline errc check_amax_output(float const* amax) {
   if (amax == nullptr) return errc::null_pointer;
   if (reinterpret_cast<u64>(amax) % alignof(float) != 0) return errc::misaligned;
@@ -40,7 +40,7 @@ FOURSCALE_H inline errc check_amax_output(float const* amax) {
 
 }  // namespace detail
 
-/// Rules of a matrix by itself: there, not empty, leading dimension, size, alignment to its element type.
+/// Rules for a matrix alone: not null, not empty, leading dimension, size, alignment to its element type.
 template <class T>
 FOURSCALE_H errc validate(matrix_view<T> const& m) {
   if (const errc e = detail::check_shape(m.rows, m.cols); e != errc::ok) return e;
@@ -89,7 +89,7 @@ FOURSCALE_H errc check_amax(tensor_amax<F> const& amax, i64 rows, byte_range cod
 
 }  // namespace detail
 
-/// Rules of a quantized matrix by itself: whole blocks, buffers there and large enough, codes apart from
+/// Rules for a quantized matrix alone: whole blocks, buffers not null and large enough, codes apart from
 /// scales, an amax where the format has a tensor scale.
 template <class F, class Layout, class Byte>
 FOURSCALE_H errc validate(block_scaled_view<F, Layout, Byte> const& q) {
@@ -134,7 +134,7 @@ FOURSCALE_H bool overlaps(M const& x, block_scaled_view<F, Layout, Byte> const& 
 
 }  // namespace detail
 
-/// Rules of a matrix and its quantized form together, in either direction.
+/// Rules for a matrix and its quantized form together, in either direction.
 template <matrix_like M, class F, class Layout, class Byte, class Blocks = blocks_1d>
 FOURSCALE_H errc validate(M const& x, block_scaled_view<F, Layout, Byte> const& q, Blocks = {}) {
   if (const errc e = validate(x); e != errc::ok) return e;
@@ -147,14 +147,14 @@ FOURSCALE_H errc validate(M const& x, block_scaled_view<F, Layout, Byte> const& 
   return detail::overlaps(x, q) ? errc::overlap : errc::ok;
 }
 
-/// Rules of a quantized matrix that a quantizer writes: its amax must be brought to the quantizer's range.
+/// Rules for a quantized matrix that a quantizer writes: its amax must be brought to the quantizer's range.
 template <class F, class Layout, class Quantizer>
 FOURSCALE_H errc validate(block_scaled_view<F, Layout, u8> const& q, Quantizer const& quantizer) {
   if (const errc e = validate(q); e != errc::ok) return e;
   return q.amax.range == quantizer_range<F>(quantizer) ? errc::ok : errc::other_range;
 }
 
-/// The same with the matrix that it is made from.
+/// The same, with the matrix that it is made from.
 template <matrix_like M, class F, class Layout, class Blocks, class Quantizer>
 FOURSCALE_H errc validate(M const& x, block_scaled_view<F, Layout, u8> const& q, Blocks shape,
                           Quantizer const& quantizer) {
@@ -170,7 +170,7 @@ FOURSCALE_H errc validate_groups(M const& x, block_scaled_view<F, Layout, u8> co
   return x.cols % group != 0 ? errc::partial_block : errc::ok;
 }
 
-/// Rules of both copies of x: q of x, qt of its transpose. Under 2-D blocks they share their scales.
+/// Rules for both copies of x: q of x, qt of its transpose. Under 2-D blocks they share their scales.
 template <class T, class F, class Layout, class LayoutT, class Blocks, class Rowwise, class Columnwise>
 FOURSCALE_H errc validate_both(matrix_view<T> const& x, block_scaled_view<F, Layout, u8> const& q,
                                block_scaled_view<F, LayoutT, u8> const& qt, Blocks shape,
@@ -181,8 +181,8 @@ FOURSCALE_H errc validate_both(matrix_view<T> const& x, block_scaled_view<F, Lay
   return detail::overlaps(q, qt) || detail::overlaps(qt, q) ? errc::overlap : errc::ok;
 }
 
-/// Rules of the transpose qt of a quantized matrix q, whose amax it takes over: not those of rows, which the
-/// transpose has as columns.
+/// Rules for the transpose qt of a quantized matrix q, whose amax it takes over. Amaxes of rows do not do:
+/// they are columns in the transpose.
 template <class F, class Layout, class Byte, class LayoutT>
 FOURSCALE_H errc validate_transpose(block_scaled_view<F, Layout, Byte> const& q,
                                     block_scaled_view<F, LayoutT, u8> const& qt) {
@@ -194,7 +194,7 @@ FOURSCALE_H errc validate_transpose(block_scaled_view<F, Layout, Byte> const& q,
   return detail::overlaps(q, qt) ? errc::overlap : errc::ok;
 }
 
-/// Rules of D = A * B^T for A (M x K), B (N x K), D (M x N): D shares no byte with the others.
+/// Rules for D = A * B^T with A (M x K), B (N x K), D (M x N): D shares no byte with the others.
 template <class F, class LA, class BA, class G, class LB, class BB, class T>
 FOURSCALE_H errc validate_gemm(block_scaled_view<F, LA, BA> const& a, block_scaled_view<G, LB, BB> const& b,
                                matrix_view<T> const& d) {
@@ -205,7 +205,7 @@ FOURSCALE_H errc validate_gemm(block_scaled_view<F, LA, BA> const& a, block_scal
   return detail::overlaps(d, a) || detail::overlaps(d, b) ? errc::overlap : errc::ok;
 }
 
-/// Rules of a transform of N consecutive values from x to y.
+/// Rules for a transform of N consecutive values from x to y.
 template <int N, matrix_like M, class T>
 FOURSCALE_H errc validate_transform(M const& x, matrix_view<T> const& y) {
   if (const errc e = validate(x); e != errc::ok) return e;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The Hadamard transform over the lanes of a warp: the bits of transform/hadamard.hpp, without one thread
-// holding all the values.
+// The Hadamard transform over the lanes of a warp: the bits of transform/hadamard.hpp, where no thread holds
+// all the values.
 #pragma once
 
 #include "../transform/hadamard.hpp"

@@ -5,7 +5,7 @@
 #include "../formats/real.hpp"
 #include "../scaling/tensor_scale.hpp"
 
-namespace FOURSCALE_NAMESPACE::mma {
+namespace FOURSCALE_NAMESPACE {
 
 /// alpha and the tensor scales as one factor: ((alpha * amax_a) * amax_b) * (1 / (2688 * 2688)), rounded
 /// after each operation; the last one is a multiplication by the rounded reciprocal. So does Transformer
@@ -42,12 +42,12 @@ FOURSCALE_HD constexpr float output_factor(float alpha, tensor_scale<F> const& a
 
 /// factor * sum, and beta * c added to it, where beta is not 0.
 template <class T>
-FOURSCALE_HD constexpr T output(float factor, float sum) {
+FOURSCALE_HD constexpr T gemm_output(float factor, float sum) {
   return from_float<T>(ptx::mul_rn_f32(factor, sum));
 }
 template <class T>
-FOURSCALE_HD constexpr T output(float factor, float sum, float beta, T c) {
+FOURSCALE_HD constexpr T gemm_output(float factor, float sum, float beta, T c) {
   return from_float<T>(ptx::add_rn_f32(ptx::mul_rn_f32(factor, sum), ptx::mul_rn_f32(beta, to_float(c))));
 }
 
-}  // namespace FOURSCALE_NAMESPACE::mma
+}  // namespace FOURSCALE_NAMESPACE

@@ -1,0 +1,184 @@
+// SPDX-License-Identifier: Apache-2.0
+// The fast GEMM on the CPU compared with the chained model, bit by bit: shapes, kinds of data, and how the
+// steps were added.
+#include <cmath>
+#include <cstring>
+#include <fourscale/host/amax.hpp>
+#include <fourscale/host/buffer.hpp>
+#include <fourscale/host/gemm_blackwell.hpp>
+#include <fourscale/host/quantize.hpp>
+
+#include "mma/gemm_operand.hpp"
+#include "mma/gemm_oracle.hpp"
+#include "support/catch.hpp"
+
+using namespace fourscale;
+using namespace fourscale::test;
+
+namespace {
+
+enum class kind { gaussian, student_2, lognormal_rows, lognormal_blocks, channels_50, zero_rows, cancelling };
+constexpr kind kinds[] = {kind::gaussian,    kind::student_2, kind::lognormal_rows, kind::lognormal_blocks,
+                          kind::channels_50, kind::zero_rows, kind::cancelling};
+
+/// Value (row, col) of a matrix of that kind.
+float value_of(kind what, i64 row, i64 col, u64 seed) {
+  const auto normal = [&](i64 r, i64 c) { return gaussian(static_cast<u64>(r * 65536 + c) * 64 + seed); };
+  const float x = normal(row, col);
+  switch (what) {
+    case kind::student_2: {
+      const float a = normal(row, col + 20000), b = normal(row, col + 40000);
+      return x / std::sqrt((a * a + b * b) / 2 + 1e-9f);
+    }
+    case kind::lognormal_rows:
+      return x * std::exp(2 * normal(row, 60000));
+    case kind::lognormal_blocks:
+      return x * std::exp(1.5f * normal(row, 30000 + col / 16));
+    case kind::channels_50:
+      return col % 97 == 5 ? 50 * x : x;
+    case kind::zero_rows:
+      return row % 2 == 0 ? 0.0f : x;
+    case kind::cancelling:
+      return col % 128 < 64 ? normal(row, col) : -normal(row, col - 64);
+    default:
+      return x;
+  }
+}
+
+template <class F, class Layout>
+host_buffer<F, Layout> operand(kind what, i64 rows, i64 k, u64 seed) {
+  std::vector<float> x(static_cast<size_t>(rows * k));
+  for (i64 r = 0; r < rows; ++r)
+    for (i64 c = 0; c < k; ++c) x[static_cast<size_t>(r * k + c)] = value_of(what, r, c, seed);
+  const matrix_view<float const> m{x, rows, k};
+  float amax = 0;
+  REQUIRE(host::amax(m, &amax) == errc::ok);
+  host_buffer<F, Layout> q(rows, k, amax_value(amax));
+  REQUIRE(host::quantize(m, q.view()) == errc::ok);
+  return q;
+}
+
+template <class T>
+bool same_bits(std::vector<T> const& a, std::vector<T> const& b) {
+  return std::memcmp(a.data(), b.data(), a.size() * sizeof(T)) == 0;
+}
+
+/// Compares D with the oracle's; gives how the steps were added.
+template <class T, class F, class LA, class BA, class LB, class BB>
+gemm_steps check(block_scaled_view<F, LA, BA> const& a, block_scaled_view<F, LB, BB> const& b,
+                 gemm_factors factors = {}) {
+  std::vector<T> want(static_cast<size_t>(a.rows * b.rows)), got;
+  for (size_t i = 0; i < want.size(); ++i) want[i] = from_float<T>(gaussian(i));
+  got = want;
+  gemm_steps steps;
+  REQUIRE(host::gemm(a, b, matrix_view<T>{got, a.rows, b.rows}, factors, accumulate::blackwell{}, &steps) ==
+          errc::ok);
+  gemm_oracle(a, b, matrix_view<T>{want, a.rows, b.rows}, factors);
+  CHECK(same_bits(got, want));
+  CHECK(steps.in_f32 + steps.in_double + steps.by_model == a.rows * b.rows * ceil_div<i64>(a.cols, 64));
+  return steps;
+}
+
+}  // namespace
+
+TEST_CASE("gemm blackwell: kinds of data", "[host][gemm]") {
+  for (const kind what : kinds)
+    for (const kind other : {kind::gaussian, what}) {
+      INFO("kinds " << static_cast<int>(what) << ' ' << static_cast<int>(other));
+      auto a = operand<nvfp4, linear>(what, 36, 1024, 1);
+      auto b = operand<nvfp4, swizzled_128x4>(other, 40, 1024, 2);
+      const gemm_steps steps = check<float>(a.view(), b.view());
+      if (what == kind::gaussian || what == kind::zero_rows || what == kind::lognormal_rows)
+        CHECK(steps.in_f32 == 36 * 40 * 16);
+      if (what == kind::lognormal_blocks) CHECK(steps.in_double > 0);
+      check<bf16>(a.view(), b.view(), {0.37f, 1.25f});
+      auto c = operand<mxfp4, swizzled_128x4>(what, 33, 512, 1);
+      auto d = operand<mxfp4, linear>(other, 34, 512, 2);
+      check<float>(c.view(), d.view());
+    }
+}
+
+TEST_CASE("gemm blackwell: shapes", "[host][gemm]") {
+  constexpr i64 sizes[][3] = {{1, 1, 16},   {1, 1, 64},    {3, 5, 48},     {4, 32, 64},
+                              {5, 33, 80},  {64, 32, 128}, {65, 31, 96},   {63, 97, 208},
+                              {2, 513, 64}, {130, 7, 144}, {1, 600, 2112}, {9, 11, 4160}};
+  for (auto const& [m, n, k] : sizes) {
+    INFO(m << 'x' << n << 'x' << k);
+    auto a = operand<nvfp4, swizzled_128x4>(kind::student_2, m, k, 3);
+    auto b = operand<nvfp4, linear>(kind::student_2, n, k, 4);
+    check<bf16>(a.view(), b.view());
+    if (k % 32 != 0) continue;
+    auto c = operand<mxfp4, linear>(kind::gaussian, m, k, 3);
+    auto d = operand<mxfp4, linear>(kind::student_2, n, k, 4);
+    check<fp16>(c.view(), d.view());
+  }
+}
+
+TEST_CASE("gemm blackwell: every code and scale, the largest and the least", "[host][gemm]") {
+  gemm_operand_data<nvfp4, linear> a(40, 960, 1);
+  gemm_operand_data<nvfp4, swizzled_128x4> b(35, 960, 2);
+  gemm_steps steps = check<float>(a.view(), b.view());
+  CHECK(steps.by_model > 0);
+  CHECK(steps.in_double > 0);
+  gemm_operand_data<mxfp4, linear> c(20, 960, 1), d(21, 960, 2);
+  steps = check<float>(c.view(), d.view());
+  CHECK(steps.in_double > 0);
+  // All scales: subnormal, zero, NaN; of MXFP4 down to 2^-127 and up to 2^127.
+  for (size_t i = 0; i < a.scales.size(); ++i) a.scales[i] = static_cast<u8>(mix(i) >> 8 & 0x7f);
+  check<float>(a.view(), b.view());
+  for (size_t i = 0; i < c.scales.size(); ++i) c.scales[i] = static_cast<u8>(mix(i) >> 8);
+  check<float>(c.view(), d.view());
+}
+
+TEST_CASE("gemm blackwell: the largest sums that the certificate allows", "[host][gemm]") {
+  // Codes of 6 under equal scales: sums reach the bound of Cauchy and Schwarz. One code of 0.5 under a
+  // smaller scale lowers the lowest bit, one scale after the other, until the certificate ends; signs make
+  // the last bit matter.
+  gemm_steps all;
+  for (int down = 0; down < 16; ++down) {
+    host_buffer<nvfp4> a(4, 256, amax_value(2688.0f)), b(32, 256, amax_value(2688.0f));
+    for (auto* q : {&a, &b}) {
+      for (u8& c : q->codes) c = 0x77;
+      for (u8& s : q->scales) s = 0x78;
+    }
+    for (i64 row = 0; row < 4; ++row) {
+      a.scales[static_cast<size_t>(row * 16 + 1)] = static_cast<u8>(0x78 - 8 * down + row);
+      for (size_t i = 0; i < 8; ++i) a.codes[static_cast<size_t>(row * 128 + 8) + i] = i == 0 ? 0x01 : 0xff;
+    }
+    const gemm_steps steps = check<float>(a.view(), b.view());
+    all.in_f32 += steps.in_f32, all.in_double += steps.in_double, all.by_model += steps.by_model;
+  }
+  CHECK(all.in_f32 > 0);
+  CHECK(all.in_double > 0);
+}
+
+TEST_CASE("gemm blackwell: the lowest bits that the certificate allows", "[host][gemm]") {
+  // 2^-10 under the least scale, and a block of zeros under a large one, which drops what lies 35 bits below:
+  // in the same step, or in the one that finds the small product in the accumulator.
+  constexpr u8 least = 0x01;  // 2^-9
+  for (const bool same_step : {true, false})
+    for (int largest_a = 4; largest_a < 9; ++largest_a)
+      for (int largest_b = 4; largest_b < 9; ++largest_b) {
+        host_buffer<nvfp4> a(1, 128, amax_value(2688.0f)), b(32, 128, amax_value(2688.0f));
+        const size_t large = same_step ? 1 : 4;
+        a.codes[0] = 0x01;
+        a.scales[0] = least;
+        a.scales[large] = static_cast<u8>((largest_a + 7) << 3);
+        for (size_t row = 0; row < 32; ++row) {
+          b.codes[row * 64] = static_cast<u8>(row % 2 == 0 ? 0x01 : 0x09);
+          b.scales[row * 8] = least;
+          b.scales[row * 8 + large] = static_cast<u8>((largest_b + 7) << 3);
+        }
+        const gemm_steps steps = check<float>(a.view(), b.view());
+        INFO(largest_a << ' ' << largest_b);
+        CHECK((steps.by_model > 0) == (largest_a + largest_b + 20 > 35));
+      }
+}
+
+TEST_CASE("gemm blackwell: bad input leaves D untouched", "[host][gemm]") {
+  auto a = operand<nvfp4, linear>(kind::gaussian, 4, 64, 1);
+  auto b = operand<nvfp4, linear>(kind::gaussian, 4, 128, 2);
+  std::vector<float> d(16, 7.0f);
+  CHECK(host::gemm(a.view(), b.view(), matrix_view<float>{d, 4, 4}, {}, accumulate::blackwell{}) != errc::ok);
+  CHECK(d == std::vector<float>(16, 7.0f));
+}
