@@ -23,6 +23,7 @@ ALL_FOR_GPU = ["~[large]~[model]"]
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
 
+
 def mirror(source, faults, gpu):
     """The project once more, with faults, as far as its tests need it."""
     planting.plant_headers(ROOT / "include", source / "include", faults)
@@ -91,7 +92,7 @@ def tests_that_reach(program, faults, everything, threads):
 def try_all(program, faults, everything=(), jobs=1, threads=1, say=print, least=20):
     """The faults that no test notices. Quick tests are asked first. What takes five times as long as without a fault,
     and `least` seconds more, will never end."""
-    reaching = tests_that_reach(program, faults, everything, threads)
+    reaching = tests_that_reach(program, faults, everything, jobs * threads)
 
     def survives(fault):
         for slow in (False, True):
