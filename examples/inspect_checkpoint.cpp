@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
+#include <csignal>
 #include <cstdio>
 #include <optional>
 #include <sstream>
@@ -165,5 +166,6 @@ int main(int count, char** values) {
   // Where a standard stream is closed, the next file to be opened would take its place, and its text.
   for (int descriptor = 0; descriptor <= STDERR_FILENO;)
     if ((descriptor = ::open("/dev/null", O_RDONLY | O_CLOEXEC)) < 0) return 2;
+  std::signal(SIGPIPE, SIG_IGN);  // a reader that has gone is an error, after which nothing is left behind
   return run(count, values);
 }

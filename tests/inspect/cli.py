@@ -96,6 +96,12 @@ class Cli(unittest.TestCase):
             self.before = self.input.read_bytes()
             self.refused(2, "in.safetensors", "--plot", "p.svg", "--write", "w", says="standard output", stdout=full)
 
+    def test_a_reader_that_has_gone(self):
+        reader, writer = os.pipe()
+        os.close(reader)
+        self.addCleanup(os.close, writer)
+        self.refused(2, "in.safetensors", "--plot", "p.svg", says="standard output", stdout=writer)
+
     def test_an_empty_name_is_refused(self):
         for option in ("--plot", "--write", "--make-example"):
             self.refused(1, "in.safetensors", option, "", says="empty")

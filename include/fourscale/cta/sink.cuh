@@ -87,7 +87,7 @@ struct linear_sink {
 /// For a walk over tiles or over groups: scales of tiles of 128 rows x 4 blocks, gathered in shared memory.
 /// Written one by one they would touch every sector eight times. `Aligned`: q.codes is a multiple of
 /// code_word<F>. `Tiles`: of a CTA, one after the other along a row.
-template <class F, bool Aligned, int Tiles>
+template <class F, bool Aligned, int Tiles = 2>
 struct swizzled_sink {
   static_assert(block_scale_bytes<F> == 1, "Only scales of one byte are gathered.");
   struct memory {
