@@ -98,6 +98,38 @@ TEST_CASE("gemm blackwell: kinds of data", "[host][gemm]") {
     }
 }
 
+TEST_CASE("gemm blackwell: beta = 0 reads no D", "[host][gemm]") {
+  auto a = operand<nvfp4, linear>(kind::gaussian, 5, 64, 1);
+  auto b = operand<nvfp4, linear>(kind::gaussian, 7, 64, 2);
+  std::vector<float> d(35, bit_cast<float>(0x7fc0'0000u)), want(35, 0.0f);
+  REQUIRE(host::gemm(a.view(), b.view(), matrix_view<float>{d, 5, 7}, {}, accumulate::blackwell{}) ==
+          errc::ok);
+  gemm_oracle(a.view(), b.view(), matrix_view<float>{want, 5, 7}, {});
+  CHECK(same_bits(d, want));
+}
+
+/// The MMA drops a product that is 2^40 times smaller than what was summed before; an exact sum, rounded
+/// toward zero, would not. One column of a strip has such a product, whichever it is.
+TEST_CASE("gemm blackwell: one column of a strip that drops bits", "[host][gemm]") {
+  const e4m3 largest{e4m3::max_bits}, least{1};
+  for (const i64 column : {0, 1, 30, 31, 32, 39}) {
+    host_buffer<nvfp4> a(4, 128, unit_scale), b(40, 128, unit_scale);
+    const auto set = [](auto& q, i64 row, i64 block, e4m3 scale, float value) {
+      packed_block<nvfp4> p{scale, {}};
+      p.set(0, encode<e2m1>(value));
+      q.view().store(row, block, p);
+    };
+    for (i64 row = 0; row < 4; ++row) {
+      set(a, row, 0, largest, 6.0f);
+      set(a, row, 4, least, 0.5f);
+    }
+    set(b, column, 0, largest, 6.0f);
+    set(b, column, 4, least, -0.5f);
+    const gemm_steps steps = check<float>(a.view(), b.view());
+    CHECK(steps.by_model == 4);
+  }
+}
+
 TEST_CASE("gemm blackwell: shapes", "[host][gemm]") {
   constexpr i64 sizes[][3] = {{1, 1, 16},   {1, 1, 64},    {3, 5, 48},     {4, 32, 64},
                               {5, 33, 80},  {64, 32, 128}, {65, 31, 96},   {63, 97, 208},
