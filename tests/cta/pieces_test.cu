@@ -149,5 +149,6 @@ TEST_CASE("cta: blocks from registers equal the host's, their amax too", "[cta][
     check_blocks<nvfp4, linear, float>(quantizer{}, value);
     check_blocks<mxfp4, swizzled_128x4, bf16>(quantizer{}, value);
     check_blocks<mxfp8_e4m3, linear, bf16>(quantizer{}, value);
+    check_blocks<nvfp4, linear, bf16>(quantizer{nearest_even{}, four_over_six{}}, value);
   }
 }

@@ -17,8 +17,8 @@ from pathlib import Path
 import planting
 
 # Of a GPU's tests. What is not about a fault in the table, and takes as long as all the rest.
-NOT_FOR_GPU = re.compile(r"oracle_test|gemm|program_test|tcgen05")
-ALL_FOR_GPU = ["~[large]~[model]"]
+NOT_FOR_GPU = re.compile(r"tests/(interop|model|oracle|ptx)/.*_test[.]|gemm.*_test[.]")
+ALL_FOR_GPU = ["~[large]"]
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
@@ -32,7 +32,7 @@ def mirror(source, faults, gpu):
         files = (ROOT / name).rglob("*") if (ROOT / name).is_dir() else [ROOT / name]
         for file in files:
             path = file.relative_to(ROOT)
-            unused = gpu and "_test." in file.name and NOT_FOR_GPU.search(file.name)
+            unused = gpu and NOT_FOR_GPU.search(path.as_posix())
             if file.is_file() and file.suffix != ".pyc" and not unused:
                 planting.write_if_new(source / path, file.read_bytes())
                 wanted.add(source / path)
