@@ -6,7 +6,8 @@
 //   ptx/descriptors.hpp                    the words that those instructions take
 //   formats/limits.hpp, formats/io.hpp     std::numeric_limits, printing
 //   host/buffer.hpp                        memory that owns itself, which needs <vector>
-//   host/gemm_blackwell.hpp                a GEMM with Blackwell's bits, which needs it too; view/accumulate.hpp
+//   host/gemm_blackwell.hpp                a GEMM with Blackwell's bits, which needs it too
+//   view/accumulate.hpp                    how that GEMM adds
 //   interop/                               types of other libraries
 #pragma once
 
