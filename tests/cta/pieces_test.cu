@@ -13,6 +13,12 @@ __global__ void sum_kernel(float const* x, float* sums) {
   sums[i] = cta::sum(x[i], shared);
 }
 
+/// Leaves NaN wherever a later CTA may have its shared memory.
+__global__ void leave_nan() {
+  __shared__ float volatile left[12288];
+  for (u32 i = threadIdx.x; i < 12288; i += blockDim.x) left[i] = bit_cast<float>(0x7fc0'0000u);
+}
+
 /// In the order that the header promises: lanes in pairs, then warps in pairs.
 float sum_in_pairs(float (&x)[32]) {
   for (int distance = 16; distance >= 1; distance /= 2)
@@ -108,6 +114,7 @@ TEST_CASE("cta: a sum has the order that it promises", "[cta][reduce]") {
   const device_buffer<float> d_x(x);
   for (const unsigned threads : {32u, 64u, 96u, 256u, 448u, 1024u}) {
     device_buffer<float> d_sums(3 * threads);
+    leave_nan<<<1024, 256>>>();
     sum_kernel<<<3, threads>>>(d_x.data(), d_sums.data());
     const std::vector<float> sums = d_sums.to_host();
     std::vector<float> want(3 * threads);

@@ -101,6 +101,31 @@ void check_producer(i64 rows, i64 cols) {
   q.check();
 }
 
+/// Columns of nothing but NaN, of either sign, among others.
+float nan_columns(u64 row, u64 i) {
+  return i % 5 == 0 ? nan_value(row, i) : i % 7 == 0 ? 0.0f : activation(row, i % 640);
+}
+/// Magnitudes between 2^-106 and 2^-97, of either sign, and zeros.
+float least_value(u64, u64 i) {
+  const u64 r = mix(i);
+  const float x = bit_cast<float>(static_cast<u32>(21 + r % 10) << 23);
+  return r / 16 % 3 == 0 ? 0.0f : r / 64 % 2 == 0 ? x : -x;
+}
+
+/// Rows and columns, whose sides are multiples of 32.
+template <class F, class T, class Quantizer = quantizer<>>
+void check_copies(test_matrix<T> const& m, float amax, Quantizer const& q = {}) {
+  const tensor_amax<F> scale{amax_value(amax), q};
+  INFO(F::name << ' ' << m.rows << 'x' << m.cols << " amax " << amax);
+  outputs<F, linear> rows(m.rows, m.cols, scale), columns(m.cols, m.rows, scale);
+  REQUIRE(host::quantize(m.on_host(), rows.host, q) == errc::ok);
+  REQUIRE(device::quantize(m.on_device(), rows.device, q) == errc::ok);
+  rows.check();
+  REQUIRE(host::quantize(transposed(m.on_host()), columns.host, q) == errc::ok);
+  REQUIRE(device::quantize(transposed(m.on_device()), columns.device, q) == errc::ok);
+  columns.check();
+}
+
 template <class F>
 void check_transpose_into_tiles(i64 rows, i64 cols) {
   constexpr blocks_2d<F::block_size, F::block_size> blocks{};
@@ -141,6 +166,26 @@ TEST_CASE("device: what lies between rows takes no part", "[device][edges]") {
   }
   check(bf16{}, 37, 176, 184, 0);
   check(bf16{}, 131, 64, 71, 3);
+}
+
+TEST_CASE("device: blocks of nothing but NaN", "[device][edges]") {
+  if (!gpu_or_warn()) return;
+  check_copies<nvfp4>(test_matrix<bf16>(64, 160, 160, 0, nan_columns), 100.0f);
+  check_copies<nvfp4>(test_matrix<fp16>(64, 160, 160, 0, nan_columns), 100.0f);
+  check_copies<mxfp4>(test_matrix<bf16>(160, 320, 320, 0, nan_columns), 100.0f);
+  check_copies<mxfp8_e4m3>(test_matrix<bf16>(160, 320, 320, 0, nan_columns), 100.0f);
+  check_copies<nvfp4>(test_matrix<bf16>(64, 160, 160, 0, nan_columns), 100.0f,
+                      quantizer{nearest_even{}, four_over_six<>{}});
+}
+
+TEST_CASE("device: blocks whose scale is lost under the least tensor scales", "[device][edges]") {
+  if (!gpu_or_warn()) return;
+  const test_matrix<bf16> m(64, 160, 160, 0, least_value);
+  for (const float amax : {2688 * 0x1p-91f, 2688 * 0x1.8p-91f, 2688 * 0x1p-92f, 2688 * 0x1p-88f}) {
+    check_copies<nvfp4>(m, amax);
+    check_copies<nvfp4>(m, amax, quantizer{stochastic{draws}});
+    check_copies<nvfp4>(m, amax, quantizer{nearest_even{}, four_over_six<>{}});
+  }
 }
 
 TEST_CASE("device: every scale of a layout is written, whatever its blocks are made from",
