@@ -73,6 +73,7 @@ OTHER_TYPES = [
     ("odd_stride_both_16x16", "the same: 16x16, both copies"),
     ("user_round_rowwise", "a user's rounding, as its definition: rowwise"),
     ("user_round_columnwise", "the same: columnwise"), ("user_round_both", "the same: both copies"),
+    ("user_fast_round_rowwise", "a user's rounding with a fast form: rowwise"),
     ("user_bits_rowwise", "a user's random bits: rowwise"), ("user_scale_rowwise", "a user's scales: rowwise"),
     ("user_transform_rowwise", "a user's transform: rowwise"),
     ("graph_both", "both copies, nearest, in a graph"),
