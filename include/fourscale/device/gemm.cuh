@@ -26,15 +26,6 @@ struct gemm_problem {
   bool wide_a, wide_b;
 };
 
-/// The amax of a row; any number where the format has none.
-template <class F, class Layout>
-FOURSCALE_D float amax_of_row(block_scaled_view<F, Layout, u8 const> const& q, [[maybe_unused]] i64 row) {
-  if constexpr (F::has_tensor_scale)
-    return q.amax.scale_of_row(row).amax;
-  else
-    return 1.0f;
-}
-
 /// 16 rows of a warp's sums to D.
 template <class F, class LayoutA, class G, class LayoutB, class T>
 FOURSCALE_D void store_strip(gemm_problem<F, LayoutA, G, LayoutB, T> const& p, i64 row, i64 col,
@@ -46,9 +37,7 @@ FOURSCALE_D void store_strip(gemm_problem<F, LayoutA, G, LayoutB, T> const& p, i
     if (r >= p.d.rows || c >= p.d.cols) continue;
     const float factor = factor_for(amax_of_row(p.a, r), amax_of_row(p.b, c));
     const float sum = strip.sums[i / mma::warp_cols][i % mma::warp_cols];
-    T& to = p.d.at(r, c);
-    to = p.factors.beta != 0.0f ? gemm_output<T>(factor, sum, p.factors.beta, to)
-                                : gemm_output<T>(factor, sum);
+    store_output(p.d.at(r, c), factor, sum, p.factors.beta);
   }
 }
 

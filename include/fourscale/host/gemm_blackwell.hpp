@@ -117,9 +117,7 @@ struct decoded_strip {
   float* at(i64 step) { return values.data() + step * step_values * strip_cols; }
 };
 
-using sums_of_strip = float[strip_cols];
-
-/// The sum of what `add` gives for a column, toward zero: x is exact.
+/// x as f32, rounded toward zero.
 inline float toward_zero(double x) {
   const float nearest = static_cast<float>(x);
   const double back = static_cast<double>(nearest);
@@ -279,12 +277,6 @@ errc gemm(block_scaled_view<F, LA, BA> const& a, block_scaled_view<F, LB, BB> co
   static_assert(detail::has_steps_of_64<F>, "accumulate::blackwell on the CPU multiplies NVFP4 or MXFP4.");
   if (const errc e = validate_gemm(a, b, d); e != errc::ok) return e;
   const output_factors<F, F> factor_for(factors.alpha, a.amax.range, b.amax.range);
-  const auto amax_of_row = []([[maybe_unused]] auto const& q, [[maybe_unused]] i64 row) {
-    if constexpr (F::has_tensor_scale)
-      return q.amax.scale_of_row(row).amax;
-    else
-      return 1.0f;
-  };
   const i64 along = ceil_div<i64>(d.cols, detail::panel_cols),
             panels = along * ceil_div<i64>(d.rows, detail::panel_rows);
   i64 in_f32 = 0, in_double = 0, by_model = 0;
@@ -299,9 +291,7 @@ errc gemm(block_scaled_view<F, LA, BA> const& a, block_scaled_view<F, LB, BB> co
       for (i64 c = 0; c < detail::panel_cols && panel.col + c < d.cols; ++c) {
         const i64 i = panel.row + r, j = panel.col + c;
         const float factor = factor_for(amax_of_row(a, i), amax_of_row(b, j)), sum = *panel.sums_at(c, r);
-        T& to = d.at(i, j);
-        to = factors.beta != 0.0f ? gemm_output<T>(factor, sum, factors.beta, to)
-                                  : gemm_output<T>(factor, sum);
+        store_output(d.at(i, j), factor, sum, factors.beta);
       }
     in_f32 += panel.steps.in_f32, in_double += panel.steps.in_double, by_model += panel.steps.by_model;
   }

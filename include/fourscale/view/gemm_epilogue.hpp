@@ -4,6 +4,7 @@
 
 #include "../formats/real.hpp"
 #include "../scaling/tensor_scale.hpp"
+#include "block_scaled_view.hpp"
 
 namespace FOURSCALE_NAMESPACE {
 
@@ -31,6 +32,16 @@ struct output_factors {
   }
 };
 
+/// The amax of a row; any number where the format has none.
+template <class F, class Layout, class Byte>
+FOURSCALE_HD constexpr float amax_of_row([[maybe_unused]] block_scaled_view<F, Layout, Byte> const& q,
+                                         [[maybe_unused]] i64 row) {
+  if constexpr (F::has_tensor_scale)
+    return q.amax.scale_of_row(row).amax;
+  else
+    return 1.0f;
+}
+
 /// The one factor of a GEMM whose operands have tensor scales.
 template <class F, class G>
 FOURSCALE_HD constexpr float output_factor(float alpha, tensor_scale<F> const& a, tensor_scale<G> const& b) {
@@ -48,6 +59,12 @@ FOURSCALE_HD constexpr T gemm_output(float factor, float sum) {
 template <class T>
 FOURSCALE_HD constexpr T gemm_output(float factor, float sum, float beta, T c) {
   return from_float<T>(ptx::add_rn_f32(ptx::mul_rn_f32(factor, sum), ptx::mul_rn_f32(beta, to_float(c))));
+}
+
+/// The same to an element of D, which is not read where beta is 0.
+template <class T>
+FOURSCALE_HD constexpr void store_output(T& to, float factor, float sum, float beta) {
+  to = beta != 0.0f ? gemm_output<T>(factor, sum, beta, to) : gemm_output<T>(factor, sum);
 }
 
 }  // namespace FOURSCALE_NAMESPACE
