@@ -16,7 +16,10 @@ struct data {
     student,    ///< Student's t of two degrees of freedom
     half_zero,  ///< every other row is zero, by chance
     channels,   ///< one column in 64 times 50, by chance
-    sparse      ///< one value in 100, the others zero
+    sparse,     ///< one value in 100, the others zero
+    student_3,  ///< Student's t of three degrees of freedom
+    cols_2,     ///< each column times exp(2 N(0, 1)): tokens of a weight gradient
+    blocks_1_5  ///< each 16 values of a row times exp(1.5 N(0, 1))
   } kind = usual;
 
   __device__ float operator()(u64 row, u64 col, u64 i) const {
@@ -34,6 +37,15 @@ struct data {
         return ldexpf(x, static_cast<int>(words(c / 2, r, copy, 1).words[0] % 64) - 40);
       case student:  // chi-squared of two degrees of freedom is -2 log(uniform)
         return x / sqrtf(-logf(uniform(own.words[2])));
+      case student_3: {  // chi-squared of one degree more is the square of a normal
+        const float more = normal(own.words[2], own.words[3]);
+        const float two = -2.0f * logf(uniform(words(c, r, copy, 4).words[0]));
+        return x / sqrtf((two + more * more) / 3.0f);
+      }
+      case cols_2:
+        return x * expf(2.0f * of_row(c, copy + 1000));
+      case blocks_1_5:
+        return x * expf(1.5f * of_row(r, copy + 2000 + c / 16 * 4096));
       case half_zero:
         return words(0, r, copy, 2).words[2] % 2 == 0 ? 0.0f : x;
       case channels:

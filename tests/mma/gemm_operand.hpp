@@ -32,6 +32,13 @@ struct gemm_operand_data {
     if (F::has_tensor_scale) amax = 3.7f + static_cast<float>(seed) * 0.3f;
   }
 
+  /// What a buffer of the library holds.
+  template <class Buffer>
+  explicit gemm_operand_data(Buffer const& q)
+      : rows(q.rows), cols(q.cols), start(0), codes(q.codes), scales(q.scales) {
+    if constexpr (F::has_tensor_scale) amax = q.amax.value;
+  }
+
   static u8 code(u64 r) {
     const u8 byte = static_cast<u8>(r >> 20);
     return F::element::width == 8 && (byte & 0x78) == 0x78 ? static_cast<u8>(byte ^ 0x40u) : byte;

@@ -73,8 +73,7 @@ inline constexpr code_pairs of_code_pair{};
 template <class F>
 model::step_bounds decode_step(model::operand_row const& x, model::row_bounds& row,
                                float (&values)[step_values]) {
-  constexpr int blocks = step_values / F::block_size;
-  u8 scales[blocks];
+  using scale = typename F::scale;
   model::code_facts facts[4];
   for (int group = 0; group < 4; ++group)
     for (int i = 0; i < 8; ++i) {
@@ -82,12 +81,12 @@ model::step_bounds decode_step(model::operand_row const& x, model::row_bounds& r
       facts[group].add(of_code_pair.facts[byte]);
       __builtin_memcpy(values + 16 * group + 2 * i, of_code_pair.values[byte], 2 * sizeof(float));
     }
-  for (int j = 0; j < blocks; ++j) {
-    scales[j] = static_cast<u8>(x.scales >> (8 * j));
-    const float scale = decode(typename F::scale{scales[j]});
-    for (int i = j * F::block_size; i < (j + 1) * F::block_size; ++i) values[i] *= scale;
-  }
-  return row.next(facts, step_format<F>.scale, scales);
+  const auto scale_of = [&](int group) {
+    return model::scale_parts(scale{static_cast<u8>(x.scales >> (8 * (group * 16 / F::block_size)))});
+  };
+  const model::scale_parts scales[4] = {scale_of(0), scale_of(1), scale_of(2), scale_of(3)};
+  for (int i = 0; i < step_values; ++i) values[i] *= scales[i / 16].value;
+  return row.next(facts, scales);
 }
 
 /// Rows of A, decoded over `chunk_steps` steps.

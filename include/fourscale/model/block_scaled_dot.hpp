@@ -97,6 +97,9 @@ FOURSCALE_HD constexpr term accumulator_term(float c) {
 
 /// Position of the highest set bit of x > 0.
 FOURSCALE_HD constexpr int highest_bit(u64 x) {
+#if FOURSCALE_DEVICE_PASS
+  if (!is_constant_evaluated()) return 63 - __clzll(static_cast<long long>(x));
+#endif
   int position = 0;
   for (int step = 32; step > 0; step /= 2)
     if (x >> step != 0) x >>= step, position += step;

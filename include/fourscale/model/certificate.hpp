@@ -3,6 +3,7 @@
 // two bytes for each operand's row that are found while it is decoded. docs/exact_gemm.md derives the bounds.
 #pragma once
 
+#include "../formats/convert.hpp"
 #include "block_scaled_dot.hpp"
 
 namespace FOURSCALE_NAMESPACE::model {
@@ -27,21 +28,17 @@ FOURSCALE_HD constexpr bool nothing_is_dropped(step_bounds a, step_bounds b) { r
 namespace detail {
 
 /// The exponent of x > 0, finite and normal.
-FOURSCALE_HD constexpr int exponent_of(double x) {
-  return static_cast<int>(bit_cast<u64>(x) >> 52 & 0x7ffu) - 1023;
-}
+FOURSCALE_HD constexpr int exponent_of(float x) { return static_cast<int>(bit_cast<u32>(x) >> 23) - 127; }
 /// 4 * log2(x) for x > 0, rounded up.
-FOURSCALE_HD constexpr int quarter_log2_up(double x) {
-  const int exponent = exponent_of(x);
-  const double m =
-      bit_cast<double>((bit_cast<u64>(x) & 0xf'ffff'ffff'ffffu) | u64{1023} << 52);  // 1 <= m < 2
-  return 4 * exponent + (m > 1.0) + (m > 1.1892071150027210) + (m > 1.4142135623730950) +
-         (m > 1.6817928305074290);
+FOURSCALE_HD constexpr int quarter_log2_up(float x) {
+  const float m = bit_cast<float>((bit_cast<u32>(x) & 0x7f'ffffu) | 127u << 23);  // 1 <= m < 2
+  return 4 * exponent_of(x) + (m > 1.0f) + (m > 1.1892071f) + (m > 1.4142135f) + (m > 1.6817928f);
 }
-
+/// Position of the lowest set bit of x > 0.
+FOURSCALE_HD constexpr int lowest_bit(u32 x) { return highest_bit(x & (0u - x)); }
 /// 2^exponent, a normal number.
-FOURSCALE_HD constexpr double power_of_two(int exponent) {
-  return bit_cast<double>(static_cast<u64>(exponent + 1023) << 52);
+FOURSCALE_HD constexpr float power_of_two(int exponent) {
+  return bit_cast<float>(static_cast<u32>(exponent + 127) << 23);
 }
 
 }  // namespace detail
@@ -61,55 +58,95 @@ struct code_facts {
   }
 };
 
+/// A scale as a number without its sign, which the MMA ignores; its exponent in the adder.
+struct scale_parts {
+  float value = 0.0f;
+  int exponent = detail::zero_exponent;
+  bool nan = false;
+
+  FOURSCALE_HD constexpr explicit scale_parts(e4m3 scale) {
+    const u32 magnitude = scale.bits & 0x7fu, field = magnitude >> e4m3::mantissa_bits;
+    nan = magnitude == e4m3::nan_bits;
+    if (magnitude == 0) return;
+    value = decode(e4m3{static_cast<u8>(magnitude)});
+    exponent = static_cast<int>(field > 0 ? field : 1) - e4m3::bias;
+  }
+  FOURSCALE_HD constexpr explicit scale_parts(e8m0 scale)
+      : value(decode(scale)),
+        exponent(static_cast<int>(scale.bits) - e8m0::bias),
+        nan(scale.bits == e8m0::nan_bits) {}
+};
+
+/// Of values of a row under block scales, each a code times its scale: the sum of their squares, the exponent
+/// of the lowest bit that one of them has, and the largest exponent of their scales. `squares` is infinite
+/// where a scale is NaN or far from 1: nothing is then certified.
+struct value_facts {
+  static constexpr int far = 40;  ///< scales from 2^-far to 2^far: nothing over- or underflows
+  float squares = 0.0f;
+  int lowest = far, largest_scale = detail::zero_exponent;
+
+  value_facts() = default;
+  /// Of 16 values under one scale, which is a power of two times at most four bits.
+  FOURSCALE_HD constexpr value_facts(code_facts const& codes, scale_parts const& scale) {
+    if (scale.exponent > far || scale.exponent < -far) squares = infinite();
+    if (scale.value == 0.0f) squares = 0.0f;
+    if (scale.nan) squares = infinite();
+    if (scale.value == 0.0f || scale.nan) return;
+    largest_scale = scale.exponent;
+    if (squares != 0.0f || codes.bits == 0) return;
+    const u32 bits = bit_cast<u32>(scale.value), m = (bits & 0x7f'ffffu) | 0x80'0000u;
+    lowest =
+        static_cast<int>(bits >> 23) - 127 - 23 + detail::lowest_bit(m) + detail::lowest_bit(codes.bits) - 1;
+    const float half = 0.5f * scale.value;
+    squares = static_cast<float>(codes.squares) * (half * half);  // at most 20 bits
+  }
+  /// And of other values.
+  FOURSCALE_HD constexpr void add(value_facts const& other) {
+    squares += other.squares;
+    lowest = other.lowest < lowest ? other.lowest : lowest;
+    largest_scale = other.largest_scale > largest_scale ? other.largest_scale : largest_scale;
+  }
+  FOURSCALE_HD static constexpr float infinite() { return bit_cast<float>(float_inf_bits); }
+};
+
+/// No step is certified from this one on: K beyond 2^27.
+inline constexpr i64 most_steps = i64{1} << 21;
+
+/// Of a step, and of all values of the row before it. Sums of squares are rounded to nearest; the bounds have
+/// room for that.
+FOURSCALE_HD constexpr step_bounds bounds_of_step(value_facts const& step, value_facts const& before) {
+  if (!(step.squares + before.squares < value_facts::infinite())) return {unbounded, unbounded};
+  int width = 0, span = 0;
+  const auto at_least = [](int& bound, int x) { bound = x > bound ? x : bound; };
+  if (step.squares > 0.0f) {
+    at_least(width, detail::quarter_log2_up(step.squares * 0x1.00001p0f) - 8 * step.lowest);
+    at_least(span, step.largest_scale - step.lowest);
+    // The accumulator is at most 4/3 of the product of the norms before this step: an exponent more.
+    if (before.squares > 0.0f)
+      at_least(span, (detail::exponent_of(before.squares) + 2) / 2 + 1 - step.lowest);
+  }
+  if (before.squares > 0.0f) at_least(span, step.largest_scale - before.lowest);
+  return {static_cast<u8>(width < unbounded ? width : unbounded),
+          static_cast<u8>(span < unbounded ? span : unbounded)};
+}
+
 /// Walks along a row of an operand, and bounds its steps. Rows of NVFP4 and MXFP4.
 class row_bounds {
  public:
-  /// The next 64 values: four times 16 codes, and the scales of four blocks or of two. A NaN among the scales
-  /// bounds nothing from here on; nor do scales that are far from 1.
-  template <int Scales>
-  FOURSCALE_HD constexpr step_bounds next(code_facts const (&codes)[4], scale_type type,
-                                          u8 const (&scales)[Scales]) {
-    int largest_scale = detail::zero_exponent, lowest = far;
-    double squares = 0.0;
-    for (int group = 0; group < 4; ++group) {
-      const u32 code = scales[group * Scales / 4];
-      lost_ = lost_ || detail::is_nan_scale(type, code);
-      const detail::factor scale = detail::split_scale(type, code);
-      if (scale.m == 0) continue;
-      const int unit = scale.exponent - (type == scale_type::ue8m0 ? 0 : e4m3::mantissa_bits) - 1;
-      largest_scale = scale.exponent > largest_scale ? scale.exponent : largest_scale;
-      lost_ = lost_ || largest_scale > far || unit < -far;
-      if (lost_ || codes[group].bits == 0) continue;
-      const u32 bits = static_cast<u32>(scale.m) * (codes[group].bits & (0u - codes[group].bits));
-      const int bit = unit + detail::highest_bit(bits & (0u - bits));
-      lowest = bit < lowest ? bit : lowest;
-      const double value = static_cast<double>(scale.m) * detail::power_of_two(unit);
-      squares += static_cast<double>(codes[group].squares) * (value * value);
-    }
-    lost_ = lost_ || ++steps_ > most_steps;
-    if (lost_) return {unbounded, unbounded};
-    int width = 0, span = 0;
-    const auto at_least = [](int& bound, int x) { bound = x > bound ? x : bound; };
-    if (squares > 0.0) {
-      at_least(width, detail::quarter_log2_up(squares) - 8 * lowest);
-      at_least(span, largest_scale - lowest);
-      // The accumulator is at most 4/3 of the product of the norms before this step: an exponent more.
-      if (squares_ > 0.0) at_least(span, (detail::exponent_of(squares_) + 2) / 2 + 1 - lowest);
-    }
-    if (squares_ > 0.0) at_least(span, largest_scale - lowest_);
-    squares_ += squares;
-    lowest_ = lowest < lowest_ ? lowest : lowest_;
-    return {static_cast<u8>(width < unbounded ? width : unbounded),
-            static_cast<u8>(span < unbounded ? span : unbounded)};
+  /// The next 64 values: four times 16 codes, and the scale of each. A NaN among the scales bounds nothing
+  /// from here on; nor do scales that are far from 1.
+  FOURSCALE_HD constexpr step_bounds next(code_facts const (&codes)[4], scale_parts const (&scales)[4]) {
+    value_facts step;
+    for (int group = 0; group < 4; ++group) step.add(value_facts(codes[group], scales[group]));
+    if (++steps_ > most_steps) step.squares = value_facts::infinite();
+    const step_bounds bounds = bounds_of_step(step, before_);
+    before_.add(step);
+    return bounds;
   }
 
  private:
-  static constexpr int far = 40;  ///< exponents within -far .. far: nothing over- or underflows
-  static constexpr i64 most_steps = i64{1} << 21;  ///< K up to 2^27
-  double squares_ = 0.0;                           ///< of all values before
-  int lowest_ = far;                               ///< bit of these
+  value_facts before_;
   i64 steps_ = 0;
-  bool lost_ = false;
 };
 
 }  // namespace FOURSCALE_NAMESPACE::model

@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+// The peer of our GEMMs: cublasLt's bf16, the fastest of its own heuristics.
+#pragma once
+
+#include <cublasLt.h>
+
+#include "harness.cuh"
+
+namespace bench {
+
+inline void require(cublasStatus_t s) { require(s == CUBLAS_STATUS_SUCCESS, cublasLtGetStatusString(s)); }
+
+/// D (m x n) = A (m x k) * B (n x k)^T, row-major, bf16 with FP32 sums.
+class cublaslt_gemm {
+ public:
+  cublaslt_gemm(i64 m, i64 n, i64 k) : workspace_(64 << 20) {
+    require(cublasLtCreate(&handle_));
+    require(cublasLtMatmulDescCreate(&operation_, CUBLAS_COMPUTE_32F, CUDA_R_32F));
+    const cublasOperation_t t = CUBLAS_OP_T;
+    require(cublasLtMatmulDescSetAttribute(operation_, CUBLASLT_MATMUL_DESC_TRANSA, &t, sizeof t));
+    // In columns: D^T (n x m) = (B^T)^T * A^T.
+    require(cublasLtMatrixLayoutCreate(&b_, CUDA_R_16BF, u64(k), u64(n), k));
+    require(cublasLtMatrixLayoutCreate(&a_, CUDA_R_16BF, u64(k), u64(m), k));
+    require(cublasLtMatrixLayoutCreate(&d_, CUDA_R_16BF, u64(n), u64(m), n));
+    cublasLtMatmulPreference_t preference;
+    require(cublasLtMatmulPreferenceCreate(&preference));
+    const size_t bytes = workspace_.bytes();
+    require(cublasLtMatmulPreferenceSetAttribute(preference, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, &bytes,
+                                                 sizeof bytes));
+    int found = 0;
+    require(cublasLtMatmulAlgoGetHeuristic(handle_, operation_, b_, a_, d_, d_, preference, 8, heuristics_,
+                                           &found));
+    require(found > 0, "cublasLt has no heuristic for this shape");
+    found_ = found;
+    require(cublasLtMatmulPreferenceDestroy(preference));
+  }
+  cublaslt_gemm(cublaslt_gemm const&) = delete;
+  ~cublaslt_gemm() {
+    cublasLtMatrixLayoutDestroy(a_), cublasLtMatrixLayoutDestroy(b_), cublasLtMatrixLayoutDestroy(d_);
+    cublasLtMatmulDescDestroy(operation_);
+    cublasLtDestroy(handle_);
+  }
+  void run(void const* a, void const* b, void* d) const {
+    const float one = 1.0f, zero = 0.0f;
+    require(cublasLtMatmul(handle_, operation_, &one, b, b_, a, a_, &zero, d, d_, d, d_,
+                           &heuristics_[best_].algo, workspace_.data(), workspace_.bytes(), nullptr));
+  }
+  /// Chooses the fastest of the heuristics for these operands.
+  void choose(void const* a, void const* b, void* d) {
+    std::vector<launch> all;
+    for (int i = 0; i < found_; ++i)
+      all.push_back([=, this](i64) {
+        best_ = i;
+        run(a, b, d);
+      });
+    const std::vector<double> t = medians(all, 5, 2);
+    best_ = static_cast<int>(std::min_element(t.begin(), t.end()) - t.begin());
+  }
+
+ private:
+  cublasLtHandle_t handle_{};
+  cublasLtMatmulDesc_t operation_{};
+  cublasLtMatrixLayout_t a_{}, b_{}, d_{};
+  cublasLtMatmulHeuristicResult_t heuristics_[8]{};
+  buffer<u8> workspace_;
+  int found_ = 0, best_ = 0;
+};
+
+}  // namespace bench

@@ -1,0 +1,225 @@
+// SPDX-License-Identifier: Apache-2.0
+// Packed operands of a GEMM to their decoded form, bounds included, in one pass.
+#pragma once
+
+#include "../mma/decoded_operand.cuh"
+#include "dequantize.cuh"
+
+namespace FOURSCALE_NAMESPACE::device {
+inline namespace FOURSCALE_ARCH {
+
+namespace detail {
+
+inline constexpr int decode_warps = mma::bounds_rows;  ///< a warp takes a row
+inline constexpr int lane_values = 32;                 ///< that a lane takes at a time, in groups of 16
+inline constexpr int lane_groups = lane_values / mma::group_values;
+inline constexpr int lanes_a_step = mma::decoded_step / lane_values;
+inline constexpr int decode_steps = 32 / lanes_a_step;  ///< that a warp takes at a time
+
+/// 16 codes in two words: every bit that a magnitude has, in halves, and the sum of their squares.
+FOURSCALE_D inline model::code_facts facts_of_codes(u32 const (&codes)[2]) {
+  u32 any = 0, squares = 0;
+  FOURSCALE_UNROLL
+  for (int i = 0; i < 4; ++i) {
+    // The magnitudes 0 to 12 of four codes, a byte each.
+    const u32 m = __byte_perm(0x0302'0100u, 0x0c08'0604u, codes[i / 2] >> (16 * (i % 2)) & 0x7777u);
+    any |= m;
+    squares = __dp4a(m, m, squares);
+  }
+  any |= any >> 16;
+  return {(any | any >> 8) & 0xffu, squares};
+}
+
+/// Adds the facts of the lanes whose numbers differ in `bit`.
+FOURSCALE_D inline void add_across(model::value_facts& x, int bit) {
+  model::value_facts other;
+  other.squares = __shfl_xor_sync(~0u, x.squares, bit);
+  other.lowest = __shfl_xor_sync(~0u, x.lowest, bit);
+  other.largest_scale = __shfl_xor_sync(~0u, x.largest_scale, bit);
+  x.add(other);
+}
+
+/// Facts of the values before each step, of those in the warp; `before` has the ones before the warp's, and
+/// then all.
+FOURSCALE_D inline model::value_facts facts_before(model::value_facts const& step,
+                                                   model::value_facts& before) {
+  const int lane = static_cast<int>(threadIdx.x) % 32;
+  model::value_facts sum = step;
+  FOURSCALE_UNROLL
+  for (int distance = lanes_a_step; distance < 32; distance *= 2) {
+    const float squares = __shfl_up_sync(~0u, sum.squares, distance);
+    const int lowest = __shfl_up_sync(~0u, sum.lowest, distance);
+    if (lane >= distance) {
+      sum.squares += squares;
+      sum.lowest = min(sum.lowest, lowest);
+    }
+  }
+  model::value_facts result = before;
+  const float squares = __shfl_up_sync(~0u, sum.squares, lanes_a_step);
+  const int lowest = __shfl_up_sync(~0u, sum.lowest, lanes_a_step);
+  if (lane >= lanes_a_step) {
+    result.squares += squares;
+    result.lowest = min(result.lowest, lowest);
+  }
+  before.squares += __shfl_sync(~0u, sum.squares, 31);
+  before.lowest = min(before.lowest, __shfl_sync(~0u, sum.lowest, 31));
+  return result;
+}
+
+/// The table of a scale of which 1.5 times is exact in bf16, too; 0 gives zeros.
+FOURSCALE_D inline magnitude_table<bf16> exact_table(float scale) {
+  const u32 one = __byte_perm(bit_cast<u32>(scale), bit_cast<u32>(ptx::mul_rn_f32(scale, 1.5f)), 0x7632);
+  magnitude_table<bf16> table(one);
+  const u32 keep = scale == 0.0f ? 0u : ~0u;
+  FOURSCALE_UNROLL
+  for (int i = 0; i < 2; ++i) table.low[i] &= keep, table.high[i] &= keep;
+  return table;
+}
+
+/// 16 codes times their scale, in order.
+FOURSCALE_D inline void decode_group(u32 low, u32 high, float scale, u32 (&words)[8]) {
+  const magnitude_table<bf16> table = exact_table(scale);
+  FOURSCALE_UNROLL
+  for (int i = 0; i < 4; ++i) {
+    u32 pair[2];
+    table.decode((i < 2 ? low : high) >> (16 * (i % 2)), pair);
+    words[2 * i] = pair[0];
+    words[2 * i + 1] = pair[1];
+  }
+}
+
+/// Stores 32 bytes of each lane, 64 bytes apart, so that every store writes whole sectors: an even lane and
+/// the next one store the even one's bytes, then the odd one's.
+FOURSCALE_D inline void store_group(u32 const (&words)[8], u8* to, bool there) {
+  const bool odd = threadIdx.x % 2 != 0;
+  u32 other[4], first[4], second[4];
+  FOURSCALE_UNROLL
+  for (int i = 0; i < 4; ++i) other[i] = __shfl_xor_sync(~0u, odd ? words[i] : words[4 + i], 1);
+  FOURSCALE_UNROLL
+  for (int i = 0; i < 4; ++i) {
+    first[i] = odd ? other[i] : words[i];
+    second[i] = odd ? words[4 + i] : other[i];
+  }
+  if (!there) return;
+  u8* const of_first = odd ? to - 2 * lane_values + 16 : to;
+  *reinterpret_cast<uint4*>(of_first) = {first[0], first[1], first[2], first[3]};
+  *reinterpret_cast<uint4*>(of_first + 2 * lane_values) = {second[0], second[1], second[2], second[3]};
+}
+
+/// What a lane takes of a row: 32 codes and the scales of two groups; zeros beyond the matrix.
+template <class F>
+struct decode_input {
+  u32 codes[4] = {};
+  typename F::scale scales[lane_groups]{};
+};
+
+/// Where a lane reads a row from; its first code is `col` there.
+template <class F, class Layout>
+FOURSCALE_D decode_input<F> load_lane(block_scaled_view<F, Layout, u8 const> const& q, u8 const* codes,
+                                      i64 row, int col, bool wide) {
+  decode_input<F> x;
+  const int left = row < q.rows ? static_cast<int>(q.cols) - col : 0;
+  if (left <= 0) return x;
+  u8 const* const from = codes + col / 2;
+  if (wide) {
+    const uint4 words = *reinterpret_cast<uint4 const*>(from);
+    x.codes[0] = words.x, x.codes[1] = words.y, x.codes[2] = words.z, x.codes[3] = words.w;
+  } else {
+#pragma unroll 1
+    for (int i = 0; i < lane_values / 2 && 2 * i < left; ++i) {
+      const u32 byte = u32{from[i]} << (8 * (i % 4));
+      FOURSCALE_UNROLL
+      for (int k = 0; k < 4; ++k) x.codes[k] |= k == i / 4 ? byte : 0u;
+    }
+  }
+  const i64 block = col / F::block_size;
+  x.scales[0] = q.load_scale(row, block);
+  if (F::block_size == lane_values)
+    x.scales[1] = x.scales[0];
+  else if (left > mma::group_values)
+    x.scales[1] = q.load_scale(row, block + 1);
+  return x;
+}
+
+/// Decodes a group, and says what the certificate needs to know of it.
+template <class F>
+FOURSCALE_D model::value_facts decode_scaled(u32 low, u32 high, typename F::scale scale, u32 (&words)[8],
+                                             u32& exponent_byte) {
+  const u32 codes[2] = {low, high};
+  const model::scale_parts parts(scale);
+  const float in_value = parts.nan                                                  ? 0.0f
+                         : mma::is_in_values(parts.exponent) || parts.value == 0.0f ? parts.value
+                                                                                    : 1.0f;
+  decode_group(low, high, in_value, words);
+  exponent_byte = static_cast<u8>(parts.nan ? mma::nan_exponent : parts.exponent);
+  return {facts_of_codes(codes), parts};
+}
+
+/// The bounds of a step in eight rows, their largest.
+FOURSCALE_D inline model::step_bounds largest_of(model::step_bounds const (&rows)[decode_warps]) {
+  model::step_bounds most;
+  FOURSCALE_UNROLL
+  for (int i = 0; i < decode_warps; ++i) {
+    most.width = max(most.width, rows[i].width);
+    most.span = max(most.span, rows[i].span);
+  }
+  return most;
+}
+
+/// Eight rows of an operand, a warp each.
+template <class F, class Layout>
+FOURSCALE_D void decode_rows(block_scaled_view<F, Layout, u8 const> const& q, mma::decoded_operand const& to,
+                             i64 row_group, model::step_bounds (*of_rows)[decode_steps][decode_warps]) {
+  const int lane = static_cast<int>(threadIdx.x) % 32, warp = static_cast<int>(threadIdx.x) / 32;
+  const i64 row = row_group * mma::bounds_rows + warp;
+  const int steps = static_cast<int>(to.steps);
+  u8 const* const codes = q.codes + row * (q.cols / 2);
+  u8* const values = reinterpret_cast<u8*>(to.values + row * to.padded_k());
+  u8* const exponents = reinterpret_cast<u8*>(to.exponents) + row * (to.padded_k() / mma::group_values);
+  const bool wide = reinterpret_cast<u64>(q.codes) % 16 == 0 && q.cols % lane_values == 0;
+  model::value_facts before;
+  decode_input<F> next = load_lane(q, codes, row, lane * lane_values, wide);
+  for (int first = 0; first < steps; first += decode_steps) {
+    const decode_input<F> x = next;
+    const int col = first * mma::decoded_step + lane * lane_values;
+    next = load_lane(q, codes, row, col + 32 * lane_values, wide);
+    const bool there = row < to.rows && first + lane / lanes_a_step < steps;
+    model::value_facts step;
+    u32 bytes[lane_groups];
+    FOURSCALE_UNROLL
+    for (int i = 0; i < lane_groups; ++i) {
+      u32 words[8];
+      step.add(decode_scaled<F>(x.codes[2 * i], x.codes[2 * i + 1], x.scales[i], words, bytes[i]));
+      store_group(words, values + 2 * col + 32 * i, there);
+    }
+    if (there)
+      *reinterpret_cast<u16*>(exponents + col / mma::group_values) =
+          static_cast<u16>(bytes[0] | bytes[1] << 8);
+    add_across(step, 1);
+    if (first >= model::most_steps) step.squares = model::value_facts::infinite();
+    const model::step_bounds bounds = bounds_of_step(step, facts_before(step, before));
+    model::step_bounds(&here)[decode_steps][decode_warps] = of_rows[first / decode_steps % 2];
+    if (lane % lanes_a_step == 0) here[lane / lanes_a_step][warp] = bounds;
+    __syncthreads();
+    if (const int mine = static_cast<int>(threadIdx.x); mine < decode_steps && first + mine < steps)
+      to.bounds[(first + mine) * to.row_groups() + row_group] = largest_of(here[mine]);
+  }
+}
+
+/// A CTA takes eight rows of A or of B.
+template <class F, class LA, class G, class LB>
+FOURSCALE_KERNEL void __launch_bounds__(32 * decode_warps)
+    decode_kernel(block_scaled_view<F, LA, u8 const> a, block_scaled_view<G, LB, u8 const> b,
+                  mma::decoded_operand to_a, mma::decoded_operand to_b) {
+  __shared__ model::step_bounds of_rows[2][decode_steps][decode_warps];
+  const i64 groups_a = to_a.row_groups(), group = blockIdx.x;
+  if (group < groups_a)
+    decode_rows(a, to_a, group, of_rows);
+  else
+    decode_rows(b, to_b, group - groups_a, of_rows);
+}
+
+}  // namespace detail
+
+}  // namespace FOURSCALE_ARCH
+}  // namespace FOURSCALE_NAMESPACE::device

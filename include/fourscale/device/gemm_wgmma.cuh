@@ -1,0 +1,139 @@
+// SPDX-License-Identifier: Apache-2.0
+// The GEMM with Blackwell's bits on Hopper: decoded operands in, D out. How it works: mma/wgmma_roles.cuh.
+#pragma once
+
+#include "../mma/wgmma_roles.cuh"
+#include "gemm_decode.cuh"
+#include "tensor_map.cuh"
+
+namespace FOURSCALE_NAMESPACE::device {
+inline namespace FOURSCALE_ARCH {
+
+namespace detail {
+
+/// Persistent, in clusters of two. In a pass without the instructions the kernel is empty.
+template <class P>
+FOURSCALE_KERNEL void __launch_bounds__(mma::wgmma::threads, 1)
+    gemm_wgmma_kernel([[maybe_unused]] const __grid_constant__ P p) {
+  if constexpr (arch::has_wgmma) {
+    namespace w = mma::wgmma;
+    extern __shared__ __align__(1024) u8 bytes[];
+    w::shared_memory& m = *reinterpret_cast<w::shared_memory*>(bytes);
+    const int warp = static_cast<int>(threadIdx.x) / 32;
+    if (threadIdx.x == 0) w::init_barriers(m);
+    if (p.steps != nullptr && threadIdx.x == 0 && blockIdx.x == 0)
+      atomicAdd(reinterpret_cast<u64*>(&p.steps->in_f32), static_cast<u64>(p.d.rows * p.d.cols * p.a.steps));
+    cuda::ptx::barrier_cluster_arrive(cuda::ptx::sem_release);
+    cuda::ptx::barrier_cluster_wait(cuda::ptx::sem_acquire);
+    if (warp < 4) {
+      ptx::setmaxnreg_dec<40>();
+      if (warp == 0 && ptx::elect_sync()) w::load(p, m);
+      if (warp > 0) w::certify(p, m, warp - 1);
+    } else {
+      ptx::setmaxnreg_inc<232>();
+      w::multiply(p, m, warp / 4 - 1);
+    }
+    // No CTA goes while the other one of its cluster may still arrive at its barriers.
+    cuda::ptx::barrier_cluster_arrive(cuda::ptx::sem_release);
+    cuda::ptx::barrier_cluster_wait(cuda::ptx::sem_acquire);
+  }
+}
+
+inline errc encode_decoded(mma::decoded_operand const& x, int box_rows, CUtensorMap& map) {
+  const u64 k = static_cast<u64>(x.padded_k());
+  return encode_map({reinterpret_cast<u64>(x.values), k, static_cast<u64>(x.rows), 2 * k},
+                    {ptx::tma_type::bytes, mma::decoded_step, box_rows, ptx::swizzle::b128},
+                    CU_TENSOR_MAP_DATA_TYPE_BFLOAT16, map);
+}
+
+/// As many clusters as run at once, or fewer where there are fewer tiles.
+template <class P>
+errc launch_wgmma(P const& p, cudaStream_t stream) {
+  namespace w = mma::wgmma;
+  auto* const kernel = &gemm_wgmma_kernel<P>;
+  int device = 0, processors = 0;
+  cudaError_t e = cudaGetDevice(&device);
+  if (e == cudaSuccess) e = cudaDeviceGetAttribute(&processors, cudaDevAttrMultiProcessorCount, device);
+  if (e == cudaSuccess)
+    e = cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, sizeof(w::shared_memory));
+  if (e != cudaSuccess) return errc::cuda_failed;
+  const i64 tiles = ceil_div<i64>(p.d.rows, w::tile_rows * w::cluster_ctas) *
+                    ceil_div<i64>(p.d.cols, w::tile_cols),
+            most = processors / w::cluster_ctas, clusters = tiles < most ? tiles : most;
+  if (tiles >= i64{1} << 30) return errc::too_large;
+  cudaLaunchAttribute cluster{};
+  cluster.id = cudaLaunchAttributeClusterDimension;
+  cluster.val.clusterDim.x = w::cluster_ctas;
+  cluster.val.clusterDim.y = cluster.val.clusterDim.z = 1;
+  cudaLaunchConfig_t config{};
+  config.gridDim = dim3(static_cast<unsigned>(clusters * w::cluster_ctas));
+  config.blockDim = dim3(w::threads);
+  config.dynamicSmemBytes = sizeof(w::shared_memory);
+  config.stream = stream;
+  config.attrs = &cluster;
+  config.numAttrs = 1;
+  return cudaLaunchKernelEx(&config, kernel, p) == cudaSuccess ? errc::ok : errc::cuda_failed;
+}
+
+}  // namespace detail
+
+/// Device memory that a GEMM works in; its first byte is at a multiple of 256. What it holds means nothing to
+/// the caller.
+struct gemm_workspace {
+  void* data = nullptr;
+  i64 bytes = 0;
+};
+/// The bytes that gemm() below needs for A (m x k) and B (n x k).
+inline i64 gemm_workspace_bytes(i64 m, i64 n, i64 k) {
+  using mma::decoded_operand;
+  return decoded_operand::in(nullptr, m, k).bytes() + decoded_operand::in(nullptr, n, k).bytes();
+}
+
+namespace detail {
+
+/// A checked call: decode, then multiply.
+template <class F, class LA, class G, class LB, class T>
+struct blackwell_call {
+  using factor = mma::factor_of_output<F, G>;
+  block_scaled_view<F, LA, u8 const> a;
+  block_scaled_view<G, LB, u8 const> b;
+  mma::wgmma::problem<T, factor> p;
+  errc state = errc::ok;
+
+  template <class BA, class BB>
+  blackwell_call(block_scaled_view<F, LA, BA> const& x, block_scaled_view<G, LB, BB> const& y,
+                 matrix_view<T> const& d, gemm_factors factors, gemm_workspace workspace, gemm_steps* steps)
+      : a(x), b(y), p{{}, {}, {}, {}, d, factor(factors.alpha, x.amax, y.amax), factors.beta, steps} {
+    u8* const at = static_cast<u8*>(workspace.data);
+    p.a = mma::decoded_operand::in(at, a.rows, a.cols);
+    p.b = mma::decoded_operand::in(at + p.a.bytes(), b.rows, b.cols);
+    state = encode_decoded(p.a, mma::wgmma::tile_rows, p.map_a);
+    if (state == errc::ok) state = encode_decoded(p.b, mma::wgmma::half_cols, p.map_b);
+  }
+  errc decode(cudaStream_t stream) const {
+    decode_kernel<<<static_cast<unsigned>(p.a.row_groups() + p.b.row_groups()), 32 * decode_warps, 0,
+                    stream>>>(a, b, p.a, p.b);
+    return launched();
+  }
+  errc multiply(cudaStream_t stream) const { return launch_wgmma(p, stream); }
+};
+
+}  // namespace detail
+
+template <class F, class LA, class BA, class G, class LB, class BB, class T>
+errc gemm(block_scaled_view<F, LA, BA> const& a, block_scaled_view<G, LB, BB> const& b,
+          matrix_view<T> const& d, gemm_factors factors, accumulate::blackwell, gemm_workspace workspace,
+          cudaStream_t stream = nullptr, gemm_steps* steps = nullptr) {
+  using mma::decoded_operand;
+  if (const errc e = validate_gemm(a, b, d); e != errc::ok) return e;
+  if (workspace.data == nullptr || workspace.bytes < gemm_workspace_bytes(a.rows, b.rows, a.cols))
+    return errc::no_workspace;
+  if (reinterpret_cast<u64>(workspace.data) % decoded_operand::alignment != 0) return errc::misaligned;
+  const detail::blackwell_call call(a, b, d, factors, workspace, steps);
+  if (call.state != errc::ok) return call.state;
+  const errc e = call.decode(stream);
+  return e != errc::ok ? e : call.multiply(stream);
+}
+
+}  // namespace FOURSCALE_ARCH
+}  // namespace FOURSCALE_NAMESPACE::device

@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+// Maps for TMA, by the driver's encoder.
+#pragma once
+
+#include <cuda.h>
+#include <cuda_runtime_api.h>
+
+#include "../ptx/tma_box.hpp"
+#include "../view/errc.hpp"
+
+namespace FOURSCALE_NAMESPACE::device {
+inline namespace FOURSCALE_ARCH {
+
+namespace detail {
+
+/// The driver's encoder of TMA maps, without linking to the driver.
+inline decltype(&cuTensorMapEncodeTiled) tensor_map_encoder() {
+  void* function = nullptr;
+  cudaDriverEntryPointQueryResult found{};
+  if (cudaGetDriverEntryPointByVersion("cuTensorMapEncodeTiled", &function, 12000, cudaEnableDefault,
+                                       &found) != cudaSuccess ||
+      found != cudaDriverEntryPointSuccess)
+    return nullptr;
+  return reinterpret_cast<decltype(&cuTensorMapEncodeTiled)>(function);
+}
+
+/// A map of rows of `type`, which is what `m` and `box` count in.
+inline errc encode_map(ptx::tma_matrix const& m, ptx::tma_box const& box, CUtensorMapDataType type,
+                       CUtensorMap& map) {
+  const auto encode = tensor_map_encoder();
+  if (encode == nullptr) return errc::cuda_failed;
+  const cuuint64_t extents[2] = {m.k, m.rows}, strides[1] = {m.stride};
+  const cuuint32_t counts[2] = {static_cast<cuuint32_t>(box.box_k), static_cast<cuuint32_t>(box.box_rows)},
+                   steps[2] = {1, 1};
+  const CUresult e =
+      encode(&map, type, 2, reinterpret_cast<void*>(m.address), extents, strides, counts, steps,
+             CU_TENSOR_MAP_INTERLEAVE_NONE, static_cast<CUtensorMapSwizzle>(ptx::tma_swizzle(box.pattern)),
+             CU_TENSOR_MAP_L2_PROMOTION_L2_256B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
+  return e == CUDA_SUCCESS ? errc::ok : errc::cuda_failed;
+}
+
+}  // namespace detail
+
+}  // namespace FOURSCALE_ARCH
+}  // namespace FOURSCALE_NAMESPACE::device

@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+// An operand of a GEMM with Blackwell's bits, decoded for tensor cores that know bf16 only: values without
+// the tensor scale, which are exact in bf16, and what says when a sum of their products is exact.
+// docs/exact_gemm.md has the reasons.
+#pragma once
+
+#include "../formats/real.hpp"
+#include "../model/certificate.hpp"
+#include "../view/block_scaled_view.hpp"
+
+namespace FOURSCALE_NAMESPACE::mma {
+
+inline constexpr int decoded_step = 64;  ///< values along K that one step of the MMA takes
+inline constexpr int bounds_rows = 8;    ///< rows of an operand that share their bounds
+inline constexpr int group_values = 16;  ///< under one exponent
+
+/// The formats whose step is 64 values of E2M1, as the model of the step has them.
+template <block_format F>
+inline constexpr bool has_decoded_form = same_type<typename F::element, e2m1> &&
+                                         ((F::block_size == 16 && same_type<typename F::scale, e4m3>) ||
+                                          (F::block_size == 32 && same_type<typename F::scale, e8m0>));
+
+/// Exponent of a scale, as a byte: what its group of 16 products has in the adder. A scale beyond 2^-40 ..
+/// 2^40 is left out of the values, which bf16 might not hold; only its exponent says it.
+using group_exponent = signed char;
+inline constexpr group_exponent nan_exponent = -128;
+FOURSCALE_HD constexpr bool is_in_values(int exponent) {
+  return exponent <= model::value_facts::far && exponent >= -model::value_facts::far;
+}
+
+/// rows x k in device memory, k padded with zeros to whole steps. Everything starts at multiples of 256
+/// bytes.
+struct decoded_operand {
+  bf16* values = nullptr;                ///< [row][padded_k], each a code times its block scale
+  group_exponent* exponents = nullptr;   ///< [row][padded_k / 16]
+  model::step_bounds* bounds = nullptr;  ///< [step][row / 8], the largest of eight rows
+  i64 rows = 0, steps = 0;
+
+  FOURSCALE_HD constexpr i64 padded_k() const { return steps * decoded_step; }
+  FOURSCALE_HD constexpr i64 row_groups() const { return ceil_div<i64>(rows, bounds_rows); }
+
+  static constexpr i64 alignment = 256;
+  FOURSCALE_HD constexpr i64 value_bytes() const { return rows * padded_k() * i64{sizeof(bf16)}; }
+  FOURSCALE_HD constexpr i64 exponent_bytes() const {
+    return round_up<i64>(rows * padded_k() / group_values, alignment);
+  }
+  FOURSCALE_HD constexpr i64 bounds_bytes() const {
+    return round_up<i64>(steps * row_groups() * i64{sizeof(model::step_bounds)}, alignment);
+  }
+  FOURSCALE_HD constexpr i64 bytes() const {
+    return round_up<i64>(value_bytes(), alignment) + exponent_bytes() + bounds_bytes();
+  }
+  /// Of this many rows and values along K, in memory at `at`, a multiple of 256 bytes.
+  FOURSCALE_H static decoded_operand in(u8* at, i64 rows, i64 k) {
+    decoded_operand d;
+    d.rows = rows;
+    d.steps = ceil_div<i64>(k, decoded_step);
+    d.values = reinterpret_cast<bf16*>(at);
+    u8* const behind = at + round_up<i64>(d.value_bytes(), alignment);
+    d.exponents = reinterpret_cast<group_exponent*>(behind);
+    d.bounds = reinterpret_cast<model::step_bounds*>(behind + d.exponent_bytes());
+    return d;
+  }
+};
+
+}  // namespace FOURSCALE_NAMESPACE::mma

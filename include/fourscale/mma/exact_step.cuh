@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: Apache-2.0
+// A step of 64 values for 16 rows of A and 8 of B, exact whatever the data: by mma.sync of bf16, a block of
+// 16 at a time, from zero. Each of these sums is exact; what follows is the adder of Blackwell, in double
+// where it drops no bit, else in the integers of its model. docs/exact_gemm.md has the reasons.
+#pragma once
+
+#include "../ptx/ldmatrix.cuh"
+#include "../ptx/mma_sync_bf16.cuh"
+#include "../view/accumulate.hpp"
+#include "decoded_operand.cuh"
+
+namespace FOURSCALE_NAMESPACE::mma {
+
+/// A stage of an operand in shared memory: rows of 64 bf16, 128 bytes, whose 16-byte chunks change places as
+/// in the 128-byte swizzle of TMA. It begins at a multiple of 1024 bytes.
+inline constexpr int decoded_row_bytes = 2 * decoded_step;
+FOURSCALE_HD constexpr u32 chunk_place(int row, int chunk) {
+  return static_cast<u32>(row * decoded_row_bytes + (chunk ^ row % 8) * 16);
+}
+
+/// The four blocks of 16 rows of A at this address, as mma.sync takes them.
+FOURSCALE_D inline void load_step_a(u32 rows, u32 (&a)[4][4]) {
+  const int lane = static_cast<int>(threadIdx.x) % 32;
+  FOURSCALE_UNROLL
+  for (int block = 0; block < 4; ++block)
+    ptx::ldmatrix_m8n8_x4_b16(a[block], rows + chunk_place(lane % 16, 2 * block + lane / 16));
+}
+/// The four blocks of 8 rows of B.
+FOURSCALE_D inline void load_step_b(u32 rows, u32 (&b)[4][2]) {
+  const int lane = static_cast<int>(threadIdx.x) % 32;
+  FOURSCALE_UNROLL
+  for (int half = 0; half < 2; ++half) {
+    u32 r[4];
+    ptx::ldmatrix_m8n8_x4_b16(r, rows + chunk_place(lane % 8, 4 * half + lane / 8));
+    b[2 * half][0] = r[0], b[2 * half][1] = r[1], b[2 * half + 1][0] = r[2], b[2 * half + 1][1] = r[3];
+  }
+}
+
+namespace detail {
+
+FOURSCALE_D inline int exponent_byte(u32 word, int i) {
+  return static_cast<group_exponent>(word >> (8 * i) & 0xffu);
+}
+
+/// The adder's own rule, from exact sums of the four blocks and the exponents of their scales.
+__noinline__ FOURSCALE_D inline float add_by_model(float c, float4 sums, u32 exponents_a, u32 exponents_b) {
+  const u32 magnitude = bit_cast<u32>(c) & 0x7fff'ffffu;
+  bool nan = magnitude > float_inf_bits;
+  model::detail::term terms[5];
+  float const in_order[4] = {sums.x, sums.y, sums.z, sums.w};
+  FOURSCALE_UNROLL
+  for (int i = 0; i < 4; ++i) {
+    const int a = exponent_byte(exponents_a, i), b = exponent_byte(exponents_b, i);
+    nan = nan || a == nan_exponent || b == nan_exponent;
+    // In units of 2^-8 of both scales: 2 bits of codes, 3 of each E4M3.
+    const int in_sum = (is_in_values(a) ? a : 0) + (is_in_values(b) ? b : 0);
+    terms[i] = {static_cast<i64>(in_order[i] * model::detail::power_of_two(8 - in_sum)), 8, a + b};
+  }
+  if (nan) return bit_cast<float>(model::mma_nan_bits);
+  if (magnitude == float_inf_bits) return c;
+  terms[4] = model::detail::accumulator_term(c);
+  return model::detail::fused_sum(terms, 35);
+}
+
+/// Exponents of the scales of a step of a row.
+FOURSCALE_D inline u32 load_exponents(decoded_operand const& x, i64 row, i64 step) {
+  return row < x.rows ? reinterpret_cast<u32 const*>(x.exponents)[row * x.steps + step] : 0u;
+}
+
+}  // namespace detail
+
+/// Where a warp's 16 x 8 outputs lie: the first row of A and of B in the matrices, and their addresses in the
+/// stages, at eight rows' multiples of the pattern.
+struct exact_place {
+  int row_a, row_b, step;
+  u32 stage_a, stage_b;
+};
+
+/// The accumulators c and the step. `dropped`: the adder may drop bits here. Never inlined: a kernel calls it
+/// from many places, rarely, and its code should stay in the cache.
+__noinline__ FOURSCALE_D inline float4 exact_step(decoded_operand const& a, decoded_operand const& b,
+                                                  exact_place at, bool dropped, float4 accumulators) {
+  const int lane = static_cast<int>(threadIdx.x) % 32;
+  float c[4] = {accumulators.x, accumulators.y, accumulators.z, accumulators.w};
+  u32 rows_a[4][4], rows_b[4][2];
+  float sums[4][4];
+  load_step_a(at.stage_a, rows_a);
+  load_step_b(at.stage_b, rows_b);
+  constexpr float zero[4] = {};
+  FOURSCALE_UNROLL
+  for (int block = 0; block < 4; ++block)
+    ptx::mma_sync_m16n8k16_bf16(sums[block], rows_a[block], rows_b[block], zero);
+  if (dropped) {
+    FOURSCALE_UNROLL
+    for (int i = 0; i < 4; ++i) {
+      const u32 of_a = detail::load_exponents(a, at.row_a + lane / 4 + 8 * (i / 2), at.step),
+                of_b = detail::load_exponents(b, at.row_b + 2 * (lane % 4) + i % 2, at.step);
+      c[i] = detail::add_by_model(c[i], {sums[0][i], sums[1][i], sums[2][i], sums[3][i]}, of_a, of_b);
+    }
+  } else {
+    FOURSCALE_UNROLL
+    for (int i = 0; i < 4; ++i) {
+      const double all = (static_cast<double>(sums[0][i]) + static_cast<double>(sums[1][i])) +
+                         (static_cast<double>(sums[2][i]) + static_cast<double>(sums[3][i]));
+      c[i] = __double2float_rz(static_cast<double>(c[i]) + all);
+    }
+  }
+  return {c[0], c[1], c[2], c[3]};
+}
+
+}  // namespace FOURSCALE_NAMESPACE::mma

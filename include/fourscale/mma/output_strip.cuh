@@ -1,0 +1,171 @@
+// SPDX-License-Identifier: Apache-2.0
+// From the accumulators of a warp to rows of D, through a strip of shared memory, so that a lane stores eight
+// neighbours at a time.
+#pragma once
+
+#include "../view/gemm_epilogue.hpp"
+#include "../view/matrix_view.hpp"
+
+namespace FOURSCALE_NAMESPACE::mma {
+
+/// The factor of an output: alpha and the tensor scales of its row and column.
+template <block_format F, block_format G>
+struct factor_of_output {
+  output_factors<F, G> make;
+  tensor_amax<F> a;
+  tensor_amax<G> b;
+
+  factor_of_output(float alpha, tensor_amax<F> const& of_a, tensor_amax<G> const& of_b)
+      : make(alpha, of_a.range, of_b.range), a(of_a), b(of_b) {}
+  FOURSCALE_D bool same_for_all() const { return !a.by_row() && !b.by_row(); }
+  FOURSCALE_D float operator()([[maybe_unused]] i64 row, [[maybe_unused]] i64 col) const {
+    if constexpr (output_factors<F, G>::has_amaxes)
+      return make(a.scale_of_row(row).amax, b.scale_of_row(col).amax);
+    else
+      return make.alpha;
+  }
+};
+
+inline constexpr int output_rows = 16, strip_cols = 32;
+
+/// Neighbours are swapped: so the compiler puts an accumulator and what a chain of tensor-core sums adds to
+/// it into registers of different parity, and the addition takes one cycle, not two. Eight unused columns
+/// make the stores of a half warp touch each bank once.
+struct output_strip {
+  alignas(16) float sums[output_rows][strip_cols + 8];
+};
+
+namespace detail {
+
+/// Eight neighbours of a row to D. `whole`: 16 bytes at a time.
+template <class T, class Factors>
+FOURSCALE_D void store_eight(matrix_view<T> const& d, Factors const& factor_of, float of_all, bool same,
+                             float beta, i64 row, i64 col, float const (&sums)[8], bool vectors) {
+  constexpr int words = static_cast<int>(sizeof(T)) * 2, in_word = 4 / static_cast<int>(sizeof(T));
+  if (vectors && same && beta == 0.0f && col + 8 <= d.cols) {
+    u32 x[words] = {};
+    FOURSCALE_UNROLL
+    for (int i = 0; i < 8; ++i) {
+      const T value = gemm_output<T>(of_all, sums[i]);
+      if constexpr (sizeof(T) == 2)
+        x[i / in_word] |= u32{bit_cast<u16>(value)} << (16 * (i % in_word));
+      else
+        x[i] = bit_cast<u32>(value);
+    }
+    uint4* const to = reinterpret_cast<uint4*>(&d.at(row, col));
+    FOURSCALE_UNROLL
+    for (int i = 0; i < words / 4; ++i) to[i] = {x[4 * i], x[4 * i + 1], x[4 * i + 2], x[4 * i + 3]};
+    return;
+  }
+  FOURSCALE_UNROLL
+  for (int i = 0; i < 8; ++i)
+    if (col + i < d.cols)
+      store_output(d.at(row, col + i), same ? of_all : factor_of(row, col + i), sums[i], beta);
+}
+
+}  // namespace detail
+
+/// The 4 x 4 words of four lanes, transposed: word i of lane j becomes word j of lane i.
+FOURSCALE_D inline void transpose_words(u32 (&x)[4]) {
+  const u32 lane = threadIdx.x;
+  FOURSCALE_UNROLL
+  for (u32 bit = 1; bit <= 2; bit *= 2) {
+    const bool high = (lane & bit) != 0;
+    FOURSCALE_UNROLL
+    for (u32 i = 0; i < 4; ++i) {
+      if ((i & bit) != 0) continue;
+      const u32 other = __shfl_xor_sync(~0u, high ? x[i] : x[i | bit], bit);
+      (high ? x[i] : x[i | bit]) = other;
+    }
+  }
+}
+
+namespace detail {
+
+/// 16 x Cols outputs of 16-bit types under one factor, without shared memory: four lanes exchange what they
+/// have of a row, so that each stores eight neighbours.
+template <int Cols, class T>
+FOURSCALE_D void store_vectors(matrix_view<T> const& d, i64 row, i64 col, float factor,
+                               float const (&sums)[Cols / 2]) {
+  const int lane = static_cast<int>(threadIdx.x) % 32;
+  FOURSCALE_UNROLL
+  for (int half = 0; half < 2; ++half) {
+    T* const to = &d.at(row + lane / 4 + 8 * half, col + lane % 4 * 8);
+    FOURSCALE_UNROLL
+    for (int first = 0; first < Cols / 8; first += 4) {
+      u32 x[4];
+      FOURSCALE_UNROLL
+      for (int i = 0; i < 4; ++i) {
+        float const* const pair = sums + 4 * (first + i) + 2 * half;
+        x[i] = bit_cast<u16>(gemm_output<T>(factor, pair[0])) |
+               u32{bit_cast<u16>(gemm_output<T>(factor, pair[1]))} << 16;
+      }
+      transpose_words(x);
+      *reinterpret_cast<uint4*>(to + 8 * first) = {x[0], x[1], x[2], x[3]};
+    }
+  }
+}
+
+}  // namespace detail
+
+namespace detail {
+
+/// A strip to D. Never inlined: it is long, and tiles at the edge of D take it a few times.
+template <class P>
+__noinline__ FOURSCALE_D void store_strip(P const& p, i64 row, i64 col, float of_all, bool same, bool vectors,
+                                          output_strip const& strip) {
+#pragma unroll 1
+  for (int chunk = static_cast<int>(threadIdx.x) % 32; chunk < output_rows * strip_cols / 8; chunk += 32) {
+    const int r = chunk / (strip_cols / 8), c = chunk % (strip_cols / 8) * 8;
+    float const* const from = &strip.sums[r][c];
+    const float4 low = *reinterpret_cast<float4 const*>(from),
+                 high = *reinterpret_cast<float4 const*>(from + 4);
+    const float eight[8] = {low.y, low.x, low.w, low.z, high.y, high.x, high.w, high.z};
+    if (row + r < p.d.rows && col + c < p.d.cols)
+      store_eight(p.d, p.factor_of, of_all, same, p.beta, row + r, col + c, eight, vectors);
+  }
+}
+
+}  // namespace detail
+
+/// How a warp stores its outputs, found once: reading amaxes takes as long as several steps.
+struct output_store {
+  float of_all;  ///< the factor, if it is the same for all
+  bool same, vectors;
+
+  /// P: .d, .factor_of, .beta.
+  template <class P>
+  FOURSCALE_D explicit output_store(P const& p)
+      : of_all(p.factor_of.same_for_all() ? p.factor_of(0, 0) : 0.0f),
+        same(p.factor_of.same_for_all()),
+        vectors(reinterpret_cast<u64>(p.d.data) % 16 == 0 &&
+                p.d.ld * static_cast<i64>(sizeof(*p.d.data)) % 16 == 0) {}
+
+  /// The 16 x Cols outputs of a warp to D from (row, col) on: element i of a lane is row lane / 4 + 8 (i / 2
+  /// % 2), column 8 (i / 4) + 2 (lane % 4) + i % 2, as mma.sync and wgmma have it.
+  template <int Cols, class P>
+  FOURSCALE_D void outputs(P const& p, i64 row, i64 col, float const (&sums)[Cols / 2],
+                           output_strip& strip) const {
+    static_assert(Cols % strip_cols == 0, "A warp's columns are whole strips.");
+    if constexpr (sizeof(*p.d.data) == 2) {
+      if (vectors && same && p.beta == 0.0f && row + output_rows <= p.d.rows && col + Cols <= p.d.cols) {
+        detail::store_vectors<Cols>(p.d, row, col, of_all, sums);
+        return;
+      }
+    }
+    const int lane = static_cast<int>(threadIdx.x) % 32;
+    FOURSCALE_UNROLL
+    for (int first = 0; first < Cols; first += strip_cols) {
+      FOURSCALE_UNROLL
+      for (int i = first / 2; i < (first + strip_cols) / 2; i += 2)
+        *reinterpret_cast<float2*>(
+            &strip.sums[lane / 4 + 8 * (i / 2 % 2)][8 * (i / 4) - first + 2 * (lane % 4)]) = {sums[i + 1],
+                                                                                              sums[i]};
+      __syncwarp();
+      detail::store_strip(p, row, col + first, of_all, same, vectors, strip);
+      __syncwarp();
+    }
+  }
+};
+
+}  // namespace FOURSCALE_NAMESPACE::mma

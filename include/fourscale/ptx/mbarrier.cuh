@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: Apache-2.0
+// Barriers of a Hopper pipeline by their shared address (PTX ISA 9.7.13.15), where cuda::ptx has them by
+// pointer: an inner loop keeps addresses in registers. sm_90 and later.
+#pragma once
+
+#include "ldmatrix.cuh"
+
+namespace FOURSCALE_NAMESPACE::ptx {
+
+/// Waits for the end of the phase of this parity: mbarrier.try_wait.parity, again and again.
+FOURSCALE_D inline void mbarrier_wait([[maybe_unused]] u32 barrier, [[maybe_unused]] u32 parity) {
+#if FOURSCALE_HAS_ELECT
+  asm volatile(
+      "{ .reg .pred done; AGAIN: mbarrier.try_wait.parity.shared::cta.b64 done, [%0], %1; @!done bra AGAIN; "
+      "}" ::"r"(barrier),
+      "r"(parity)
+      : "memory");
+#endif
+}
+FOURSCALE_D inline void mbarrier_arrive([[maybe_unused]] u32 barrier) {
+#if FOURSCALE_HAS_ELECT
+  asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(barrier) : "memory");
+#endif
+}
+
+/// mapa: the address in CTA `rank` of the cluster.
+FOURSCALE_D inline u32 cluster_address([[maybe_unused]] u32 shared, [[maybe_unused]] u32 rank) {
+  u32 there{};
+#if FOURSCALE_HAS_ELECT
+  asm("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(there) : "r"(shared), "r"(rank));
+#endif
+  return there;
+}
+/// At an address in the cluster. Without a scope: release.cluster would fence all the GPU's memory (in SASS:
+/// MEMBAR.ALL.GPU), and what TMA writes next the barrier itself orders.
+FOURSCALE_D inline void mbarrier_arrive_cluster([[maybe_unused]] u32 barrier) {
+#if FOURSCALE_HAS_ELECT
+  asm volatile("mbarrier.arrive.shared::cluster.b64 _, [%0];" ::"r"(barrier) : "memory");
+#endif
+}
+
+/// barrier.cta.red.and.pred: true if it is for all 128 threads of a warpgroup, which wait here. `barrier` is
+/// 1 to 15.
+FOURSCALE_D inline bool all_of_warpgroup([[maybe_unused]] int barrier, [[maybe_unused]] bool mine) {
+  u32 all{};
+#if FOURSCALE_HAS_ELECT
+  asm volatile(
+      "{ .reg .pred p, q; setp.ne.b32 p, %2, 0; barrier.cta.red.and.aligned.pred q, %1, 128, p; selp.u32 %0, "
+      "1, 0, q; }"
+      : "=r"(all)
+      : "r"(barrier), "r"(static_cast<u32>(mine))
+      : "memory");
+#endif
+  return all != 0;
+}
+
+/// Keeps x in its register: the compiler cannot compute it once more where it is used, which would cost an
+/// inner loop more than the register.
+FOURSCALE_D inline void keep(u32& x) { asm volatile("" : "+r"(x)); }
+FOURSCALE_D inline void keep(float& x) { asm volatile("" : "+f"(x)); }
+
+/// 8 bytes at a shared address.
+template <class T>
+FOURSCALE_D T load_shared([[maybe_unused]] u32 address) {
+  static_assert(sizeof(T) == 8);
+  u64 x{};
+#if FOURSCALE_DEVICE_PASS
+  asm volatile("ld.shared.b64 %0, [%1];" : "=l"(x) : "r"(address) : "memory");
+#endif
+  return bit_cast<T>(x);
+}
+
+}  // namespace FOURSCALE_NAMESPACE::ptx
