@@ -290,41 +290,83 @@ struct multiply_place {
   u32 turn_parity;
   u32 run_slot = 0, run_parity = 0;
 };
+FOURSCALE_D inline void issue_step(multiply_state const& s, multiply_place& x, accumulator& chain) {
+  constexpr u32 stage_words = stage_bytes / 16;
+  issue_chain(s, s.a_word + x.at.stage * stage_words, s.b_word + x.at.stage * stage_words, x.turn_parity,
+              chain);
+  x.turn_parity ^= 1;
+}
 
-/// Steps of a tile from `step` on while the certificates of the warp hold. `step` is then the one that they
-/// do not hold for, its chain done and its stage, whose certificates are returned, kept; or `steps`. All that
-/// the next step needs is found while the tensor core works: between its result and the next chain stand only
-/// the additions.
-FOURSCALE_D inline certificates multiply_fast(multiply_state const& s, multiply_place& x, int& step,
-                                              int steps, accumulator& sums, accumulator& chain) {
-  constexpr u32 stage_words = stage_bytes / 16, slot_bytes = sizeof(shared_memory::of_rows[0]);
-  constexpr u32 step_bytes = sizeof(shared_memory::of_rows[0][0]);
-  u32 a = s.a_word + x.at.stage * stage_words, b = s.b_word + x.at.stage * stage_words;
-  certificates c;
-#pragma unroll 2
-  do {
-    issue_chain(s, a, b, x.turn_parity, chain);
-    x.turn_parity ^= 1;
-    const u32 in_run = static_cast<u32>(step) % run_steps;
-    if (in_run == 0) ptx::mbarrier_wait(s.certified + 8 * x.run_slot, x.run_parity);
-    c = ptx::load_shared<certificates>(s.of_rows + x.run_slot * slot_bytes + in_run * step_bytes);
-    const bool fast = __all_sync(~0u, (c.exact & c.kept) == all_cols);
-    if (in_run + 1 == run_steps || step + 1 == steps) {  // the run's certificates are in registers now
-      if (s.one) ptx::mbarrier_arrive(s.used + 8 * x.run_slot);
-      if (++x.run_slot == certify_warps) x.run_slot = 0, x.run_parity ^= 1;
-    }
+/// Waits for the certificates of the next run; true if they hold for all of the warp's outputs.
+FOURSCALE_D inline bool run_is_fast(multiply_state const& s, multiply_place const& x, bool whole) {
+  constexpr u32 slot_bytes = sizeof(shared_memory::of_rows[0]),
+                step_bytes = sizeof(shared_memory::of_rows[0][0]);
+  ptx::mbarrier_wait(s.certified + 8 * x.run_slot, x.run_parity);
+  u32 fast = whole ? all_cols : 0u;
+  FOURSCALE_UNROLL
+  for (u32 i = 0; i < run_steps; ++i) {
+    const auto c = ptx::load_shared<certificates>(s.of_rows + x.run_slot * slot_bytes + i * step_bytes);
+    fast &= c.exact & c.kept;
+  }
+  return __all_sync(~0u, fast == all_cols);
+}
+/// This warp is done with the certificates of the run.
+FOURSCALE_D inline void release_run(multiply_state const& s, multiply_place& x) {
+  if (s.one) ptx::mbarrier_arrive(s.used + 8 * x.run_slot);
+  if (++x.run_slot == certify_warps) x.run_slot = 0, x.run_parity ^= 1;
+}
+
+/// Steps of a run whose certificates all hold; `left` steps follow them in the tile. True if the next run is
+/// of the same kind. Between a chain's end and the next one stand only the additions: all else is done while
+/// the tensor core works.
+FOURSCALE_D inline bool multiply_run(multiply_state const& s, multiply_place& x, int left, accumulator& sums,
+                                     accumulator& chain) {
+  bool next = false;
+  FOURSCALE_UNROLL
+  for (int i = 0; i < run_steps; ++i) {
+    issue_step(s, x, chain);
     u32 empty = s.empty + 8 * x.at.stage;
+    ptx::keep(empty);
     x.at.next();
-    a = s.a_word + x.at.stage * stage_words, b = s.b_word + x.at.stage * stage_words;
-    ptx::keep(a), ptx::keep(b), ptx::keep(empty);
-    if (step + 1 < steps) s.wait_for(x.at);
+    if (i + 1 < run_steps) {
+      s.wait_for(x.at);
+    } else {
+      release_run(s, x);
+      if (left > 0) {
+        s.wait_for(x.at);
+        next = run_is_fast(s, x, left >= run_steps);
+      }
+    }
     ptx::wgmma_wait_group<0>();
-    if (!fast) break;
     if (s.tells) ptx::mbarrier_arrive_cluster(empty);
     FOURSCALE_UNROLL
-    for (int i = 0; i < tile_cols / 2; ++i) sums[i] = __fadd_rz(sums[i], chain[i]);
-  } while (++step < steps);
-  return c;
+    for (int k = 0; k < tile_cols / 2; ++k) sums[k] = __fadd_rz(sums[k], chain[k]);
+  }
+  return next;
+}
+
+/// The same for `count` steps whatever their certificates say; `place` is that of the first, without a stage.
+template <class P>
+FOURSCALE_D void multiply_with_care(P const& p, shared_memory& m, multiply_state const& s, multiply_place& x,
+                                    exact_place place, int row_in_tile, int count, accumulator& sums,
+                                    accumulator& chain) {
+#pragma unroll 1
+  for (int i = 0; i < count; ++i, ++place.step) {
+    s.wait_for(x.at);
+    const certificates c = m.of_rows[x.run_slot][i][row_in_tile / 16];
+    const u32 stage = s.first_stage + x.at.stage * stage_bytes, empty = s.empty + 8 * x.at.stage;
+    place.stage_a = stage + static_cast<u32>(row_in_tile * decoded_row_bytes);
+    place.stage_b = stage + a_bytes;
+    issue_step(s, x, chain);
+    ptx::wgmma_wait_group<0>();
+    add_with_care(p, place, c, sums, chain);
+    if (p.steps != nullptr && threadIdx.x % 32 == 0)
+      count_steps(*p.steps, min(p.d.rows - place.row_a, i64{16}), p.d.cols - place.row_b, c);
+    __syncwarp();
+    if (s.tells) ptx::mbarrier_arrive_cluster(empty);
+    x.at.next();
+  }
+  release_run(s, x);
 }
 
 /// A warpgroup: 64 rows of every tile.
@@ -340,19 +382,20 @@ FOURSCALE_D void multiply(P const& p, shared_memory& m, int group) {
     FOURSCALE_UNROLL
     for (float& sum : sums) sum = 0.0f;
     const int row = walk.row() + row_in_tile, col = walk.col();
+    bool fast = run_is_fast(s, x, steps >= run_steps);
     s.wait_for(x.at);
-    for (int step = 0; step < steps; ++step) {
-      const certificates c = multiply_fast(s, x, step, steps, sums, chain);
-      if (step == steps) break;
-      const u32 here = (x.at.stage == 0 ? stages : x.at.stage) - 1,
-                stage = s.first_stage + here * stage_bytes;
-      add_with_care(
-          p, {row, col, step, stage + static_cast<u32>(row_in_tile * decoded_row_bytes), stage + a_bytes}, c,
-          sums, chain);
-      if (p.steps != nullptr && threadIdx.x % 32 == 0)
-        count_steps(*p.steps, min(p.d.rows - row, i64{16}), p.d.cols - col, c);
-      __syncwarp();
-      if (s.tells) ptx::mbarrier_arrive_cluster(s.empty + 8 * here);
+#pragma unroll 1
+    for (int left = steps; left > 0; left -= run_steps) {
+      if (fast) {
+        fast = multiply_run(s, x, left - run_steps, sums, chain);
+      } else {
+        multiply_with_care(p, m, s, x, {row, col, steps - left, 0, 0}, row_in_tile, min(run_steps, left),
+                           sums, chain);
+        if (left > run_steps) {
+          fast = run_is_fast(s, x, left >= 2 * run_steps);
+          s.wait_for(x.at);
+        }
+      }
     }
     store.template outputs<tile_cols>(p, row, col, sums, m.strips[warp - 4]);
   }
