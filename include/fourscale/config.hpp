@@ -114,6 +114,7 @@
 #define FOURSCALE_HAS_CVT_RS (FOURSCALE_DETAIL_SPECIFIC == 1000 || FOURSCALE_DETAIL_SPECIFIC == 1030)
 #define FOURSCALE_HAS_ELECT (FOURSCALE_DEVICE_PASS >= 900)
 #define FOURSCALE_HAS_WGMMA (FOURSCALE_DETAIL_SPECIFIC == 900)
+#define FOURSCALE_HAS_CLUSTER (FOURSCALE_DEVICE_PASS >= 900)
 #define FOURSCALE_HAS_TCGEN05 (FOURSCALE_DETAIL_FAMILY >= 1000 && FOURSCALE_DETAIL_FAMILY < 1200)
 #define FOURSCALE_HAS_MMA_BLOCK_SCALE (FOURSCALE_DETAIL_FAMILY >= 1200 && FOURSCALE_DETAIL_FAMILY < 1300)
 
@@ -217,6 +218,8 @@ inline constexpr bool has_cvt_fma = FOURSCALE_HAS_CVT_FMA;
 inline constexpr bool has_cvt_rs = FOURSCALE_HAS_CVT_RS;
 /// wgmma and setmaxnreg of Hopper: sm_90a only (PTX ISA 9.7.15).
 inline constexpr bool has_wgmma = FOURSCALE_HAS_WGMMA;
+/// Clusters of CTAs, which reach each other's shared memory: sm_90 and later.
+inline constexpr bool has_cluster = FOURSCALE_HAS_CLUSTER;
 /// tcgen05 and tensor memory: sm_100f/a, 103, 110; not 12x (PTX ISA 9.7.16).
 inline constexpr bool has_tcgen05 = FOURSCALE_HAS_TCGEN05;
 /// mma.sync with block scales: sm_120f/a, 121 (PTX ISA 9.7.14).

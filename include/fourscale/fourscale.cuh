@@ -19,6 +19,7 @@
 #include "device/dequantize.cuh"
 #include "device/explain.cuh"
 #include "device/gemm.cuh"
+#include "device/gemm_small.cuh"
 #include "device/ms_eden.cuh"
 #include "device/percentile.cuh"
 #include "device/quantize.cuh"

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// cp.async: 16 bytes from global to shared memory, without a register in between (PTX ISA 9.7.9.25.3.1, PTX
-// 7.0, sm_80 and later). Both addresses are multiples of 16; those in shared memory are the 32-bit ones of
-// shared_address().
+// cp.async: 4 or 16 bytes from global to shared memory, without a register in between (PTX ISA
+// 9.7.9.25.3.1, PTX 7.0, sm_80 and later). Both addresses are multiples of that size; those in shared memory
+// are the 32-bit ones of shared_address().
 #pragma once
 
 #include "ldmatrix.cuh"
@@ -16,6 +16,30 @@ FOURSCALE_D inline void cp_async_cg_16(u32 to, void const* from) {
 /// cp.async.cg.shared.global [to], [from], 16, bytes;   The first `bytes` of the 16 are read, the others 0.
 FOURSCALE_D inline void cp_async_cg_16(u32 to, void const* from, int bytes) {
   asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(to), "l"(from), "r"(bytes) : "memory");
+}
+
+/// cp.async.cg.shared.global.L2::128B [to], [from], 16;   L2 is to fetch the whole line. PTX 7.4.
+FOURSCALE_D inline void cp_async_cg_16_l2_128(u32 to, void const* from) {
+  asm volatile("cp.async.cg.shared.global.L2::128B [%0], [%1], 16;" ::"r"(to), "l"(from) : "memory");
+}
+
+/// cp.async.cg.shared.global.L2::256B [to], [from], 16;
+FOURSCALE_D inline void cp_async_cg_16_l2_256(u32 to, void const* from) {
+  asm volatile("cp.async.cg.shared.global.L2::256B [%0], [%1], 16;" ::"r"(to), "l"(from) : "memory");
+}
+
+/// cp.async.ca.shared.global [to], [from], 4;   Through L1.
+FOURSCALE_D inline void cp_async_ca_4(u32 to, void const* from) {
+  asm volatile("cp.async.ca.shared.global [%0], [%1], 4;" ::"r"(to), "l"(from) : "memory");
+}
+
+/// cp.async.commit_group;   What this thread has started since the last one is a group, though it be empty.
+FOURSCALE_D inline void cp_async_commit_group() { asm volatile("cp.async.commit_group;" ::: "memory"); }
+
+/// cp.async.wait_group N;   All groups of this thread but the latest N have arrived.
+template <int N>
+FOURSCALE_D inline void cp_async_wait_group() {
+  asm volatile("cp.async.wait_group %0;" ::"n"(N) : "memory");
 }
 
 /// cp.async.wait_all;   For what this thread has started. Others see it after a barrier.

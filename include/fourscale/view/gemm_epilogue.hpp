@@ -51,6 +51,17 @@ FOURSCALE_HD constexpr float output_factor(float alpha, tensor_scale<F> const& a
     return alpha;
 }
 
+/// alpha and the tensor scale of the one operand that has one: (alpha * amax) * (1 / 2688), rounded after
+/// each operation; the last one is a multiplication by the rounded reciprocal.
+template <class F>
+FOURSCALE_HD constexpr float weight_factor(float alpha, [[maybe_unused]] tensor_range<F> const& range,
+                                           [[maybe_unused]] float amax) {
+  if constexpr (F::has_tensor_scale)
+    return ptx::mul_rn_f32(ptx::mul_rn_f32(alpha, amax), ptx::rcp_rn_f32(range.largest));
+  else
+    return alpha;
+}
+
 /// factor * sum, and beta * c added to it, where beta is not 0.
 template <class T>
 FOURSCALE_HD constexpr T gemm_output(float factor, float sum) {

@@ -205,6 +205,18 @@ FOURSCALE_H errc validate_gemm(block_scaled_view<F, LA, BA> const& a, block_scal
   return detail::overlaps(d, a) || detail::overlaps(d, b) ? errc::overlap : errc::ok;
 }
 
+/// The same with A (M x K) a matrix of values.
+template <class T, class G, class LB, class BB, class U>
+FOURSCALE_H errc validate_gemm(matrix_view<T> const& a, block_scaled_view<G, LB, BB> const& b,
+                               matrix_view<U> const& d) {
+  if (const errc e = validate(a); e != errc::ok) return e;
+  if (const errc e = validate(b); e != errc::ok) return e;
+  if (const errc e = validate(d); e != errc::ok) return e;
+  if (a.cols != b.cols || d.rows != a.rows || d.cols != b.rows) return errc::shape_mismatch;
+  return detail::overlaps(d, detail::bytes_of(a.data, a.extent())) || detail::overlaps(d, b) ? errc::overlap
+                                                                                             : errc::ok;
+}
+
 /// Rules for a transform of N consecutive values from x to y.
 template <int N, matrix_like M, class T>
 FOURSCALE_H errc validate_transform(M const& x, matrix_view<T> const& y) {

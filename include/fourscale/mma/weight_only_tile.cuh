@@ -1,0 +1,143 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a warp of a weight-only GEMM does with a stage: codes and scales to fragments, times X.
+#pragma once
+
+#include "../formats/convert.hpp"
+#include "../formats/e2m1.hpp"
+#include "../formats/e4m3.hpp"
+#include "../formats/real.hpp"
+#include "../ptx/mma_sync_f16.cuh"
+#include "weight_only.hpp"
+
+namespace FOURSCALE_NAMESPACE::mma::weight_only {
+
+/// A 32-row part of D^T: two instructions' rows by n_tiles instructions' columns.
+template <int NTiles>
+struct sums {
+  float d[2][NTiles][4];
+
+  FOURSCALE_D void clear() {
+    FOURSCALE_UNROLL
+    for (int i = 0; i < 8 * NTiles; ++i) d[i / (4 * NTiles)][i / 4 % NTiles][i % 4] = 0.0f;
+  }
+};
+
+/// What a fragment's type asks of codes and scales.
+template <class T>
+struct weight_type;
+
+template <>
+struct weight_type<bf16> {
+  /// Scale * 2^119, twice. With 2^126 too little in codes, weights are 2^-7 of what they are worth.
+  FOURSCALE_D static u32 factor_of(float scale) {
+#if FOURSCALE_DEVICE_PASS
+    const float f = ptx::mul_rn_f32(scale, 0x1p119f);
+    return ptx::cvt_rn_bf16x2_f32(f, f);
+#else
+    return static_cast<u32>(scale);
+#endif
+  }
+  FOURSCALE_D static void codes(u32 word, u32 (&r)[4]) { codes_to_bf16(word, r); }
+  FOURSCALE_D static u32 mul(u32 a, u32 b) { return ptx::mul_rn_bf16x2(a, b); }
+  FOURSCALE_D static void mma(float (&d)[4], u32 const (&a)[4], u32 b0, u32 b1) {
+    ptx::mma_sync_m16n8k16_bf16(d, a, b0, b1);
+  }
+};
+
+template <>
+struct weight_type<fp16> {
+  /// Scale * 2^7, twice; codes are 2^14 too small.
+  FOURSCALE_D static u32 factor_of(float scale) {
+#if FOURSCALE_DEVICE_PASS
+    const float f = ptx::mul_rn_f32(scale, 0x1p7f);
+    return ptx::cvt_rn_f16x2_f32(f, f);
+#else
+    return static_cast<u32>(scale);
+#endif
+  }
+  /// As codes_to_bf16: a code is the upper byte of a number.
+  FOURSCALE_D static void codes(u32 word, u32 (&r)[4]) {
+    const u32 even = byte_of_codes(word << 4), odd = byte_of_codes(word);
+    r[0] = __byte_perm(even, 0, 0x2404), r[1] = __byte_perm(odd, 0, 0x2404);
+    r[2] = __byte_perm(even, 0, 0x3414), r[3] = __byte_perm(odd, 0, 0x3414);
+  }
+  FOURSCALE_D static u32 mul(u32 a, u32 b) { return ptx::mul_rn_f16x2(a, b); }
+  FOURSCALE_D static void mma(float (&d)[4], u32 const (&a)[4], u32 b0, u32 b1) {
+    ptx::mma_sync_m16n8k16_f16(d, a, b0, b1);
+  }
+
+ private:
+  FOURSCALE_D static u32 byte_of_codes(u32 x) { return (x & 0x8080'8080u) | (x >> 3 & 0x0e0e'0e0eu); }
+};
+
+/// The factors of two E4M3 scales, in the lower half of a word. A NaN makes NaNs of its weights.
+template <class T>
+FOURSCALE_D void factors_of(u32 pair, u32 (&factors)[2]) {
+#if FOURSCALE_DEVICE_PASS
+  float scale[2];
+  if constexpr (arch::has_cvt_fp8) {
+    const u32 both = ptx::cvt_rn_f16x2_e4m3x2(static_cast<u16>(pair));
+    scale[0] = ptx::cvt_f32_f16(static_cast<u16>(both));
+    scale[1] = ptx::cvt_f32_f16(static_cast<u16>(both >> 16));
+  } else {
+    scale[0] = decode(e4m3{static_cast<u8>(pair)});
+    scale[1] = decode(e4m3{static_cast<u8>(pair >> 8)});
+  }
+  factors[0] = weight_type<T>::factor_of(scale[0]);
+  factors[1] = weight_type<T>::factor_of(scale[1]);
+#endif
+}
+
+/// A lane's part of half a stage: the chunks of its four rows and, for each, the factors of two blocks.
+template <class T>
+struct lane_weights {
+  u32 words[lane_rows][4];
+  u32 factors[lane_rows][2];
+
+  FOURSCALE_D lane_weights(warp_stage const& from, int half) {
+    const int lane = static_cast<int>(threadIdx.x) % 32;
+    FOURSCALE_UNROLL
+    for (int j = 0; j < lane_rows; ++j) {
+      const uint4 v = *reinterpret_cast<uint4 const*>(from.codes[half][j][lane]);
+      words[j][0] = v.x, words[j][1] = v.y, words[j][2] = v.z, words[j][3] = v.w;
+    }
+    const uint4 s = *reinterpret_cast<uint4 const*>(from.scales[scale_word(lane, half)][lane / 4]);
+    const u32 scales[lane_rows] = {s.x, s.y, s.z, s.w};
+    FOURSCALE_UNROLL
+    for (int j = 0; j < lane_rows; ++j) factors_of<T>(scales[j] >> (16 * scale_pair(lane)), factors[j]);
+  }
+  /// The registers of a word of row j.
+  FOURSCALE_D void fragments(int j, int word, u32 (&r)[4]) const {
+    weight_type<T>::codes(words[j][word], r);
+    FOURSCALE_UNROLL
+    for (int i = 0; i < 4; ++i) r[i] = weight_type<T>::mul(r[i], factors[j][word / 2]);
+  }
+};
+
+/// Adds half a stage of W times the same half of a stage of X.
+template <class T, int NTiles>
+FOURSCALE_D void add_half(warp_stage const& stage, int half, u8 const* x, sums<NTiles>& to) {
+  const int lane = static_cast<int>(threadIdx.x) % 32;
+  const lane_weights<T> w(stage, half);
+  FOURSCALE_UNROLL
+  for (int word = 0; word < 4; ++word) {
+    uint4 b[NTiles];
+    FOURSCALE_UNROLL
+    for (int n = 0; n < NTiles; ++n)
+      b[n] = *reinterpret_cast<uint4 const*>(x + x_offset(NTiles, half, word, n, lane));
+    FOURSCALE_UNROLL
+    for (int m = 0; m < 2; ++m) {
+      u32 upper[4], lower[4];  // rows g and g + 8 of the instruction
+      w.fragments(2 * m, word, upper);
+      w.fragments(2 * m + 1, word, lower);
+      FOURSCALE_UNROLL
+      for (int n = 0; n < NTiles; ++n)
+        weight_type<T>::mma(to.d[m][n], {upper[0], lower[0], upper[1], lower[1]}, b[n].x, b[n].y);
+      FOURSCALE_UNROLL
+      for (int n = 0; n < NTiles; ++n)
+        weight_type<T>::mma(to.d[m][n], {upper[2], lower[2], upper[3], lower[3]}, b[n].z, b[n].w);
+    }
+  }
+}
+
+}  // namespace FOURSCALE_NAMESPACE::mma::weight_only

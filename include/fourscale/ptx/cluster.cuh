@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: Apache-2.0
+// Clusters of CTAs (PTX ISA 9.7.9.22, 9.7.13.4; PTX 7.8, sm_90 and later): their barrier, and stores to the
+// shared memory of another CTA. A kernel that was launched without clusters is a cluster of one. And the wait
+// of a kernel for the one before it.
+#pragma once
+
+#include "../bits.hpp"
+
+namespace FOURSCALE_NAMESPACE::ptx {
+
+FOURSCALE_D void clusters_need_sm_90_or_later();
+
+/// mov.u32 r, %cluster_ctarank;
+FOURSCALE_D inline u32 cluster_ctarank() {
+  u32 rank{};
+#if FOURSCALE_HAS_CLUSTER
+  asm volatile("mov.u32 %0, %%cluster_ctarank;" : "=r"(rank));
+#else
+  clusters_need_sm_90_or_later();
+#endif
+  return rank;
+}
+
+/// barrier.cluster.arrive.release;   What this thread wrote before is seen by all who wait after.
+FOURSCALE_D inline void barrier_cluster_arrive() {
+#if FOURSCALE_HAS_CLUSTER
+  asm volatile("barrier.cluster.arrive.release;" ::: "memory");
+#else
+  clusters_need_sm_90_or_later();
+#endif
+}
+
+/// barrier.cluster.wait.acquire;   All threads of the cluster have arrived.
+FOURSCALE_D inline void barrier_cluster_wait() {
+#if FOURSCALE_HAS_CLUSTER
+  asm volatile("barrier.cluster.wait.acquire;" ::: "memory");
+#else
+  clusters_need_sm_90_or_later();
+#endif
+}
+
+/// mapa.shared::cluster.u32 d, a, rank;   The same place in another CTA of the cluster.
+FOURSCALE_D inline u32 mapa_shared_cluster([[maybe_unused]] u32 address, [[maybe_unused]] u32 rank) {
+  u32 there{};
+#if FOURSCALE_HAS_CLUSTER
+  asm("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(there) : "r"(address), "r"(rank));
+#else
+  clusters_need_sm_90_or_later();
+#endif
+  return there;
+}
+
+/// st.shared::cluster.f32 [to], x;
+FOURSCALE_D inline void st_shared_cluster_f32([[maybe_unused]] u32 to, [[maybe_unused]] float x) {
+#if FOURSCALE_HAS_CLUSTER
+  asm volatile("st.shared::cluster.f32 [%0], %1;" ::"r"(to), "f"(x) : "memory");
+#else
+  clusters_need_sm_90_or_later();
+#endif
+}
+
+/// griddepcontrol.wait;   The kernel before has ended and all that it wrote is seen; no effect in a kernel
+/// that was launched as usual.
+FOURSCALE_D inline void griddepcontrol_wait() {
+#if FOURSCALE_HAS_CLUSTER
+  asm volatile("griddepcontrol.wait;" ::: "memory");
+#else
+  clusters_need_sm_90_or_later();
+#endif
+}
+
+}  // namespace FOURSCALE_NAMESPACE::ptx

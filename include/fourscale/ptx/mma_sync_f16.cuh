@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+// mma.sync of bf16 and fp16 (PTX ISA 9.7.14.5.8, PTX 7.0, sm_80 and later): one warp computes
+// D[16][8] += A[16][16] * B[8][16] in FP32; and products of pairs.
+//
+// Fragments, g = lane / 4, t = lane % 4; the lower half of a register is the lower k:
+//   A register i: row g + 8 (i % 2), k 2 t + 8 (i / 2);   B register i: k 2 t + 8 i, n g
+//   D element i:  row g + 8 (i / 2), n 2 t + i % 2
+#pragma once
+
+#include "../bits.hpp"
+
+namespace FOURSCALE_NAMESPACE::ptx {
+
+/// mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32
+FOURSCALE_D inline void mma_sync_m16n8k16_bf16(float (&d)[4], u32 const (&a)[4], u32 b0, u32 b1) {
+  asm("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "
+      "{%0, %1, %2, %3};"
+      : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
+      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
+}
+
+/// mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32
+FOURSCALE_D inline void mma_sync_m16n8k16_f16(float (&d)[4], u32 const (&a)[4], u32 b0, u32 b1) {
+  asm("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "
+      "{%0, %1, %2, %3};"
+      : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
+      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
+}
+
+/// fma.rn.bf16x2 d, a, b, -0: two products, rounded once, subnormals kept. (sm_80 has no mul.bf16x2.)
+FOURSCALE_D inline u32 mul_rn_bf16x2(u32 a, u32 b) {
+  u32 d;
+  asm("fma.rn.bf16x2 %0, %1, %2, %3;" : "=r"(d) : "r"(a), "r"(b), "r"(0x8000'8000u));
+  return d;
+}
+
+/// mul.rn.f16x2 d, a, b;
+FOURSCALE_D inline u32 mul_rn_f16x2(u32 a, u32 b) {
+  u32 d;
+  asm("mul.rn.f16x2 %0, %1, %2;" : "=r"(d) : "r"(a), "r"(b));
+  return d;
+}
+
+}  // namespace FOURSCALE_NAMESPACE::ptx
