@@ -55,9 +55,11 @@ FOURSCALE_H constexpr errc validate(linear_recipe const& r) {
   using enum copy_kind;
   const format_name f = r.fprop.a.format;
   if (f != format_name::nvfp4 && f != format_name::mxfp4) return errc::bad_recipe;
-  for (operand_recipe const& o : {r.fprop.a, r.fprop.b, r.dgrad.a})
+  const operand_recipe in_rows[] = {r.fprop.a, r.fprop.b, r.dgrad.a},
+                       in_columns[] = {r.dgrad.b, r.wgrad.a, r.wgrad.b};
+  for (operand_recipe const& o : in_rows)
     if (!detail::is_linear_operand(o, f, rowwise) || o.hadamard != 0) return errc::bad_recipe;
-  for (operand_recipe const& o : {r.dgrad.b, r.wgrad.a, r.wgrad.b})
+  for (operand_recipe const& o : in_columns)
     if (!detail::is_linear_operand(o, f, columnwise)) return errc::bad_recipe;
   const bool copies = detail::are_copies(r.fprop.a, r.wgrad.b) && detail::are_copies(r.fprop.b, r.dgrad.b) &&
                       detail::are_copies(r.dgrad.a, r.wgrad.a);
@@ -69,8 +71,9 @@ FOURSCALE_H constexpr errc validate(linear_recipe const& r) {
 /// Rules for a shape under blocks of `block` values: not empty, sizes that matrices may have (empty_matrix,
 /// too_large), whole blocks (partial_block).
 FOURSCALE_H constexpr errc validate(linear_shape const& s, int block) {
-  for (const errc e : {detail::check_shape(s.tokens, s.in), detail::check_shape(s.out, s.in),
-                       detail::check_shape(s.tokens, s.out)})
+  const errc of_each[] = {detail::check_shape(s.tokens, s.in), detail::check_shape(s.out, s.in),
+                          detail::check_shape(s.tokens, s.out)};
+  for (const errc e : of_each)
     if (e != errc::ok) return e;
   return s.tokens % block != 0 || s.in % block != 0 || s.out % block != 0 ? errc::partial_block : errc::ok;
 }
