@@ -214,6 +214,21 @@ TEST_CASE("linear: a microbatch shares weights and workspace, and has saved memo
   CHECK(expected_dw(c).outside(c.dw) == 0);
 }
 
+TEST_CASE("linear: a forward alone needs no columnwise copy", "[recipe][linear]") {
+  linear_case<te> c({48, 64, 80}), rows({48, 64, 80});
+  const decltype(c)::layer run;
+  REQUIRE(c.forward() == errc::ok);
+  REQUIRE(run.amax(rows.in_x(), rows.key, rows.t.x) == errc::ok);
+  REQUIRE(run.amax(rows.in_w(), rows.key, rows.t.w) == errc::ok);
+  REQUIRE(run.quantize_rows(rows.in_x(), rows.key, &rows.t.x) == errc::ok);
+  REQUIRE(run.quantize_rows(rows.in_w(), rows.key, &rows.t.w) == errc::ok);
+  REQUIRE(run.fprop(rows.t, rows.out_y()) == errc::ok);
+  for (size_t i = 0; i < c.y.size(); ++i) REQUIRE(c.y[i].bits == rows.y[i].bits);
+  CHECK(rows.t.x.columnwise.codes[0] == 0xa5);
+  CHECK(rows.backward() == errc::other_signs);
+  CHECK(run.quantize_rows(rows.in_w(), rows.key, &rows.t.x) == errc::shape_mismatch);
+}
+
 TEST_CASE("linear: what a layer asks for", "[recipe][linear]") {
   constexpr linear_shape s{64, 96, 128};
   // W: 128 x 96 values in 6144 bytes and 768 of scales, twice, and amaxes in 256. X: 3072 + 384, rounded up.
@@ -250,4 +265,36 @@ TEST_CASE("linear: columns on two ranks under one amax are those of one rank", "
     for (i64 r = 0; r < 48; ++r)
       for (i64 j = 0; j < 48; ++j) REQUIRE(c.out_y().at(r, j).bits == all.out_y().at(r, rank * 48 + j).bits);
   }
+}
+
+// A row-parallel layer: each rank has columns of W and of X, and a sum over half of K.
+TEST_CASE("linear: halves of K on two ranks add up as under beta = 1", "[recipe][linear]") {
+  linear_case<te> all({48, 128, 80}), half[2]{linear_case<te>({48, 64, 80}), linear_case<te>({48, 64, 80})};
+  using layer = decltype(all)::layer;
+  const layer run;
+  REQUIRE(all.forward() == errc::ok);
+  REQUIRE(all.backward() == errc::ok);
+  std::vector<float> y[2] = {std::vector<float>(48 * 80), std::vector<float>(48 * 80)};
+  for (i64 rank = 0; rank < 2; ++rank) {
+    auto& c = half[rank];
+    for (i64 i = 0; i < 64; ++i) {
+      for (i64 r = 0; r < 48; ++r) c.x[static_cast<size_t>(r * 64 + i)] = all.in_x().at(r, rank * 64 + i);
+      for (i64 r = 0; r < 80; ++r) c.w[static_cast<size_t>(r * 64 + i)] = all.in_w().at(r, rank * 64 + i);
+    }
+    *c.t.w.amax = *all.t.w.amax;
+    c.t.x.amax[0] = all.t.x.amax[0], c.t.x.amax[1] = all.t.x.amax[1];
+    REQUIRE(run.quantize(c.in_x(), c.key, &c.t.x) == errc::ok);
+    REQUIRE(run.quantize(c.in_w(), c.key, &c.t.w) == errc::ok);
+    REQUIRE(run.fprop(c.t, matrix_view<float>{y[rank], 48, 80}) == errc::ok);
+    REQUIRE(c.backward() == errc::ok);  // dY is on both ranks, and rounded alike
+    for (i64 i = 0; i < 64; ++i) {
+      for (i64 r = 0; r < 48; ++r)
+        REQUIRE(c.out_dx().at(r, i).bits == all.out_dx().at(r, rank * 64 + i).bits);
+      for (i64 r = 0; r < 80; ++r) REQUIRE(c.out_dw().at(r, i) == all.out_dw().at(r, rank * 64 + i));
+    }
+  }
+  std::vector<float> chained = y[0];
+  REQUIRE(run.quantize(half[1].in_x(), all.key, &half[1].t.x) == errc::ok);  // dY is in its place
+  REQUIRE(run.fprop(half[1].t, matrix_view<float>{chained, 48, 80}, 1.0f) == errc::ok);
+  for (size_t i = 0; i < chained.size(); ++i) REQUIRE(chained[i] == y[0][i] + y[1][i]);
 }

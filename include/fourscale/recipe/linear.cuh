@@ -43,6 +43,16 @@ struct linear_machine {
                      Blocks shape) const {
     return device::quantize_both(x, q, qt, rowwise, columnwise, shape, stream);
   }
+  template <class Source, class F, class L, class Quantizer, class Blocks>
+  errc quantize(Source const& x, block_scaled_view<F, L> const& q, Quantizer const& quantizer,
+                Blocks shape) const {
+    if constexpr (cta::producer<Source>) {
+      static_assert(!Blocks::is_2d, "A producer is quantized in 1-D blocks.");
+      return device::quantize(x, q, quantizer, stream);
+    } else {
+      return device::quantize(x, q, quantizer, shape, stream);
+    }
+  }
   template <class F, class L, class T>
   errc gemm(block_scaled_view<F, L> const& a, block_scaled_view<F, L> const& b, matrix_view<T> const& d,
             gemm_factors factors, linear_memory const& workspace) const {

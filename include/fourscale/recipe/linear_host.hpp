@@ -27,6 +27,11 @@ struct linear_machine {
                             Columnwise const& columnwise, Blocks shape) {
     return host::quantize_both(x, q, qt, rowwise, columnwise, shape);
   }
+  template <class T, class F, class L, class Quantizer, class Blocks>
+  static errc quantize(matrix_view<T> const& x, block_scaled_view<F, L> const& q, Quantizer const& quantizer,
+                       Blocks shape) {
+    return host::quantize(x, q, quantizer, shape);
+  }
   template <class F, class L, class T>
   static errc gemm(block_scaled_view<F, L> const& a, block_scaled_view<F, L> const& b,
                    matrix_view<T> const& d, gemm_factors factors, linear_memory const&) {

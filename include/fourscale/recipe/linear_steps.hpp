@@ -80,6 +80,20 @@ struct linear_steps {
     return e;
   }
 
+  /// The rowwise copy alone, under the amax in to->amax: for a forward without a backward. On the device,
+  /// `x` may be a producer (cta/producer.cuh), whose values never lie in memory, in 1-D blocks. Errors: those
+  /// of quantize().
+  template <class Source, tensor_role Role>
+  FOURSCALE_H errc quantize_rows(Source const& x, draw_key const& key, linear_operand<R, Role, L>* to) const {
+    using operand = linear_operand<R, Role, L>;
+    if (to == nullptr) return errc::null_pointer;
+    const errc e =
+        machine.quantize(x, to->rowwise, quantizer_of<operand::of_rowwise>(operand::at_rowwise(key)),
+                         blocks_of<operand::of_rowwise>());
+    if (e == errc::ok) to->signs = no_signs;  // of a columnwise copy that is not there
+    return e;
+  }
+
   /// Y = X * W^T + beta * Y. Errors: those of validate_gemm(), no_workspace, and on the device no_instruction
   /// and cuda_failed; so for dgrad and wgrad.
   template <class T>

@@ -57,7 +57,8 @@ FOURSCALE_H constexpr char const* message(errc e) {
     case errc::other_amax:
       return "two views that share their scales, or become one, must have the same amax";
     case errc::other_signs:
-      return "both operands of a GEMM must be transformed by the same signs: quantize both under one draw_key";
+      return "both operands of a GEMM must be transformed by the same signs: quantize both under one "
+             "draw_key";
     case errc::not_adjacent:
       return "the rows of the second matrix do not follow those of the first in memory";
     case errc::amax_of_groups:
