@@ -48,6 +48,10 @@ TEST_CASE("device linear: a step in a graph equals the host", "[device][recipe][
   if (!gpu_or_warn()) return;
   linear_case<te> h({48, 64, 80});
   linear_on_device<te> d(h);
+  REQUIRE(d.forward() == errc::ok);  // loads the kernels
+  REQUIRE(d.backward() == errc::ok);
+  REQUIRE(h.forward() == errc::ok);
+  REQUIRE(h.backward() == errc::ok);
   cudaStream_t stream;
   REQUIRE(cudaStreamCreate(&stream) == cudaSuccess);
   cudaGraph_t graph;
