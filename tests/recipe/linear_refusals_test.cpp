@@ -158,6 +158,8 @@ TEST_CASE("linear: steps refuse what does not fit, and write nothing", "[recipe]
   });
   const matrix_view<bf16> in_saved{reinterpret_cast<bf16*>(c.t.x.rowwise.codes), 48, 80};
   check_refused(c, errc::overlap, [&] { return run.forward(c.in_x(), c.in_w(), c.key, &c.t, in_saved); });
+  const matrix_view<bf16 const> x_in_y{c.y, 48, 64};
+  check_refused(c, errc::overlap, [&] { return run.forward(x_in_y, c.in_w(), c.key, &c.t, c.out_y()); });
   const matrix_view<bf16> over_w{reinterpret_cast<bf16*>(c.w.data()), 48, 80};
   check_refused(c, errc::overlap, [&] { return run.forward(c.in_x(), c.in_w(), c.key, &c.t, over_w); });
 
