@@ -5,6 +5,7 @@
 //   device/gemm_tcgen05.cuh                the GEMM of sm_100, with mma/tcgen05_*.cuh and ptx/tcgen05*.cuh
 //   device/buffer.cuh                      memory on the device that owns itself
 //   recipe/fake_quantize.cuh               recipes on the device
+//   recipe/linear.cuh                      linear layers on the device
 #pragma once
 
 #include "cta/quantize.cuh"

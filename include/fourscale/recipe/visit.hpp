@@ -35,8 +35,8 @@ FOURSCALE_H constexpr sign_vector signs_of(operand_recipe const& o, operand_plac
 
 /// Tiles share one set of scales between both copies, so they are only ever rounded to nearest.
 template <class F, class Scale, class Visitor>
-FOURSCALE_H bool visit_tiles(operand_recipe const& o, [[maybe_unused]] Scale const& scale,
-                             [[maybe_unused]] Visitor const& v) {
+FOURSCALE_H constexpr bool visit_tiles(operand_recipe const& o, [[maybe_unused]] Scale const& scale,
+                                       [[maybe_unused]] Visitor const& v) {
   if constexpr (block_scale_bytes<F> == 0) {
     return false;
   } else {
@@ -48,8 +48,8 @@ FOURSCALE_H bool visit_tiles(operand_recipe const& o, [[maybe_unused]] Scale con
 
 /// A rule that weighs candidates does so by the codes of rounding to nearest, so it goes with that only.
 template <class F, class Scale, class Visitor>
-FOURSCALE_H bool visit_rounding(operand_recipe const& o, operand_place const& at, Scale const& scale,
-                                Visitor const& v) {
+FOURSCALE_H constexpr bool visit_rounding(operand_recipe const& o, operand_place const& at,
+                                          Scale const& scale, Visitor const& v) {
   if (o.blocks == block_kind::tiles) return visit_tiles<F>(o, scale, v);
   if (o.rounding == rounding_rule::nearest_even) {
     v(F{}, quantizer{nearest_even{}, scale}, blocks_1d{});
@@ -73,8 +73,8 @@ FOURSCALE_H bool visit_rounding(operand_recipe const& o, operand_place const& at
 
 /// ms_eden is more than a scaling policy: it transforms 128 values and rounds them to nearest by itself.
 template <class F, class Bits, class Visitor>
-FOURSCALE_H bool visit_rounding(operand_recipe const& o, operand_place const&, ms_eden<Bits> const& scale,
-                                Visitor const& v) {
+FOURSCALE_H constexpr bool visit_rounding(operand_recipe const& o, operand_place const&,
+                                          ms_eden<Bits> const& scale, Visitor const& v) {
   if (o.blocks == block_kind::tiles || o.rounding != rounding_rule::nearest_even || o.hadamard != 128)
     return false;
   v(F{}, scale, blocks_1d{});
@@ -93,7 +93,7 @@ FOURSCALE_H constexpr bool is_consistent(operand_recipe const& o) {
 
 /// Of a known format, under the scale rule of the recipe.
 template <class F, class Visitor>
-FOURSCALE_H bool visit_as(operand_recipe const& o, operand_place const& at, Visitor const& v) {
+FOURSCALE_H constexpr bool visit_as(operand_recipe const& o, operand_place const& at, Visitor const& v) {
   const scale_draws draws{at.key.scales(at.role, o.copy == copy_kind::columnwise), signs_of(o, at)};
   const auto visit_rule = [&]<class Formats, class Policy>(Formats, char const*,
                                                            [[maybe_unused]] Policy const& policy) {
@@ -112,7 +112,7 @@ FOURSCALE_H bool visit_as(operand_recipe const& o, operand_place const& at, Visi
 /// before. False, without a call, if the parts of the recipe do not go together, if one of them is a number
 /// that names nothing, or if it says bf16.
 template <class Visitor>
-FOURSCALE_H bool visit(operand_recipe const& o, operand_place const& at, Visitor const& v) {
+FOURSCALE_H constexpr bool visit(operand_recipe const& o, operand_place const& at, Visitor const& v) {
   return visit_format(o.format, false, [&]<class F>(F) { return detail::visit_as<F>(o, at, v); });
 }
 

@@ -17,6 +17,8 @@ enum class [[nodiscard]] errc{
     no_amax,
     other_range,
     other_amax,
+    other_signs,
+    not_adjacent,
     row_amax_with_tiles,
     amax_of_groups,
     bad_offsets,
@@ -53,7 +55,12 @@ FOURSCALE_H constexpr char const* message(errc e) {
       return "the view's amax is brought to another range than this quantizer's: set q.amax = {amax, "
              "quantizer}";
     case errc::other_amax:
-      return "both copies share their scales, so both views must have the same amax";
+      return "two views that share their scales, or become one, must have the same amax";
+    case errc::other_signs:
+      return "both operands of a GEMM must be transformed by the same signs: quantize both under one "
+             "draw_key";
+    case errc::not_adjacent:
+      return "the rows of the second matrix do not follow those of the first in memory";
     case errc::amax_of_groups:
       return "the view has an amax for each group of rows, which only the functions for groups can read";
     case errc::bad_offsets:

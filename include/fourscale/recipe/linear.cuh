@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: Apache-2.0
+// A linear layer under a recipe, on a stream.
+#pragma once
+
+#include "../device/amax.cuh"
+#include "../device/copies.cuh"
+#include "../device/gemm.cuh"
+#include "linear_steps.hpp"
+
+namespace FOURSCALE_NAMESPACE::device {
+inline namespace FOURSCALE_ARCH {
+
+namespace detail {
+
+/// The one place that says which GEMM a linear layer runs: any with the bits of accumulate::blackwell.
+struct linear_gemm {
+  /// Bytes that it works in.
+  template <class F>
+  static constexpr i64 bytes(i64, i64, i64) {
+    return 0;
+  }
+  template <class F, class L, class T>
+  static errc run(block_scaled_view<F, L> const& a, block_scaled_view<F, L> const& b, matrix_view<T> const& d,
+                  gemm_factors factors, linear_memory const&, cudaStream_t stream) {
+    return device::gemm<mma::model>(a, b, d, factors, stream);
+  }
+};
+
+struct linear_machine {
+  cudaStream_t stream = nullptr;
+
+  template <class T>
+  errc amax(matrix_view<T> const& x, float* to) const {
+    return device::amax(x, to, stream);
+  }
+  template <class F, class T, class Transform>
+  errc amax_both(matrix_view<T> const& x, Transform const& t, float* to, float* to_t) const {
+    return device::amax_both<F>(x, t, to, to_t, stream);
+  }
+  template <class T, class F, class L, class Rowwise, class Columnwise, class Blocks>
+  errc quantize_both(matrix_view<T> const& x, block_scaled_view<F, L> const& q,
+                     block_scaled_view<F, L> const& qt, Rowwise const& rowwise, Columnwise const& columnwise,
+                     Blocks shape) const {
+    return device::quantize_both(x, q, qt, rowwise, columnwise, shape, stream);
+  }
+  template <class Source, class F, class L, class Quantizer, class Blocks>
+  errc quantize(Source const& x, block_scaled_view<F, L> const& q, Quantizer const& quantizer,
+                Blocks shape) const {
+    if constexpr (cta::producer<Source>) {
+      static_assert(!Blocks::is_2d, "A producer is quantized in 1-D blocks.");
+      return device::quantize(x, q, quantizer, stream);
+    } else {
+      return device::quantize(x, q, quantizer, shape, stream);
+    }
+  }
+  template <class F, class L, class T>
+  errc gemm(block_scaled_view<F, L> const& a, block_scaled_view<F, L> const& b, matrix_view<T> const& d,
+            gemm_factors factors, linear_memory const& workspace) const {
+    if (a.rows > 0 && workspace.bytes < linear_gemm::bytes<F>(a.rows, b.rows, a.cols))
+      return errc::no_workspace;
+    return linear_gemm::run(a, b, d, factors, workspace, stream);
+  }
+  template <class F>
+  static constexpr i64 gemm_bytes(i64 m, i64 n, i64 k) {
+    return linear_gemm::bytes<F>(m, n, k);
+  }
+};
+
+}  // namespace detail
+
+/// A linear layer under recipe R, with scales in layout L: the steps of linear_steps.hpp on a stream, with
+/// the bits of host::linear_layer. All memory is the device's. Never allocates, never synchronises, can be
+/// captured in a graph.
+template <linear_recipe R, scale_layout L = linear>
+struct linear_layer : fourscale::detail::linear_steps<detail::linear_machine, R, L> {
+  explicit linear_layer(cudaStream_t stream = nullptr)
+      : fourscale::detail::linear_steps<detail::linear_machine, R, L>{{stream}} {}
+};
+
+}  // namespace FOURSCALE_ARCH
+}  // namespace FOURSCALE_NAMESPACE::device

@@ -1,0 +1,275 @@
+// SPDX-License-Identifier: Apache-2.0
+// A linear layer Y = X * W^T under a recipe, as far as it is the same on every machine: which recipes it
+// takes, the quantized copies of its three tensors, and how many bytes they need. Nothing here allocates, and
+// nothing reads an element. The steps: linear_steps.hpp. See docs/linear.md.
+#pragma once
+
+#include "../view/validate.hpp"
+#include "quantizer_of.hpp"
+
+namespace FOURSCALE_NAMESPACE {
+
+/// X is [tokens, in], W [out, in], Y [tokens, out]. Each is a multiple of the format's block (16 for NVFP4,
+/// 32 for MXFP4): blocks run along each of them in one of the three GEMMs.
+struct linear_shape {
+  i64 tokens = 0, in = 0, out = 0;
+  friend FOURSCALE_H constexpr bool operator==(linear_shape const&, linear_shape const&) = default;
+};
+
+/// Memory that somebody else owns; it begins at a multiple of 16 bytes.
+struct linear_memory {
+  void* data = nullptr;
+  i64 bytes = 0;
+};
+
+/// What a layer asks for up front. `weights`: both copies of W, as long as W stays the same. `saved`: what
+/// forward keeps for backward, of each microbatch, which is the columnwise copy of X. `workspace`: for one
+/// pass at a time, so layers can share it.
+struct linear_bytes {
+  i64 weights = 0, saved = 0, workspace = 0;
+  friend FOURSCALE_H constexpr bool operator==(linear_bytes const&, linear_bytes const&) = default;
+};
+
+namespace detail {
+
+FOURSCALE_H constexpr bool is_linear_operand(operand_recipe const& o, format_name f, copy_kind copy) {
+  if (o.format != f || o.copy != copy || o.source != value_source::original) return false;
+  if (o.amax == amax_source::per_row || o.amax == amax_source::percentile) return false;
+  if (o.scale == scale_rule::ms_eden || o.hadamard > block_size_of(f)) return false;
+  return visit(o, {}, [](auto, auto const&, auto) {});
+}
+
+/// Both copies of a tensor come from one call: blocks of one shape, one amax. Tiles share their scales.
+FOURSCALE_H constexpr bool are_copies(operand_recipe const& rowwise, operand_recipe const& columnwise) {
+  if (rowwise.blocks != columnwise.blocks || rowwise.amax != columnwise.amax) return false;
+  return rowwise.blocks == block_kind::along_rows || rowwise.scale == columnwise.scale;
+}
+
+}  // namespace detail
+
+/// Whether linear layers take a recipe: all six operands in NVFP4, or all in MXFP4; a Hadamard transform on
+/// both operands of wgrad alone, no longer than a block; the amax of the tensor, current or of the caller's.
+/// Errors: other_signs if the operands of wgrad have different transforms; bad_recipe. A GEMM that stays in
+/// bf16 is left to the caller.
+FOURSCALE_H constexpr errc validate(linear_recipe const& r) {
+  using enum copy_kind;
+  const format_name f = r.fprop.a.format;
+  if (f != format_name::nvfp4 && f != format_name::mxfp4) return errc::bad_recipe;
+  const operand_recipe in_rows[] = {r.fprop.a, r.fprop.b, r.dgrad.a},
+                       in_columns[] = {r.dgrad.b, r.wgrad.a, r.wgrad.b};
+  for (operand_recipe const& o : in_rows)
+    if (!detail::is_linear_operand(o, f, rowwise) || o.hadamard != 0) return errc::bad_recipe;
+  for (operand_recipe const& o : in_columns)
+    if (!detail::is_linear_operand(o, f, columnwise)) return errc::bad_recipe;
+  const bool copies = detail::are_copies(r.fprop.a, r.wgrad.b) && detail::are_copies(r.fprop.b, r.dgrad.b) &&
+                      detail::are_copies(r.dgrad.a, r.wgrad.a);
+  if (!copies || r.dgrad.b.hadamard != 0) return errc::bad_recipe;
+  const bool cancel = r.wgrad.a.hadamard == r.wgrad.b.hadamard && r.wgrad.a.signs == r.wgrad.b.signs;
+  return cancel ? errc::ok : errc::other_signs;
+}
+
+/// Rules for a shape under blocks of `block` values: not empty, sizes that matrices may have (empty_matrix,
+/// too_large), whole blocks (partial_block).
+FOURSCALE_H constexpr errc validate(linear_shape const& s, int block) {
+  const errc of_each[] = {detail::check_shape(s.tokens, s.in), detail::check_shape(s.out, s.in),
+                          detail::check_shape(s.tokens, s.out)};
+  for (const errc e : of_each)
+    if (e != errc::ok) return e;
+  return s.tokens % block != 0 || s.in % block != 0 || s.out % block != 0 ? errc::partial_block : errc::ok;
+}
+
+namespace detail {
+
+/// True, or a sentence of the compiler.
+template <linear_recipe R>
+FOURSCALE_H constexpr bool is_linear() {
+  constexpr errc e = validate(R);
+  static_assert(e != errc::other_signs,
+                "Both operands of wgrad need the same Hadamard transform under the same signs, or the "
+                "transforms do not cancel.");
+  static_assert(e == errc::ok || e == errc::other_signs,
+                "A linear layer takes recipes that quantize all six operands to NVFP4, or all to MXFP4, from "
+                "the tensors themselves: see validate(linear_recipe). GEMMs in bf16 are the caller's.");
+  return e == errc::ok;
+}
+
+/// Each part of a linear_memory begins at a multiple of this from its start.
+inline constexpr i64 linear_part = 256;
+
+/// Rules for memory of at least `bytes`: null_pointer, misaligned, no_workspace.
+FOURSCALE_H inline errc validate_memory(linear_memory const& m, i64 bytes) {
+  if (m.data == nullptr && bytes > 0) return errc::null_pointer;
+  if (reinterpret_cast<u64>(m.data) % 16 != 0) return errc::misaligned;
+  return m.bytes < bytes ? errc::no_workspace : errc::ok;
+}
+
+/// The part of m from `at` on.
+FOURSCALE_H inline linear_memory from(linear_memory const& m, i64 at) {
+  return {m.data == nullptr ? nullptr : static_cast<u8*>(m.data) + at, m.bytes - at};
+}
+
+/// Bytes of one copy: codes, then scales.
+template <class F, class L>
+FOURSCALE_H constexpr i64 copy_bytes(i64 rows, i64 cols) {
+  return round_up<i64>(code_bytes<F>(rows, cols), linear_part) +
+         round_up<i64>(scale_bytes<F, L>(rows, cols), linear_part);
+}
+template <class F, class L>
+FOURSCALE_H block_scaled_view<F, L> copy_in(linear_memory const& m, i64 rows, i64 cols,
+                                            tensor_amax<F> const& amax) {
+  u8* const codes = static_cast<u8*>(m.data);
+  block_scaled_view<F, L> q(codes, codes + round_up<i64>(code_bytes<F>(rows, cols), linear_part), rows, cols,
+                            amax);
+  q.code_capacity = code_bytes<F>(rows, cols);
+  q.scale_capacity = scale_bytes<F, L>(rows, cols);
+  return q;
+}
+
+}  // namespace detail
+
+/// One tensor of a linear layer, quantized: views of both copies, where their amaxes are, and the signs that
+/// the columnwise copy was transformed by. A value that owns nothing; place() says where it lies.
+template <linear_recipe R, tensor_role Role, scale_layout L = linear>
+struct linear_operand {
+  static_assert(detail::is_linear<R>());
+  static constexpr tensor_role role = Role;
+  static constexpr operand_recipe of_rowwise = Role == tensor_role::activation ? R.fprop.a
+                                               : Role == tensor_role::weight   ? R.fprop.b
+                                                                               : R.dgrad.a;
+  static constexpr operand_recipe of_columnwise = Role == tensor_role::activation ? R.wgrad.b
+                                                  : Role == tensor_role::weight   ? R.dgrad.b
+                                                                                  : R.wgrad.a;
+  using format = format_of<of_rowwise>;
+  /// How many amaxes there are: none without a tensor scale, one, or a second one of the transformed tensor.
+  static constexpr int amax_count = !format::has_tensor_scale ? 0 : of_columnwise.hadamard != 0 ? 2 : 1;
+
+  block_scaled_view<format, L> rowwise, columnwise;
+  float* amax = nullptr;  ///< amax_count floats, one after the other: what ranks reduce
+  sign_vector signs;      ///< of the transform of the columnwise copy, once it is quantized
+
+  /// The tensor itself, which is also the shape of the rowwise copy.
+  static FOURSCALE_H constexpr i64 rows(linear_shape const& s) {
+    return Role == tensor_role::weight ? s.out : s.tokens;
+  }
+  static FOURSCALE_H constexpr i64 cols(linear_shape const& s) {
+    return Role == tensor_role::gradient ? s.out : s.in;
+  }
+  /// Bytes of the rowwise copy; of the columnwise one and the amaxes.
+  static FOURSCALE_H constexpr i64 rowwise_bytes(linear_shape const& s) {
+    return detail::copy_bytes<format, L>(rows(s), cols(s));
+  }
+  static FOURSCALE_H constexpr i64 columnwise_bytes(linear_shape const& s) {
+    return detail::copy_bytes<format, L>(cols(s), rows(s)) + (amax_count > 0 ? detail::linear_part : 0);
+  }
+  static FOURSCALE_H constexpr i64 bytes(linear_shape const& s) {
+    return rowwise_bytes(s) + columnwise_bytes(s);
+  }
+
+  /// Which operand of which GEMM each copy is.
+  static FOURSCALE_H constexpr operand_place at_rowwise(draw_key const& key) {
+    return {key, Role, Role == tensor_role::gradient ? 1u : 0u};
+  }
+  static FOURSCALE_H constexpr operand_place at_columnwise(draw_key const& key) {
+    return {key, Role, Role == tensor_role::weight ? 1u : 2u};
+  }
+  /// The signs that quantizing under `key` transforms the columnwise copy by; none without a transform.
+  static FOURSCALE_H constexpr sign_vector signs_under(draw_key const& key) {
+    return of_columnwise.hadamard == 0 ? no_signs : detail::signs_of(of_columnwise, at_columnwise(key));
+  }
+
+  /// Lays both copies into memory. Errors: those of validate(shape), null_pointer, misaligned, no_workspace,
+  /// overlap; *this is then untouched.
+  FOURSCALE_H errc place(linear_shape const& s, linear_memory const& for_rowwise,
+                         linear_memory const& for_columnwise) {
+    if (const errc e = validate(s, format::block_size); e != errc::ok) return e;
+    const i64 first = rowwise_bytes(s), second = columnwise_bytes(s);
+    if (const errc e = detail::validate_memory(for_rowwise, first); e != errc::ok) return e;
+    if (const errc e = detail::validate_memory(for_columnwise, second); e != errc::ok) return e;
+    if (detail::overlap(detail::bytes_of(static_cast<u8*>(for_rowwise.data), first),
+                        detail::bytes_of(static_cast<u8*>(for_columnwise.data), second)))
+      return errc::overlap;
+    amax = amax_count > 0 ? static_cast<float*>(for_columnwise.data) : nullptr;
+    signs = no_signs;
+    float* const amax_t = amax_count == 2 ? amax + 1 : amax;
+    const tensor_amax<format> range(amax_in(amax), quantizer_of<of_rowwise>({})),
+        range_t(amax_in(amax_t), quantizer_of<of_columnwise>({}));
+    rowwise = detail::copy_in<format, L>(for_rowwise, rows(s), cols(s), range);
+    columnwise = detail::copy_in<format, L>(
+        detail::from(for_columnwise, amax_count > 0 ? detail::linear_part : 0), cols(s), rows(s), range_t);
+    return errc::ok;
+  }
+  /// Both copies in one memory of bytes(shape).
+  FOURSCALE_H errc place(linear_shape const& s, linear_memory const& m) {
+    if (const errc e = validate(s, format::block_size); e != errc::ok) return e;
+    if (const errc e = detail::validate_memory(m, bytes(s)); e != errc::ok) return e;
+    return place(s, m, detail::from(m, rowwise_bytes(s)));
+  }
+};
+
+/// The tensors of a layer where they lie, and what is left for GEMMs to work in. X's rowwise copy and the
+/// gradient share the workspace: one lives in forward, the other in backward. Further microbatches copy this
+/// value and place `x` in `saved` memory of their own.
+template <linear_recipe R, scale_layout L = linear>
+struct linear_tensors {
+  linear_operand<R, tensor_role::activation, L> x;
+  linear_operand<R, tensor_role::weight, L> w;
+  linear_operand<R, tensor_role::gradient, L> dy;
+  linear_memory gemm;
+
+  /// Bytes of all memories, of which each GEMM gets `gemm_bytes` to work in.
+  static FOURSCALE_H constexpr linear_bytes bytes(linear_shape const& s, i64 gemm_bytes = 0) {
+    return {decltype(w)::bytes(s), decltype(x)::columnwise_bytes(s), before_gemm(s) + gemm_bytes};
+  }
+
+  /// Lays the tensors into memories of bytes(shape). Errors: as linear_operand::place(); *this is then
+  /// untouched.
+  FOURSCALE_H errc place(linear_shape const& s, linear_memory const& weights, linear_memory const& saved,
+                         linear_memory const& workspace, i64 gemm_bytes = 0) {
+    linear_tensors t;
+    if (const errc e = t.w.place(s, weights); e != errc::ok) return e;
+    const linear_bytes need = bytes(s, gemm_bytes);
+    if (const errc e = detail::validate_memory(workspace, need.workspace); e != errc::ok) return e;
+    if (const errc e = t.x.place(s, workspace, saved); e != errc::ok) return e;
+    if (const errc e = t.dy.place(s, workspace); e != errc::ok) return e;
+    const detail::byte_range parts[] = {detail::bytes_of(static_cast<u8*>(weights.data), need.weights),
+                                        detail::bytes_of(static_cast<u8*>(saved.data), need.saved),
+                                        detail::bytes_of(static_cast<u8*>(workspace.data), need.workspace)};
+    if (detail::overlap(parts[0], parts[1]) || detail::overlap(parts[0], parts[2]) ||
+        detail::overlap(parts[1], parts[2]))
+      return errc::overlap;
+    t.gemm = detail::from(workspace, before_gemm(s));
+    *this = t;
+    return errc::ok;
+  }
+
+ private:
+  static FOURSCALE_H constexpr i64 before_gemm(linear_shape const& s) {
+    const i64 forward = decltype(x)::rowwise_bytes(s), backward = decltype(dy)::bytes(s);
+    return forward > backward ? forward : backward;
+  }
+};
+
+/// Two quantized matrices whose rows follow one another in memory, such as the weights of gate and up, as
+/// one: to *all. Only under one amax: codes under different tensor scales are never merged. Quantize both
+/// under the larger amax instead (from dequantized(q), if the originals are gone), or multiply by each.
+/// Errors: those of validate(), shape_mismatch for rows of different lengths, other_amax, not_adjacent for
+/// gaps and for scale tiles that have rows of both; *all is then untouched.
+template <class F, class L, class Byte>
+FOURSCALE_H errc merge_rows(block_scaled_view<F, L, Byte> const& first,
+                            block_scaled_view<F, L, Byte> const& second, block_scaled_view<F, L, Byte>* all) {
+  if (const errc e = validate(first); e != errc::ok) return e;
+  if (const errc e = validate(second); e != errc::ok) return e;
+  if (all == nullptr) return errc::null_pointer;
+  if (first.cols != second.cols) return errc::shape_mismatch;
+  if (F::has_tensor_scale && (!(first.amax == second.amax) || first.amax.kind == amax_kind::per_row))
+    return errc::other_amax;
+  const bool adjacent = second.codes == first.codes + code_bytes<F>(first.rows, first.cols) &&
+                        second.scales == first.scales + scale_bytes<F, L>(first.rows, first.cols) &&
+                        L::padded_rows(first.rows) == first.rows;
+  if (!adjacent) return errc::not_adjacent;
+  if (const errc e = detail::check_shape(first.rows + second.rows, first.cols); e != errc::ok) return e;
+  *all = {first.codes, first.scales, first.rows + second.rows, first.cols, first.amax};
+  return errc::ok;
+}
+
+}  // namespace FOURSCALE_NAMESPACE

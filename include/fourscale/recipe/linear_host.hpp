@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: Apache-2.0
+// Opt-in, because its GEMM allocates and includes <vector>: a linear layer under a recipe, on the CPU.
+#pragma once
+
+#include "../host/copies.hpp"
+#include "../host/gemm_blackwell.hpp"
+#include "../host/transform.hpp"
+#include "linear_steps.hpp"
+
+namespace FOURSCALE_NAMESPACE::host {
+inline namespace FOURSCALE_CPU {
+
+namespace detail {
+
+struct linear_machine {
+  template <class T>
+  static errc amax(matrix_view<T> const& x, float* to) {
+    return host::amax(x, to);
+  }
+  template <class F, class T, class Transform>
+  static errc amax_both(matrix_view<T> const& x, Transform const& t, float* to, float* to_t) {
+    return host::amax_both<F>(x, t, to, to_t);
+  }
+  template <class T, class F, class L, class Rowwise, class Columnwise, class Blocks>
+  static errc quantize_both(matrix_view<T> const& x, block_scaled_view<F, L> const& q,
+                            block_scaled_view<F, L> const& qt, Rowwise const& rowwise,
+                            Columnwise const& columnwise, Blocks shape) {
+    return host::quantize_both(x, q, qt, rowwise, columnwise, shape);
+  }
+  template <class T, class F, class L, class Quantizer, class Blocks>
+  static errc quantize(matrix_view<T> const& x, block_scaled_view<F, L> const& q, Quantizer const& quantizer,
+                       Blocks shape) {
+    return host::quantize(x, q, quantizer, shape);
+  }
+  template <class F, class L, class T>
+  static errc gemm(block_scaled_view<F, L> const& a, block_scaled_view<F, L> const& b,
+                   matrix_view<T> const& d, gemm_factors factors, linear_memory const&) {
+    return host::gemm(a, b, d, factors, accumulate::blackwell{});
+  }
+  template <class F>
+  static constexpr i64 gemm_bytes(i64, i64, i64) {
+    return 0;
+  }
+};
+
+}  // namespace detail
+
+/// A linear layer under recipe R, with scales in layout L: the steps of linear_steps.hpp on the CPU. GEMMs
+/// have the bits of Blackwell's block-scaled MMA, those of device::linear_layer. They allocate about 2 MB a
+/// thread and throw what std::vector throws.
+template <linear_recipe R, scale_layout L = linear>
+struct linear_layer : fourscale::detail::linear_steps<detail::linear_machine, R, L> {
+  linear_layer() = default;
+};
+
+}  // namespace FOURSCALE_CPU
+}  // namespace FOURSCALE_NAMESPACE::host

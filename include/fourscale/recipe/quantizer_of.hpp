@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: Apache-2.0
+// From a recipe that is known at compile time to the library's policies: the types that visit() finds,
+// without its switch, and with the Hadamard transform as a part of the quantizer.
+#pragma once
+
+#include "../transform/hadamard.hpp"
+#include "visit.hpp"
+
+namespace FOURSCALE_NAMESPACE {
+
+namespace detail {
+
+/// The format with 4 bits that a name stands for.
+template <format_name>
+struct four_bit_format {};
+template <>
+struct four_bit_format<format_name::nvfp4> {
+  using type = nvfp4;
+};
+template <>
+struct four_bit_format<format_name::mxfp4> {
+  using type = mxfp4;
+};
+
+template <operand_recipe O>
+FOURSCALE_H constexpr auto rounding_of([[maybe_unused]] philox<> const& random) {
+  if constexpr (O.rounding == rounding_rule::stochastic)
+    return stochastic{random};
+  else if constexpr (O.rounding == rounding_rule::te_software)
+    return stochastic_te_software{random};
+  else
+    return nearest_even{};
+}
+
+template <operand_recipe O>
+FOURSCALE_H constexpr auto scale_rule_of([[maybe_unused]] philox<> const& random) {
+  using enum error_norm;
+  constexpr scale_rule s = O.scale;
+  if constexpr (s == scale_rule::two_level_division)
+    return two_level_division{};
+  else if constexpr (s == scale_rule::headroom)
+    return two_level_headroom{};
+  else if constexpr (s == scale_rule::stochastic_scale)
+    return two_level_stochastic{random};
+  else if constexpr (s == scale_rule::four_over_six_mae)
+    return four_over_six<mean_absolute, 256>{};
+  else if constexpr (s == scale_rule::four_over_six_mse)
+    return four_over_six<mean_square, 256>{};
+  else if constexpr (s == scale_rule::four_over_six_mae_448)
+    return four_over_six<mean_absolute, 448>{};
+  else if constexpr (s == scale_rule::four_over_six_mse_448)
+    return four_over_six<mean_square, 448>{};
+  else if constexpr (s == scale_rule::floor)
+    return power_of_two_floor{};
+  else
+    return amax_scale{};
+}
+
+template <operand_recipe O>
+FOURSCALE_H constexpr auto transform_of([[maybe_unused]] operand_place const& at) {
+  if constexpr (O.hadamard != 0)
+    return hadamard<O.hadamard>{signs_of(O, at)};
+  else
+    return identity{};
+}
+
+}  // namespace detail
+
+/// The format of an operand: nvfp4 or mxfp4.
+template <operand_recipe O>
+using format_of = typename detail::four_bit_format<O.format>::type;
+
+/// The blocks of an operand.
+template <operand_recipe O>
+FOURSCALE_H constexpr auto blocks_of() {
+  constexpr int n = format_of<O>::block_size;
+  if constexpr (O.blocks == block_kind::tiles)
+    return blocks_2d<n, n>{};
+  else
+    return blocks_1d{};
+}
+
+/// The quantizer of an operand: rounding and scale as visit() makes them, and the transform, which is no
+/// longer than a block. Not for ms_eden.
+template <operand_recipe O>
+FOURSCALE_H constexpr auto quantizer_of(operand_place const& at) {
+  static_assert(O.scale != scale_rule::ms_eden,
+                "ms_eden is no quantizer: it transforms 128 values by itself.");
+  constexpr bool t = O.copy == copy_kind::columnwise;
+  return quantizer{detail::rounding_of<O>(at.key.elements(at.role, t)),
+                   detail::scale_rule_of<O>(at.key.scales(at.role, t)), detail::transform_of<O>(at)};
+}
+
+}  // namespace FOURSCALE_NAMESPACE

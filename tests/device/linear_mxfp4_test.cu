@@ -1,0 +1,12 @@
+// SPDX-License-Identifier: Apache-2.0
+// A linear layer under mxfp4: every bit is the host's.
+#include "linear_case.cuh"
+
+using namespace fourscale;
+using namespace fourscale::test;
+
+TEST_CASE("device linear: mxfp4 equals the host", "[device][recipe][linear]") {
+  check_linear<presets::mxfp4().linear>({32, 128, 64});
+  check_linear<presets::mxfp4().linear>({96, 64, 160});
+  check_linear<presets::mxfp4().linear>({288, 160, 224});
+}
