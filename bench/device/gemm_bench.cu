@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // GEMMs with Blackwell's bits, compared with cublasLt's bf16 on the same values in the same run: from decoded
 // operands, and from packed ones. `certified` is the share of steps whose sum a certificate proved exact.
-#include <fourscale/device/gemm_wgmma.cuh>
+#include <fourscale/device/gemm.cuh>
 
 #include "cublaslt.cuh"
 #include "data.cuh"
@@ -58,8 +58,8 @@ void measure(benchmark::State& state, gemm_shape s, data kind_a, data kind_b) {
   const f4::gemm_steps counted = steps.to_host()[0];
   cublaslt_gemm peer(s.m, s.n, s.k);
   peer.choose(a.values.data(), b.values.data(), of_peer.data());
-  const f4::device::detail::blackwell_call prepared(a.view, b.view, to, {}, {workspace.data(), bytes},
-                                                    nullptr);
+  using call_type = f4::device::detail::wgmma_call<nvfp4, swizzled_128x4, nvfp4, swizzled_128x4, bf16>;
+  const call_type prepared(a.view, b.view, to, {}, workspace.data(), nullptr);
   for (auto _ : state) {
     const std::vector<double> t =
         medians({[&](i64) { peer.run(a.values.data(), b.values.data(), of_peer.data()); },

@@ -19,7 +19,7 @@ TILES = {t.name: t for t in (Tile("128x256", 1, 128, 256), Tile("256x256 pair", 
 MULTICAST = Tile("256x256 pair, two share B *", 2, 256, 256, 64, 2)
 K96 = Tile("256x256 pair, K = 96 *", 2, 256, 256, 96)
 K96_MULTICAST = Tile("256x256 pair, K = 96, two share B *", 2, 256, 256, 96, 2)
-WARPS = Tile("128x128, 4 warps", 1, 128, 128)  # device/gemm.cuh, mma.sync
+WARPS = Tile("128x128, 4 warps", 1, 128, 128)  # device/gemm_mma_sync.cuh, mma.sync
 
 # Shared memory a block may have: 227 KiB on sm_100 and sm_103 (CUDA programming guide, compute capabilities; CUTLASS
 # arch.h: 232448), of which mma/tcgen05_tile.cuh keeps 2 KiB for barriers. A stage holds 128 bytes of codes along K.

@@ -216,7 +216,7 @@ void run_gemm(char const* what, char const* needs, Call call) {
 template <class Set, class F>
 void run_gemm_mma_sync(char const* what) {
   run_gemm<F, f4::linear>(what, "sm_120f or 121f", [](auto const& a, auto const& b, auto const& d) {
-    return f4::device::gemm<Set>(a, b, d);
+    return f4::device::gemm_mma_sync<Set>(a, b, d);
   });
 }
 

@@ -2,7 +2,8 @@
 // For CUDA compilers: fourscale.hpp, parts to make kernels of and, except under NVRTC, the functions that
 // launch the library's own. Under NVRTC no header from outside is needed.
 // Left out, besides what fourscale.hpp leaves out:
-//   device/gemm_tcgen05.cuh                the GEMM of sm_100, with mma/tcgen05_*.cuh and ptx/tcgen05*.cuh
+//   device/gemm.cuh                        the GEMM, by what the device does it fastest with; and its parts
+//   device/gemm_tcgen05.cuh                that of sm_100, with mma/tcgen05_*.cuh and ptx/tcgen05*.cuh
 //   device/buffer.cuh                      memory on the device that owns itself
 //   recipe/fake_quantize.cuh               recipes on the device
 //   recipe/linear.cuh                      linear layers on the device
@@ -19,7 +20,7 @@
 #include "device/delayed.cuh"
 #include "device/dequantize.cuh"
 #include "device/explain.cuh"
-#include "device/gemm.cuh"
+#include "device/gemm_mma_sync.cuh"
 #include "device/gemm_small.cuh"
 #include "device/ms_eden.cuh"
 #include "device/percentile.cuh"

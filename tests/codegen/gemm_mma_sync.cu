@@ -27,7 +27,7 @@
 // sm_120a sass: !STL
 // sm_121a sass: OMMA.SF.16864.F32.E2M1.E2M1.UE4M3.4X
 // sm_121a sass: QMMA.SF.16832.F32.E4M3.E5M2.E8
-#include <fourscale/device/gemm.cuh>
+#include <fourscale/device/gemm_mma_sync.cuh>
 
 namespace f4 = fourscale;
 

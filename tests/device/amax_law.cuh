@@ -2,7 +2,7 @@
 // The functions of the device for support/amax_law.hpp.
 #pragma once
 
-#include <fourscale/device/gemm.cuh>
+#include <fourscale/device/gemm_mma_sync.cuh>
 #include <fourscale/device/statistics.cuh>
 
 #include "matches_host.cuh"
@@ -50,7 +50,7 @@ struct device_machine {
   }
   template <class A, class B>
   static errc gemm(A const& a, B const& b, matrix_view<float> const& d) {
-    return device::gemm<mma::model>(a, b, d);
+    return device::gemm_mma_sync<mma::model>(a, b, d);
   }
   template <class F, class Layout>
   static errc statistics_of(matrix_view<float const> const& x, block_scaled_view<F, Layout> const& q,

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Blackwell's bits on tensor cores that know bf16 only, compared with the chained model: every bit of D, what
 // lies around it, and how the steps were added.
-#include <fourscale/device/gemm_wgmma.cuh>
+#include <fourscale/device/gemm.cuh>
 #include <fourscale/host/gemm_blackwell.hpp>
 
 #include "mma/gemm_case.cuh"
@@ -134,4 +134,77 @@ TEST_CASE("device gemm blackwell: large, compared with the CPU's", "[device][gem
                        accumulate::blackwell{}) == errc::ok);
     CHECK(same_bits(c.on_device(blackwell_gemm{}), want));
   }
+}
+
+TEST_CASE("device gemm: each device has its kernel", "[device][gemm][blackwell]") {
+  using device::gemm_kernel, device::detail::best_kernel;
+  CHECK(best_kernel(8, true) == gemm_kernel::model);
+  CHECK(best_kernel(9, false) == gemm_kernel::wgmma);
+  CHECK(best_kernel(10, true) == gemm_kernel::tcgen05);
+  CHECK(best_kernel(10, false) == gemm_kernel::model);
+  CHECK(best_kernel(11, true) == gemm_kernel::tcgen05);
+  CHECK(best_kernel(12, false) == gemm_kernel::mma_sync);
+}
+
+TEST_CASE("device gemm: MXFP8 has the model's bits everywhere", "[device][gemm][blackwell]") {
+  check_gemm<mxfp8_e4m3, linear, linear, float>({{17, 33, 96}, {130, 140, 160, {0.5f, 2.0f}}});
+}
+
+TEST_CASE("device gemm blackwell: broken rules are refused and D stays as it was",
+          "[device][gemm][blackwell]") {
+  if (!gpu_or_warn()) return;
+  gemm_case<nvfp4, linear, nvfp4, linear, float> c({30, 20, 64});
+  const device_gemm_operand<nvfp4, linear> a(c.a), b(c.b);
+  const device_buffer<float> d(c.before);
+  const i64 bytes = device::gemm_workspace_bytes(30, 20, 64);
+  const device_buffer<u8> workspace(bytes + 1);
+  const auto refused = [&](auto const& x, auto const& y, matrix_view<float> to, device::gemm_workspace w,
+                           errc e) {
+    CHECK(device::gemm(x, y, to, {}, accumulate::blackwell{}, w) == e);
+    REQUIRE(cudaDeviceSynchronize() == cudaSuccess);
+    CHECK(same_bits(d.to_host(), c.before));
+  };
+  const matrix_view<float> to = c.view_of(d.data());
+  if (device::kernel_of_gemm(a.view, b.view, to) == device::gemm_kernel::wgmma) {
+    refused(a.view, b.view, to, {workspace.data(), bytes - 1}, errc::no_workspace);
+    refused(a.view, b.view, to, {nullptr, bytes}, errc::no_workspace);
+    refused(a.view, b.view, to, {a.codes.data(), bytes}, errc::overlap);
+    refused(a.view, b.view, to, {d.data(), bytes}, errc::overlap);
+  }
+  refused(a.view, a.view, to, {workspace.data(), bytes}, errc::shape_mismatch);
+  auto wrong = a.view;
+  wrong.amax = {};
+  refused(wrong, b.view, to, {workspace.data(), bytes}, errc::no_amax);
+  // At any address.
+  CHECK(device::gemm(a.view, b.view, to, {}, accumulate::blackwell{}, {workspace.data() + 1, bytes}) ==
+        errc::ok);
+  CHECK(same_bits(d.to_host(), c.oracle()));
+}
+
+TEST_CASE("device gemm blackwell: it can be captured, and gives the same bits again",
+          "[device][gemm][blackwell]") {
+  if (!gpu_or_warn()) return;
+  gemm_case<nvfp4, swizzled_128x4, nvfp4, swizzled_128x4, bf16> c({300, 500, 1024});
+  const device_gemm_operand<nvfp4, swizzled_128x4> a(c.a), b(c.b);
+  const device_buffer<bf16> d(c.before);
+  const i64 bytes = device::gemm_workspace_bytes(300, 500, 1024);
+  const device_buffer<u8> workspace(bytes);
+  cudaStream_t stream{};
+  cudaGraph_t graph{};
+  cudaGraphExec_t executable{};
+  REQUIRE(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking) == cudaSuccess);
+  REQUIRE(cudaStreamBeginCapture(stream, cudaStreamCaptureModeGlobal) == cudaSuccess);
+  CHECK(device::gemm(a.view, b.view, c.view_of(d.data()), {}, accumulate::blackwell{},
+                     {workspace.data(), bytes}, stream) == errc::ok);
+  REQUIRE(cudaStreamEndCapture(stream, &graph) == cudaSuccess);
+  REQUIRE(cudaGraphInstantiate(&executable, graph, 0) == cudaSuccess);
+  const std::vector<bf16> want = c.oracle();
+  for (int i = 0; i < 20; ++i) {
+    REQUIRE(cudaGraphLaunch(executable, stream) == cudaSuccess);
+    REQUIRE(cudaStreamSynchronize(stream) == cudaSuccess);
+    CHECK(same_bits(d.to_host(), want));
+  }
+  CHECK(cudaGraphExecDestroy(executable) == cudaSuccess);
+  CHECK(cudaGraphDestroy(graph) == cudaSuccess);
+  CHECK(cudaStreamDestroy(stream) == cudaSuccess);
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// device::gemm, its instruction replaced by the model, compared with an oracle that knows of no fragment,
-// tile or stage: every bit of D, and what lies around it.
+// device::gemm_mma_sync, its instruction replaced by the model, compared with an oracle that knows of no
+// fragment, tile or stage: every bit of D, and what lies around it.
 #include "mma/gemm_case.cuh"
 
 using namespace fourscale;
@@ -160,8 +160,8 @@ TEST_CASE("device gemm: broken rules are refused and D stays as it was", "[devic
   const auto refused = [&](packed a, packed b, matrix to, errc e) {
     if (a.amax == tensor_amax<nvfp4>{}) a.amax = unit_scale;
     if (b.amax == tensor_amax<nvfp4>{}) b.amax = unit_scale;
-    CHECK(device::gemm<mma::model>(a, b, to) == e);
-    CHECK(device::gemm<mma::hardware>(a, b, to) == e);
+    CHECK(device::gemm_mma_sync<mma::model>(a, b, to) == e);
+    CHECK(device::gemm_mma_sync<mma::hardware>(a, b, to) == e);
   };
   const packed a{codes[0], scales[0], 64, 64}, b{codes[1], scales[1], 64, 64};
   refused({codes[0], scales[0], 0, 64}, b, {d, 0, 64}, errc::empty_matrix);
@@ -192,6 +192,6 @@ TEST_CASE("device gemm: broken rules are refused and D stays as it was", "[devic
   refused(a, with(b, amax_of_groups(d)), {d, 64, 64}, errc::amax_of_groups);
   refused(a, with(b, amax_in(d + 64 * 64 - 1)), {d, 64, 64}, errc::overlap);
   refused(with(a, amax_of_rows(d + 1)), b, {d, 64, 64}, errc::overlap);
-  CHECK(device::gemm<mma::model>(a, b, matrix{d, 64, 64}) == errc::no_amax);
+  CHECK(device::gemm_mma_sync<mma::model>(a, b, matrix{d, 64, 64}) == errc::no_amax);
   for (float x : d) REQUIRE(x == -1.5f);
 }

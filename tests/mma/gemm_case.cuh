@@ -4,7 +4,7 @@
 
 #include <cmath>
 #include <cstring>
-#include <fourscale/device/gemm.cuh>
+#include <fourscale/device/gemm_mma_sync.cuh>
 
 #include "device/matches_host.cuh"
 #include "gemm_operand.hpp"
@@ -100,14 +100,14 @@ struct gemm_case {
   }
 };
 
-/// device::gemm, to be handed to a gemm_case.
+/// device::gemm_mma_sync, to be handed to a gemm_case.
 template <class Set>
 struct gemm_with {
   cudaStream_t stream = nullptr;
 
   template <class A, class B, class T>
   errc operator()(A const& a, B const& b, matrix_view<T> const& d, gemm_factors factors) const {
-    return device::gemm<Set>(a, b, d, factors, stream);
+    return device::gemm_mma_sync<Set>(a, b, d, factors, stream);
   }
 };
 

@@ -1,127 +1,129 @@
 // SPDX-License-Identifier: Apache-2.0
-// D = alpha * A * B^T + beta * D on the tensor cores of sm_120 and sm_121, or on their model: the same kernel
-// with another instruction set. With mma::model it ran on an H200, bit for bit what the chained model gives
-// on the host; with mma::hardware it was assembled, its machine code was read, and it never ran.
+// Opt-in, because it includes <cuda.h> and <cuda/ptx>: the one GEMM with Blackwell's bits, by whatever this
+// device does it fastest with. The bits are the same on each. Ran on Hopper; the two kernels for Blackwell
+// were assembled, their models ran, and they never did.
 #pragma once
 
-#include "../mma/cta_tile.cuh"
-#include "../view/gemm_epilogue.hpp"
-#include "../view/gemm_factors.hpp"
-#include "../view/validate.hpp"
-#include "launch.cuh"
+#include "../view/accumulate.hpp"
+#include "gemm_tcgen05.cuh"
+#include "gemm_wgmma.cuh"
 
 namespace FOURSCALE_NAMESPACE::device {
 inline namespace FOURSCALE_ARCH {
 
-namespace detail {
-
-/// The arguments of the kernel.
-template <class F, class LayoutA, class G, class LayoutB, class T>
-struct gemm_problem {
-  block_scaled_view<F, LayoutA, u8 const> a;
-  block_scaled_view<G, LayoutB, u8 const> b;
-  matrix_view<T> d;
-  gemm_factors factors;
-  i64 tiles_along;
-  bool wide_a, wide_b;
+/// Device memory that a GEMM works in, at any address. What it holds means nothing to the caller.
+struct gemm_workspace {
+  void* data = nullptr;
+  i64 bytes = 0;
 };
 
-/// 16 rows of a warp's sums to D.
-template <class F, class LayoutA, class G, class LayoutB, class T>
-FOURSCALE_D void store_strip(gemm_problem<F, LayoutA, G, LayoutB, T> const& p, i64 row, i64 col,
-                             mma::sum_strip const& strip) {
-  const output_factors<F, G> factor_for(p.factors.alpha, p.a.amax.range, p.b.amax.range);
-#pragma unroll 4
-  for (int i = static_cast<int>(threadIdx.x) % 32; i < mma::instruction_rows * mma::warp_cols; i += 32) {
-    const i64 r = row + i / mma::warp_cols, c = col + i % mma::warp_cols;
-    if (r >= p.d.rows || c >= p.d.cols) continue;
-    const float factor = factor_for(amax_of_row(p.a, r), amax_of_row(p.b, c));
-    const float sum = strip.sums[i / mma::warp_cols][i % mma::warp_cols];
-    store_output(p.d.at(r, c), factor, sum, p.factors.beta);
-  }
+/// How a GEMM multiplies.
+enum class gemm_kernel : u8 {
+  tcgen05,   ///< sm_100, 103, 110: block-scaled tensor cores, operands by TMA
+  mma_sync,  ///< sm_120, 121: block-scaled mma.sync
+  wgmma,     ///< sm_90a: bf16 and one addition toward zero for each step
+  model      ///< any other: the same bits in integers, far slower
+};
+
+/// The bytes of workspace for A (m x k) and B (n x k), enough for every kernel: about 2.13 bytes a value.
+/// Only gemm_kernel::wgmma uses it.
+inline i64 gemm_workspace_bytes(i64 m, i64 n, i64 k) {
+  using mma::decoded_operand;
+  return decoded_operand::in(nullptr, m, k).bytes() + decoded_operand::in(nullptr, n, k).bytes() +
+         decoded_operand::alignment;
 }
 
-/// A warp's sums to D, in order of rows, through shared memory of the warp.
-template <class F, class LayoutA, class G, class LayoutB, class T>
-FOURSCALE_D void store_tile(gemm_problem<F, LayoutA, G, LayoutB, T> const& p, i64 row, i64 col,
-                            mma::warp_tile<F, G> const& tile, mma::sum_strip& strip) {
-  FOURSCALE_UNROLL
-  for (int m = 0; m < tile.m_tiles; ++m) {
-    mma::store_sums(tile.d[m], strip);
-    __syncwarp();
-    store_strip(p, row + m * mma::instruction_rows, col, strip);
-    __syncwarp();
-  }
+namespace detail {
+
+/// The best that a device of this compute capability has, if the code was compiled for it. `tma`: tcgen05 can
+/// read the operands.
+constexpr gemm_kernel best_kernel(int major, bool tma) {
+  if (major == 12) return gemm_kernel::mma_sync;
+  if (major == 10 || major == 11) return tma ? gemm_kernel::tcgen05 : gemm_kernel::model;
+  return major == 9 ? gemm_kernel::wgmma : gemm_kernel::model;
 }
 
-/// A CTA takes a tile of D. In a pass without the instruction the kernel is empty, and gemm() refuses to
-/// launch it.
-template <class Set, class F, class LayoutA, class G, class LayoutB, class T>
-FOURSCALE_KERNEL void __launch_bounds__(mma::cta_threads)
-    gemm_kernel([[maybe_unused]] gemm_problem<F, LayoutA, G, LayoutB, T> p) {
-  if constexpr (Set::available()) {
-    __shared__ __align__(16) mma::cta_memory<Set, F, G> memory;
-    const i64 tile_row = blockIdx.x / p.tiles_along, row = tile_row * mma::tile_rows;
-    const i64 col = (blockIdx.x - tile_row * p.tiles_along) * mma::tile_rows;
-    mma::warp_tile<F, G> tile;
-    mma::multiply<Set>(mma::operand_rows<F, LayoutA>{p.a, row, p.wide_a},
-                       mma::operand_rows<G, LayoutB>{p.b, col, p.wide_b}, memory, tile);
-    __syncthreads();
-    store_tile(p, row + mma::warp_row(), col + mma::warp_col(), tile, memory.sums[threadIdx.x / 32]);
-  }
+template <class F, class B>
+bool tma_can_read(block_scaled_view<F, swizzled_128x4, B> const& q) {
+  return tcgen05_refusal(q) == nullptr;
+}
+template <class F, class L, class B>
+bool tma_can_read(block_scaled_view<F, L, B> const&) {
+  return false;
 }
 
-/// True if every row of codes begins at a multiple of 16 bytes.
-template <class F, class Layout>
-bool rows_are_chunks(block_scaled_view<F, Layout, u8 const> const& q) {
-  return reinterpret_cast<u64>(q.codes) % mma::chunk_bytes == 0 &&
-         q.cols * F::element::width / 8 % mma::chunk_bytes == 0;
+inline int compute_capability_major() {
+  int device = 0, major = 0;
+  return cudaGetDevice(&device) == cudaSuccess &&
+                 cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device) == cudaSuccess
+             ? major
+             : 0;
 }
 
-/// no_instruction where this device has the empty kernel, which has no shared memory, or no kernel; the
-/// runtime's error is then cleared, or the next launch would report it as its own.
-template <class Kernel>
-errc check_available(Kernel* kernel, u64 memory) {
-  cudaFuncAttributes attributes{};
-  const cudaError_t e = cudaFuncGetAttributes(&attributes, reinterpret_cast<void const*>(kernel));
-  if (e != cudaSuccess) {
-    static_cast<void>(cudaGetLastError());
-    return errc::no_instruction;
-  }
-  return attributes.sharedSizeBytes < memory ? errc::no_instruction : errc::ok;
+template <class F, class LA, class G, class LB, class T>
+errc run_wgmma(block_scaled_view<F, LA, u8 const> const& a, block_scaled_view<G, LB, u8 const> const& b,
+               matrix_view<T> const& d, gemm_factors factors, gemm_workspace workspace, cudaStream_t stream,
+               gemm_steps* steps) {
+  if (workspace.data == nullptr || workspace.bytes < gemm_workspace_bytes(a.rows, b.rows, a.cols))
+    return errc::no_workspace;
+  namespace rules = fourscale::detail;
+  const rules::byte_range memory = rules::bytes_of(static_cast<u8*>(workspace.data), workspace.bytes);
+  if (rules::overlaps(d, memory) || rules::overlaps(a, memory) || rules::overlaps(b, memory))
+    return errc::overlap;
+  u8* const aligned = reinterpret_cast<u8*>(
+      round_up<u64>(reinterpret_cast<u64>(workspace.data), u64{mma::decoded_operand::alignment}));
+  const wgmma_call<F, LA, G, LB, T> call(a, b, d, factors, aligned, steps);
+  if (call.state != errc::ok) return call.state;
+  const errc e = call.decode(stream);
+  return e != errc::ok ? e : call.multiply(stream);
 }
 
 }  // namespace detail
 
-/// D = alpha * A * B^T + beta * D for A (M x K), B (N x K), D (M x N) in bf16, fp16 or float: NVFP4 by NVFP4,
-/// MXFP4 by MXFP4, MXFP8 by MXFP8 (E4M3 or E5M2, also one by the other). Any M and N; K is a multiple of the
-/// block size, padded with zeros to the instruction's. Products are added as model::block_scaled_dot does,
-/// chained along K in order; then the epilogue of view/gemm_epilogue.hpp. D is not read when beta = 0.
+/// The kernel that gemm() takes for these operands on the current device.
+template <class F, class LA, class BA, class G, class LB, class BB, class T>
+gemm_kernel kernel_of_gemm(block_scaled_view<F, LA, BA> const& a, block_scaled_view<G, LB, BB> const& b,
+                           matrix_view<T> const&) {
+  const bool tma = detail::tma_can_read(a) && detail::tma_can_read(b);
+  gemm_kernel best = detail::best_kernel(detail::compute_capability_major(), tma);
+  if constexpr (same_type<F, G> && mma::has_decoded_form<F>) {
+    if (best == gemm_kernel::wgmma && !detail::wgmma_call<F, LA, G, LB, T>::available())
+      best = gemm_kernel::model;
+  } else {
+    if (best == gemm_kernel::wgmma) best = gemm_kernel::model;
+  }
+  return best;
+}
+
+/// D = alpha * A * B^T + beta * D for A (M x K), B (N x K), D (M x N) in bf16, fp16 or float, with the bits
+/// of model::block_scaled_dot chained along K in order, and of the epilogue in view/gemm_epilogue.hpp: NVFP4
+/// by NVFP4, MXFP4 by MXFP4, MXFP8 by MXFP8 (E4M3 or E5M2, also one by the other). Any M and N; K a multiple
+/// of the block size. D is not read when beta = 0. `steps`, device memory unless it is null, is added to: how
+/// gemm_kernel::wgmma added its steps; the others leave it alone.
 ///
-/// All pointers are device memory, those of the amaxes included. One kernel on the stream; never
-/// synchronises, never allocates. Fastest where rows of codes begin at multiples of 16 bytes; elsewhere they
-/// are read byte by byte.
-///
-/// Errors: those of host::gemm; and no_instruction where the device has no such instruction, or this code was
-/// not compiled for sm_120f, sm_120a, sm_121a. D is then untouched.
-template <mma::instruction_set Set = mma::hardware, class F, class LA, class BA, class G, class LB, class BB,
-          class T>
+/// One or two kernels on the stream; never synchronises, never allocates. Errors: those of host::gemm;
+/// no_workspace, if gemm_kernel::wgmma gets too little; overlap, if the workspace shares a byte with a
+/// matrix. D is then untouched.
+template <class F, class LA, class BA, class G, class LB, class BB, class T>
 errc gemm(block_scaled_view<F, LA, BA> const& a, block_scaled_view<G, LB, BB> const& b,
-          matrix_view<T> const& d, gemm_factors factors = {}, cudaStream_t stream = nullptr) {
-  static_assert(F::block_size == G::block_size, "Both operands of a GEMM need blocks of the same size.");
-  static_assert(mma::has_instruction<F, G>,
-                "mma.sync multiplies NVFP4 by NVFP4, MXFP4 by MXFP4, and MXFP8 by MXFP8 (E4M3 or E5M2).");
+          matrix_view<T> const& d, gemm_factors factors, accumulate::blackwell, gemm_workspace workspace,
+          cudaStream_t stream = nullptr, gemm_steps* steps = nullptr) {
   if (const errc e = validate_gemm(a, b, d); e != errc::ok) return e;
-  auto* const kernel = &detail::gemm_kernel<Set, F, LA, G, LB, T>;
-  if (const errc e = detail::check_available(kernel, sizeof(mma::cta_memory<Set, F, G>)); e != errc::ok)
-    return e;
-  const i64 along = ceil_div<i64>(d.cols, mma::tile_rows),
-            tiles = along * ceil_div<i64>(d.rows, mma::tile_rows);
-  detail::gemm_problem<F, LA, G, LB, T> p{a, b, d, factors, along, false, false};
-  p.wide_a = detail::rows_are_chunks(p.a);
-  p.wide_b = detail::rows_are_chunks(p.b);
-  kernel<<<static_cast<unsigned>(tiles), mma::cta_threads, 0, stream>>>(p);
-  return detail::launched();
+  const auto to = detail::as_output(d);
+  switch (kernel_of_gemm(a, b, to)) {
+    case gemm_kernel::tcgen05:
+      if constexpr (same_type<LA, swizzled_128x4> && same_type<LB, swizzled_128x4>)
+        return gemm_tcgen05(a, b, to, factors, {}, stream);
+      return errc::no_instruction;
+    case gemm_kernel::mma_sync:
+      return gemm_mma_sync(a, b, to, factors, stream);
+    case gemm_kernel::wgmma:
+      if constexpr (same_type<F, G> && mma::has_decoded_form<F>)
+        return detail::run_wgmma<F, LA, G, LB>(a, b, to, factors, workspace, stream, steps);
+      return errc::no_instruction;
+    default:
+      return gemm_mma_sync<mma::model>(a, b, to, factors, stream);
+  }
 }
 
 }  // namespace FOURSCALE_ARCH

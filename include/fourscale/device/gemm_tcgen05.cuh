@@ -10,8 +10,8 @@
 
 #include "../mma/tcgen05_model.cuh"
 #include "../mma/tcgen05_roles.cuh"
-#include "../ptx/tma_box.hpp"
-#include "gemm.cuh"
+#include "gemm_mma_sync.cuh"
+#include "tensor_map.cuh"
 
 namespace FOURSCALE_NAMESPACE::device {
 inline namespace FOURSCALE_ARCH {
@@ -62,17 +62,6 @@ FOURSCALE_KERNEL void __launch_bounds__(32 * (mma::tcgen05::warps + Set::helper_
   }
 }
 
-/// The driver's encoder of TMA maps, without linking to the driver.
-inline decltype(&cuTensorMapEncodeTiled) tensor_map_encoder() {
-  void* function = nullptr;
-  cudaDriverEntryPointQueryResult found{};
-  if (cudaGetDriverEntryPointByVersion("cuTensorMapEncodeTiled", &function, 12000, cudaEnableDefault,
-                                       &found) != cudaSuccess ||
-      found != cudaDriverEntryPointSuccess)
-    return nullptr;
-  return reinterpret_cast<decltype(&cuTensorMapEncodeTiled)>(function);
-}
-
 /// The codes of a matrix as TMA sees them: rows of bytes, which is what packed 4-bit codes are. Boxes are one
 /// stage of K by `box_rows` rows.
 template <class Q>
@@ -82,17 +71,7 @@ ptx::tma_matrix tma_matrix_of(Q const& q) {
 }
 template <class Q>
 errc encode_map(Q const& q, ptx::tma_box const& box, CUtensorMap& map) {
-  const auto encode = tensor_map_encoder();
-  if (encode == nullptr) return errc::cuda_failed;
-  const ptx::tma_matrix m = tma_matrix_of(q);
-  const cuuint64_t extents[2] = {m.k, m.rows}, strides[1] = {m.stride};
-  const cuuint32_t counts[2] = {static_cast<cuuint32_t>(box.box_k), static_cast<cuuint32_t>(box.box_rows)},
-                   steps[2] = {1, 1};
-  const CUresult e = encode(&map, CU_TENSOR_MAP_DATA_TYPE_UINT8, 2, const_cast<u8*>(q.codes), extents,
-                            strides, counts, steps, CU_TENSOR_MAP_INTERLEAVE_NONE,
-                            static_cast<CUtensorMapSwizzle>(ptx::tma_swizzle(box.pattern)),
-                            CU_TENSOR_MAP_L2_PROMOTION_L2_256B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
-  return e == CUDA_SUCCESS ? errc::ok : errc::cuda_failed;
+  return encode_map(tma_matrix_of(q), box, CU_TENSOR_MAP_DATA_TYPE_UINT8, map);
 }
 template <class Tile, class P>
 errc encode_maps(P& p) {
@@ -151,7 +130,7 @@ struct tcgen05_options {
 /// D = alpha * A * B^T + beta * D for A (M x K), B (N x K), D (M x N) in bf16, fp16 or float: NVFP4 by NVFP4,
 /// MXFP4 by MXFP4, MXFP8 by MXFP8 (E4M3 or E5M2, also one by the other), scales in tiles of 128 x 4. Any M
 /// and N; K a multiple of 32, padded with zeros to the instruction's, whatever the padding of the scales
-/// holds. Bits and factors as in device::gemm. The tile is 128 x Columns for hardware<1>
+/// holds. Bits and factors as in gemm_mma_sync(). The tile is 128 x Columns for hardware<1>
 /// and 256 x Columns, two CTAs, for hardware<2>.
 ///
 /// Errors: those of host::gemm; misaligned where tcgen05_refusal() says why; no_instruction where the device

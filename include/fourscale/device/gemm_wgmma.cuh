@@ -4,6 +4,7 @@
 
 #include "../mma/wgmma_roles.cuh"
 #include "gemm_decode.cuh"
+#include "gemm_mma_sync.cuh"
 #include "tensor_map.cuh"
 
 namespace FOURSCALE_NAMESPACE::device {
@@ -18,6 +19,8 @@ FOURSCALE_KERNEL void __launch_bounds__(mma::wgmma::threads, 1)
   if constexpr (arch::has_wgmma) {
     namespace w = mma::wgmma;
     extern __shared__ __align__(1024) u8 bytes[];
+    __shared__ u32 not_empty;  // tells check_available() that this is not the empty kernel
+    asm volatile("" ::"r"(ptx::shared_address(&not_empty)));
     w::shared_memory& m = *reinterpret_cast<w::shared_memory*>(bytes);
     const int warp = static_cast<int>(threadIdx.x) / 32;
     if (threadIdx.x == 0) w::init_barriers(m);
@@ -75,25 +78,9 @@ errc launch_wgmma(P const& p, cudaStream_t stream) {
   return cudaLaunchKernelEx(&config, kernel, p) == cudaSuccess ? errc::ok : errc::cuda_failed;
 }
 
-}  // namespace detail
-
-/// Device memory that a GEMM works in; its first byte is at a multiple of 256. What it holds means nothing to
-/// the caller.
-struct gemm_workspace {
-  void* data = nullptr;
-  i64 bytes = 0;
-};
-/// The bytes that gemm() below needs for A (m x k) and B (n x k).
-inline i64 gemm_workspace_bytes(i64 m, i64 n, i64 k) {
-  using mma::decoded_operand;
-  return decoded_operand::in(nullptr, m, k).bytes() + decoded_operand::in(nullptr, n, k).bytes();
-}
-
-namespace detail {
-
 /// A checked call: decode, then multiply.
 template <class F, class LA, class G, class LB, class T>
-struct blackwell_call {
+struct wgmma_call {
   using factor = mma::factor_of_output<F, G>;
   block_scaled_view<F, LA, u8 const> a;
   block_scaled_view<G, LB, u8 const> b;
@@ -101,10 +88,10 @@ struct blackwell_call {
   errc state = errc::ok;
 
   template <class BA, class BB>
-  blackwell_call(block_scaled_view<F, LA, BA> const& x, block_scaled_view<G, LB, BB> const& y,
-                 matrix_view<T> const& d, gemm_factors factors, gemm_workspace workspace, gemm_steps* steps)
+  wgmma_call(block_scaled_view<F, LA, BA> const& x, block_scaled_view<G, LB, BB> const& y,
+             matrix_view<T> const& d, gemm_factors factors, void* workspace, gemm_steps* steps)
       : a(x), b(y), p{{}, {}, {}, {}, d, factor(factors.alpha, x.amax, y.amax), factors.beta, steps} {
-    u8* const at = static_cast<u8*>(workspace.data);
+    u8* const at = static_cast<u8*>(workspace);
     p.a = mma::decoded_operand::in(at, a.rows, a.cols);
     p.b = mma::decoded_operand::in(at + p.a.bytes(), b.rows, b.cols);
     state = encode_decoded(p.a, mma::wgmma::tile_rows, p.map_a);
@@ -116,24 +103,12 @@ struct blackwell_call {
     return launched();
   }
   errc multiply(cudaStream_t stream) const { return launch_wgmma(p, stream); }
+  static bool available() {
+    return check_available(&gemm_wgmma_kernel<mma::wgmma::problem<T, factor>>, 1) == errc::ok;
+  }
 };
 
 }  // namespace detail
-
-template <class F, class LA, class BA, class G, class LB, class BB, class T>
-errc gemm(block_scaled_view<F, LA, BA> const& a, block_scaled_view<G, LB, BB> const& b,
-          matrix_view<T> const& d, gemm_factors factors, accumulate::blackwell, gemm_workspace workspace,
-          cudaStream_t stream = nullptr, gemm_steps* steps = nullptr) {
-  using mma::decoded_operand;
-  if (const errc e = validate_gemm(a, b, d); e != errc::ok) return e;
-  if (workspace.data == nullptr || workspace.bytes < gemm_workspace_bytes(a.rows, b.rows, a.cols))
-    return errc::no_workspace;
-  if (reinterpret_cast<u64>(workspace.data) % decoded_operand::alignment != 0) return errc::misaligned;
-  const detail::blackwell_call call(a, b, d, factors, workspace, steps);
-  if (call.state != errc::ok) return call.state;
-  const errc e = call.decode(stream);
-  return e != errc::ok ? e : call.multiply(stream);
-}
 
 }  // namespace FOURSCALE_ARCH
 }  // namespace FOURSCALE_NAMESPACE::device

@@ -25,15 +25,15 @@ inline constexpr bool has_decoded_form = same_type<typename F::element, e2m1> &&
 using group_exponent = signed char;
 inline constexpr group_exponent nan_exponent = -128;
 FOURSCALE_HD constexpr bool is_in_values(int exponent) {
-  return exponent <= model::value_facts::far && exponent >= -model::value_facts::far;
+  return exponent <= fourscale::model::value_facts::far && exponent >= -fourscale::model::value_facts::far;
 }
 
 /// rows x k in device memory, k padded with zeros to whole steps. Everything starts at multiples of 256
 /// bytes.
 struct decoded_operand {
-  bf16* values = nullptr;                ///< [row][padded_k], each a code times its block scale
-  group_exponent* exponents = nullptr;   ///< [row][padded_k / 16]
-  model::step_bounds* bounds = nullptr;  ///< [step][row / 8], the largest of eight rows
+  bf16* values = nullptr;                           ///< [row][padded_k], each a code times its block scale
+  group_exponent* exponents = nullptr;              ///< [row][padded_k / 16]
+  fourscale::model::step_bounds* bounds = nullptr;  ///< [step][row / 8], the largest of eight rows
   i64 rows = 0, steps = 0;
 
   FOURSCALE_HD constexpr i64 padded_k() const { return steps * decoded_step; }
@@ -45,7 +45,7 @@ struct decoded_operand {
     return round_up<i64>(rows * padded_k() / group_values, alignment);
   }
   FOURSCALE_HD constexpr i64 bounds_bytes() const {
-    return round_up<i64>(steps * row_groups() * i64{sizeof(model::step_bounds)}, alignment);
+    return round_up<i64>(steps * row_groups() * i64{sizeof(fourscale::model::step_bounds)}, alignment);
   }
   FOURSCALE_HD constexpr i64 bytes() const {
     return round_up<i64>(value_bytes(), alignment) + exponent_bytes() + bounds_bytes();
@@ -58,7 +58,7 @@ struct decoded_operand {
     d.values = reinterpret_cast<bf16*>(at);
     u8* const behind = at + round_up<i64>(d.value_bytes(), alignment);
     d.exponents = reinterpret_cast<group_exponent*>(behind);
-    d.bounds = reinterpret_cast<model::step_bounds*>(behind + d.exponent_bytes());
+    d.bounds = reinterpret_cast<fourscale::model::step_bounds*>(behind + d.exponent_bytes());
     return d;
   }
 };

@@ -46,7 +46,7 @@ FOURSCALE_D inline int exponent_byte(u32 word, int i) {
 __noinline__ FOURSCALE_D inline float add_by_model(float c, float4 sums, u32 exponents_a, u32 exponents_b) {
   const u32 magnitude = bit_cast<u32>(c) & 0x7fff'ffffu;
   bool nan = magnitude > float_inf_bits;
-  model::detail::term terms[5];
+  fourscale::model::detail::term terms[5];
   float const in_order[4] = {sums.x, sums.y, sums.z, sums.w};
   FOURSCALE_UNROLL
   for (int i = 0; i < 4; ++i) {
@@ -54,12 +54,12 @@ __noinline__ FOURSCALE_D inline float add_by_model(float c, float4 sums, u32 exp
     nan = nan || a == nan_exponent || b == nan_exponent;
     // In units of 2^-8 of both scales: 2 bits of codes, 3 of each E4M3.
     const int in_sum = (is_in_values(a) ? a : 0) + (is_in_values(b) ? b : 0);
-    terms[i] = {static_cast<i64>(in_order[i] * model::detail::power_of_two(8 - in_sum)), 8, a + b};
+    terms[i] = {static_cast<i64>(in_order[i] * fourscale::model::detail::power_of_two(8 - in_sum)), 8, a + b};
   }
-  if (nan) return bit_cast<float>(model::mma_nan_bits);
+  if (nan) return bit_cast<float>(fourscale::model::mma_nan_bits);
   if (magnitude == float_inf_bits) return c;
-  terms[4] = model::detail::accumulator_term(c);
-  return model::detail::fused_sum(terms, 35);
+  terms[4] = fourscale::model::detail::accumulator_term(c);
+  return fourscale::model::detail::fused_sum(terms, 35);
 }
 
 /// Exponents of the scales of a step of a row.

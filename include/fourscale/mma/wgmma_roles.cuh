@@ -135,16 +135,17 @@ FOURSCALE_D void load(P const& p, shared_memory& m) {
 }
 
 /// The bounds of eight rows, or of none.
-FOURSCALE_D inline model::step_bounds load_bounds(decoded_operand const& x, i64 row_group, i64 step,
-                                                  bool wanted) {
+FOURSCALE_D inline fourscale::model::step_bounds load_bounds(decoded_operand const& x, i64 row_group,
+                                                             i64 step, bool wanted) {
   if (!wanted || row_group >= x.row_groups() || step >= x.steps) return {};
   return x.bounds[step * x.row_groups() + row_group];
 }
 
 /// What each of 16 rows' warps may do with a step. A lane has the bounds of eight rows, and of eight columns.
-FOURSCALE_D inline certificates certify_step(model::step_bounds of_row, model::step_bounds of_col) {
+FOURSCALE_D inline certificates certify_step(fourscale::model::step_bounds of_row,
+                                             fourscale::model::step_bounds of_col) {
   const auto largest = [](u8 x) { return static_cast<u8>(__reduce_max_sync(~0u, u32{x})); };
-  const model::step_bounds rows{largest(of_row.width), largest(of_row.span)},
+  const fourscale::model::step_bounds rows{largest(of_row.width), largest(of_row.span)},
       cols{largest(of_col.width), largest(of_col.span)};
   certificates result{all_cols, all_cols};
   if (sums_are_exact(rows, cols) && nothing_is_dropped(rows, cols)) return result;
@@ -154,7 +155,7 @@ FOURSCALE_D inline certificates certify_step(model::step_bounds of_row, model::s
 #pragma unroll 1
   for (int i = 0; i < tile_rows / 16; ++i) {
     const u32 r = __shfl_sync(~0u, of_rows, 2 * i);
-    const model::step_bounds bounds{static_cast<u8>(r), static_cast<u8>(r >> 16)};
+    const fourscale::model::step_bounds bounds{static_cast<u8>(r), static_cast<u8>(r >> 16)};
     const u32 exact = __ballot_sync(~0u, sums_are_exact(bounds, of_col)),
               kept = __ballot_sync(~0u, nothing_is_dropped(bounds, of_col));
     if (lane == i) result = {exact & all_cols, kept & all_cols};
@@ -176,7 +177,7 @@ FOURSCALE_D void certify(P const& p, shared_memory& m, int warp) {
     const bool has_row = lane < tile_rows / bounds_rows, has_col = lane < col_groups;
     const int first = (warp + certify_warps - before % certify_warps) % certify_warps;
     for (int run = first; run < runs; run += certify_warps, ++turn) {
-      model::step_bounds a[run_steps], b[run_steps];
+      fourscale::model::step_bounds a[run_steps], b[run_steps];
       FOURSCALE_UNROLL
       for (int i = 0; i < run_steps; ++i) {
         a[i] = load_bounds(p.a, row, run * run_steps + i, has_row);

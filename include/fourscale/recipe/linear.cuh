@@ -16,13 +16,13 @@ namespace detail {
 struct linear_gemm {
   /// Bytes that it works in.
   template <class F>
-  static constexpr i64 bytes(i64, i64, i64) {
-    return 0;
+  static i64 bytes(i64 m, i64 n, i64 k) {
+    return gemm_workspace_bytes(m, n, k);
   }
   template <class F, class L, class T>
   static errc run(block_scaled_view<F, L> const& a, block_scaled_view<F, L> const& b, matrix_view<T> const& d,
-                  gemm_factors factors, linear_memory const&, cudaStream_t stream) {
-    return device::gemm<mma::model>(a, b, d, factors, stream);
+                  gemm_factors factors, linear_memory const& workspace, cudaStream_t stream) {
+    return device::gemm(a, b, d, factors, accumulate::blackwell{}, {workspace.data, workspace.bytes}, stream);
   }
 };
 
@@ -61,7 +61,7 @@ struct linear_machine {
     return linear_gemm::run(a, b, d, factors, workspace, stream);
   }
   template <class F>
-  static constexpr i64 gemm_bytes(i64 m, i64 n, i64 k) {
+  static i64 gemm_bytes(i64 m, i64 n, i64 k) {
     return linear_gemm::bytes<F>(m, n, k);
   }
 };
