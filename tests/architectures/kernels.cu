@@ -29,8 +29,9 @@ bool nvfp4_kernels(values const& x, quantized<nvfp4> const& q, quantized<nvfp4, 
             device::quantize(x, rows, quantizer{nearest_even{}, four_over_six{}}),
             device::quantize(transposed(x), rows, quantizer{by_words, two_level{}, rht}),
             device::quantize_both(x, q, q, quantizer{by_words}, quantizer{by_words, two_level{}, rht}),
-            device::quantize_grouped(x, q, groups), device::quantize(x, rows, ms_eden{philox{1, 2}, te_signs}),
-            device::transpose(q, q), device::dequantize(rows, y), device::gemm(q, q, y));
+            device::quantize_grouped(x, q, groups),
+            device::quantize(x, rows, ms_eden{philox{1, 2}, te_signs}), device::transpose(q, q),
+            device::dequantize(rows, y), device::gemm(q, q, y));
 }
 
 bool other_kernels(values const& x, quantized<mxfp8_e4m3> const& q8, quantized<mxfp4, linear> const& q4,
