@@ -108,7 +108,8 @@ def measured_rates(path):
 
 
 def tool(name, given, nvcc=None):
-    path = os.pathsep.join(filter(None, [nvcc and str(pathlib.Path(nvcc).parent), os.environ.get("PATH", "")]))
+    path = os.pathsep.join(filter(None, [nvcc and str(pathlib.Path(nvcc).parent), os.environ.get("PATH", ""),
+                                         str(ROOT / "build/venv/bin")]))  # where ./run test puts nvdisasm
     return shutil.which(given or name, path=path)
 
 
@@ -120,7 +121,8 @@ def tools(args):
     for name, options in (("nvdisasm", ["-g", "-c"]), ("cuobjdump", ["-sass"])):
         if found := tool(name, getattr(args, name), nvcc):
             return nvcc, [found, *options], None
-    return None, None, "there is neither nvdisasm nor cuobjdump in PATH or next to nvcc: give --nvdisasm or --cuobjdump"
+    return None, None, ("there is neither nvdisasm nor cuobjdump in PATH or next to nvcc: ./run test fetches one into "
+                        "build/venv; or give --nvdisasm or --cuobjdump")
 
 
 def disassemble(nvcc, disassembler, target, include):
