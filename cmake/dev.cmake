@@ -42,3 +42,38 @@ if(fourscale_cuda AND nvidia_smi)
     set(fourscale_gpu ON)
   endif()
 endif()
+
+# Where there is no GPU, what is compiled for one is not run: it only has to compile, and that soon.
+#   tests, examples       to the PTX of 100a, by nvcc's quickest level, and -O0 on the host: a twentieth of the time
+#   benchmarks            not at all
+#   tests/architectures   every header and the library's kernels: to machine code of every architecture, at that level
+#   tests/codegen         as with a GPU: optimised, for the architectures that each file names
+# FOURSCALE_ALL_ARCHITECTURES compiles the first two lines for every architecture, too. With a GPU, all is optimised and
+# for CMAKE_CUDA_ARCHITECTURES.
+option(FOURSCALE_ALL_ARCHITECTURES "Compile all CUDA code for every architecture, even without a GPU" OFF)
+set(fourscale_only_compile OFF)
+if(fourscale_cuda AND PROJECT_IS_TOP_LEVEL AND NOT fourscale_gpu)
+  set(fourscale_only_compile ON)
+  string(REGEX REPLACE "-O[1-3]" "-O0" CMAKE_CUDA_FLAGS_RELEASE "${CMAKE_CUDA_FLAGS_RELEASE}")
+endif()
+
+# nvcc's option for code that need not be quick; not every nvcc has it.
+set(fourscale_fastest "")
+if(fourscale_cuda)
+  include(CheckCompilerFlag)
+  check_compiler_flag(CUDA -Ofc=max fourscale_has_ofc)
+  if(fourscale_has_ofc)
+    set(fourscale_fastest -Ofc=max)
+  endif()
+endif()
+
+# Without a GPU, `target` is only to compile, for the architectures that may follow.
+function(fourscale_only_to_compile target)
+  if(NOT fourscale_only_compile)
+    return()
+  endif()
+  target_compile_options(${target} PRIVATE $<$<COMPILE_LANGUAGE:CUDA>:${fourscale_fastest}>)
+  if(ARGN AND NOT FOURSCALE_ALL_ARCHITECTURES)
+    set_target_properties(${target} PROPERTIES CUDA_ARCHITECTURES "${ARGN}")
+  endif()
+endfunction()

@@ -108,7 +108,8 @@ def measured_rates(path):
 
 
 def tool(name, given, nvcc=None):
-    path = os.pathsep.join(filter(None, [nvcc and str(pathlib.Path(nvcc).parent), os.environ.get("PATH", "")]))
+    path = os.pathsep.join(filter(None, [nvcc and str(pathlib.Path(nvcc).parent), os.environ.get("PATH", ""),
+                                         str(ROOT / "build/venv/bin")]))  # where ./run test puts nvdisasm
     return shutil.which(given or name, path=path)
 
 
@@ -120,14 +121,17 @@ def tools(args):
     for name, options in (("nvdisasm", ["-g", "-c"]), ("cuobjdump", ["-sass"])):
         if found := tool(name, getattr(args, name), nvcc):
             return nvcc, [found, *options], None
-    return None, None, "there is neither nvdisasm nor cuobjdump in PATH or next to nvcc: give --nvdisasm or --cuobjdump"
+    return None, None, ("there is neither nvdisasm nor cuobjdump in PATH or next to nvcc: ./run test fetches one into "
+                        "build/venv; or give --nvdisasm or --cuobjdump")
 
 
-def disassemble(nvcc, disassembler, target, include):
+def disassemble(nvcc, disassembler, target, include, rows):
     source = pathlib.Path(__file__).with_name("kernels.cu")
     with tempfile.TemporaryDirectory() as folder:
         cubin = pathlib.Path(folder) / "a.cubin"
         options = ["-std=c++20", "-O3", f"-arch={target}", "-lineinfo", f"-I{include}"]
+        if not any(kernel in r.has for r in rows for kernel in (BOTH, SQUARES)):
+            options.append("-DROWS_ALONE")
         if subprocess.run([nvcc, *options, "-cubin", "-o", cubin, source]).returncode:
             sys.exit(f"nvcc did not compile kernels.cu for {target}")
         done = subprocess.run([*disassembler, cubin], capture_output=True, text=True)
@@ -220,7 +224,7 @@ def main():
     counts, details, errors = {}, [], []
     targets = args.target or TARGETS
     for target in targets:
-        kernels = disassemble(nvcc, disassembler, target, args.include)
+        kernels = disassemble(nvcc, disassembler, target, args.include, rows)
         for what in rows:
             found, error = main_paths(kernels, what)
             counts[target, what.name] = float("nan") if error else per_element(what.elements, found)

@@ -3,8 +3,11 @@
 // has rows of very different size, one does not fill its last block.
 #include "example.hpp"
 
+#include <filesystem>
 #include <fourscale/formats/real.hpp>
 
+#include "checkpoint.hpp"
+#include "files.hpp"
 #include "report.hpp"
 #include "safetensors.hpp"
 
@@ -78,6 +81,20 @@ std::string values_of(recipe const& r, u64 tensor) {
   return bytes;
 }
 
+constexpr char const *maker_key = "made_by", *maker = "fourscale-inspect --make-example";
+
+/// Whether nothing is lost if an example takes the place of `path`. --write keeps metadata and adds its own.
+bool is_free(std::string const& path) {
+  if (!std::filesystem::exists(path)) return true;
+  try {
+    const auto metadata = read_checkpoint(file_source(path), path).metadata;
+    const auto by = metadata.find(maker_key);
+    return by != metadata.end() && by->second == maker && !metadata.contains("quantization");
+  } catch (file_error const&) {
+    return false;
+  }
+}
+
 }  // namespace
 
 void write_example(std::string const& path) {
@@ -90,9 +107,9 @@ void write_example(std::string const& path) {
     outputs.push_back(
         {r.name, r.type, r.cols ? std::vector<u64>{r.rows, r.cols} : std::vector<u64>{r.rows}, bytes.size()});
   }
-  const std::string header =
-      make_header(outputs, {{"format", "pt"}, {"made_by", "fourscale-inspect --make-example"}});
+  const std::string header = make_header(outputs, {{"format", "pt"}, {maker_key, maker}});
   output_file out(path);
+  if (!is_free(path)) throw file_error("is there already, and is no example; choose another name", path);
   out.write(0, header);
   for (output_tensor const& t : outputs) out.write(t.offset, contents.at(t.name));
   out.finish();

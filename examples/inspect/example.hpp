@@ -7,7 +7,7 @@
 
 namespace inspect {
 
-/// Writes the same bytes on every machine.
+/// Writes the same bytes on every machine. Throws file_error if `path` is a file that it did not write.
 void write_example(std::string const& path);
 
 }  // namespace inspect

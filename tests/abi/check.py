@@ -118,7 +118,7 @@ def check_cuda(args, folder):
         objects, libraries = [], []
         for arch, flags in ARCHITECTURES.items():
             out = folder / f"{arch.replace(' ', '_')}{level}.o"
-            command = [args.nvcc, "-std=c++20", *flags, f"-Xcompiler=-fPIC,{level}", f"-I{INCLUDE}"]
+            command = [args.nvcc, "-std=c++20", *flags, "-Xcicc=-O0", f"-Xcompiler=-fPIC,{level}", f"-I{INCLUDE}"]
             objects.append((f"{arch} {level}", [*command, "-c", HERE / "device_unit.cu", "-o", out], out))
             library = out.with_suffix(".so")
             libraries.append((f"{arch} {level}", [args.nvcc, "-shared", *flags, out, "-o", library], library))

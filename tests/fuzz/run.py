@@ -40,7 +40,7 @@ def compile_target(target, folder, clang):
     program = folder / "fuzz"
     sources = [HERE / f"{target}_fuzz.cpp"]
     if target == "files":
-        sources += sorted((ROOT / "examples/inspect").glob("*.cpp"))
+        sources += sorted(p for p in (ROOT / "examples/inspect").glob("*.cpp") if p.stem not in ("example", "pack"))
     done = subprocess.run(
         [clang, "-std=c++20", "-O1", "-g1", "-fsanitize=fuzzer,address,undefined", "-fno-sanitize-recover=all",
          "-DFMT_HEADER_ONLY", f"-I{ROOT / 'include'}", f"-I{ROOT / 'examples'}", *sources, "-o", program],

@@ -78,6 +78,16 @@ class Cli(unittest.TestCase):
             self.refused(2, "in.safetensors", option, "dangling", says="a link to nothing")
         self.assertTrue((self.folder / "fifo").is_fifo())
 
+    def test_an_example_replaces_only_an_example(self):
+        (self.folder / "notes").write_text("mine")
+        for other in ("in.safetensors", "notes"):
+            self.refused(2, "--make-example", other, says="is there already, and is no example")
+        self.assertEqual((self.folder / "notes").read_text(), "mine")
+        for _ in range(2):
+            self.assertEqual(self.run_tool("--make-example", "e").returncode, 0)
+        self.assertEqual(self.run_tool("e", "--write", "packed").returncode, 0)
+        self.refused(2, "--make-example", "packed", says="is there already, and is no example")
+
     def test_a_link_is_followed(self):
         (self.folder / "old.svg").write_text("old")
         os.symlink("old.svg", self.folder / "link")

@@ -15,6 +15,7 @@ HERE = pathlib.Path(__file__).resolve().parent
 SOURCE = HERE.parent.parent
 PAGE = (SOURCE / "docs/vendoring.md").read_text()
 LINE = "find_package(fourscale 0.1 REQUIRED)"  # what each way replaces
+URL = "<URL of your copy>"
 CPU, CUDA = 0, 1
 
 work = pathlib.Path(sys.argv[2]).resolve()
@@ -72,14 +73,17 @@ def cmake_version():
     return tuple(map(int, re.search(r"(\d+)\.(\d+)", sh("cmake --version")).groups()))
 
 
-def repository():
-    """third_party/fourscale as a git repository, behind the URL of the page."""
+def from_git(way):
+    """The block of a way with what stands for the URL replaced, as a reader would: third_party/fourscale as a git
+    repository."""
     config = (SOURCE / "include/fourscale/config.hpp").read_text()
     version = ".".join(re.findall(r"#define FOURSCALE_VERSION_\w+ (\d+)", config))
     git = "git -c user.name=test -c user.email=test@localhost -c commit.gpgsign=false -c core.hooksPath=/dev/null"
     sh(f"git init -q && git add -A && {git} commit -q -m fourscale && git tag v{version}", app / "third_party/fourscale")
-    environment.update(GIT_CONFIG_COUNT="1", GIT_CONFIG_VALUE_0="https://example.com/fourscale.git",
-                       GIT_CONFIG_KEY_0=f"url.file://{app}/third_party/fourscale.insteadOf")
+    block = blocks(way)[0]
+    if URL not in block:
+        fail(f"the block of docs/vendoring.md has no {URL}")
+    return block.replace(URL, f"file://{app}/third_party/fourscale")
 
 
 def in_tree(way):
@@ -126,15 +130,13 @@ def add_subdirectory():
 
 
 def fetch_content():
-    repository()
-    in_tree(blocks("FetchContent")[0])
+    in_tree(from_git("FetchContent"))
 
 
 def cpm():
-    repository()
     (app / "cmake").mkdir()
     shutil.copy(HERE / "CPM.cmake", app / "cmake")
-    in_tree(blocks("CPM")[0])
+    in_tree(from_git("CPM"))
 
 
 def conan():

@@ -293,6 +293,13 @@ TEST_CASE("draws: signs beyond the 64th are drawn as well", "[recipe][draws]") {
   CHECK(words.size() == 200);
 }
 
+TEST_CASE("draws: a GEMM beyond the fourth takes signs of its layer, not of the next", "[recipe][draws]") {
+  const draw_key key{5, 2, 1, 2};
+  for (u32 gemm = 0; gemm < 4; ++gemm)
+    for (u32 beyond : {4u, 16u, 0xffff'fffcu}) CHECK(key.signs(gemm + beyond) == key.signs(gemm));
+  CHECK_FALSE(key.signs(16 + 2) == draw_key{5, 3, 1, 2}.signs(2));
+}
+
 TEST_CASE("draws: a copy that is rounded stochastically draws from the stream of that copy",
           "[recipe][draws]") {
   for (const copy_kind copy : {copy_kind::rowwise, copy_kind::columnwise}) {

@@ -56,12 +56,10 @@ struct band_shape {
   static constexpr i64 blocks = !M::is_transposed || fit > capacity ? capacity : fit > 1 ? fit : 1;
 };
 
-/// Part of a quantized matrix: rows [row, last_row) of the blocks [first, first + count). Policies see row r
-/// as `above` + r.
+/// Part of a quantized matrix: rows [row, last_row) of the blocks [first, first + count).
 struct band {
   i64 row, last_row, first;
   int count;
-  i64 above;
 };
 
 /// One range of 1-D blocks. In x, which is not transposed, the matrix begins at row x_row and block x_block.
@@ -119,7 +117,7 @@ template <bool Is2d, matrix_like M, class F, class Layout, class Quantizer>
 void quantize_band(M const& x, block_scaled_view<F, Layout, u8> const& q, Quantizer const& recipe,
                    band const& b) {
   using shape_of = band_shape<F, M, Is2d>;
-  segment<F, Layout, Quantizer, decltype(values_for<F, M, Quantizer>())> s(q, recipe, b.above);
+  segment<F, Layout, Quantizer, decltype(values_for<F, M, Quantizer>())> s(q, recipe, 0);
   const auto quantize = [&](auto const& rows, i64 x_row, i64 x_block) {
     if constexpr (Is2d)
       quantize_tiles(s, rows, x_row, x_block, b);
@@ -135,7 +133,8 @@ void quantize_band(M const& x, block_scaled_view<F, Layout, u8> const& q, Quanti
   }
 }
 
-/// Rows that lie in memory, in 1-D blocks: ranges of them, whichever rows they are of.
+/// Rows that lie in memory, in 1-D blocks: ranges of them, whichever rows they are of. Policies see row r as
+/// `above` + r.
 template <matrix_like M, class F, class Layout, class Quantizer>
 void quantize_ranges(M const& x, block_scaled_view<F, Layout, u8> const& q, Quantizer const& recipe,
                      i64 above) {
@@ -153,8 +152,7 @@ void quantize_ranges(M const& x, block_scaled_view<F, Layout, u8> const& q, Quan
 
 /// A matrix that is transposed or in 2-D blocks, by bands.
 template <bool Is2d, matrix_like M, class F, class Layout, class Quantizer>
-void quantize_bands(M const& x, block_scaled_view<F, Layout, u8> const& q, Quantizer const& recipe,
-                    i64 above) {
+void quantize_bands(M const& x, block_scaled_view<F, Layout, u8> const& q, Quantizer const& recipe) {
   using shape_of = band_shape<F, M, Is2d>;
   const i64 bands_along = ceil_div(q.blocks(), shape_of::blocks),
             bands = ceil_div(q.rows, shape_of::rows) * bands_along;
@@ -166,7 +164,7 @@ void quantize_bands(M const& x, block_scaled_view<F, Layout, u8> const& q, Quant
               rows_left = q.rows - row, blocks_left = q.blocks() - first,
               rows = rows_left < shape_of::rows ? rows_left : shape_of::rows,
               count = blocks_left < shape_of::blocks ? blocks_left : shape_of::blocks;
-    quantize_band<Is2d>(x, q, recipe, {row, row + rows, first, static_cast<int>(count), above});
+    quantize_band<Is2d>(x, q, recipe, {row, row + rows, first, static_cast<int>(count)});
   }
 }
 
@@ -177,7 +175,7 @@ void quantize_valid(M const& x, block_scaled_view<F, Layout, u8> const& q, Quant
   const Quantizer recipe = for_input<typename M::value_type>(of_any_input);
   clear_scale_padding(q);
   if constexpr (Is2d || M::is_transposed)
-    quantize_bands<Is2d>(x, q, recipe, above);
+    quantize_bands<Is2d>(x, q, recipe);
   else
     quantize_ranges(x, q, recipe, above);
 }

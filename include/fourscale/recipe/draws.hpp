@@ -12,8 +12,8 @@ namespace FOURSCALE_NAMESPACE {
 enum class tensor_role : u8 { activation, weight, gradient };
 
 /// Which linear layer, at which step. All of its random bits are a function of this: a step that is run again
-/// rounds the same way. Layers below 4096, microbatches below 65536, steps below 2^32; beyond, streams
-/// repeat.
+/// rounds the same way. Layers below 4096, microbatches below 65536, steps below 2^32, GEMMs below 4; beyond,
+/// streams repeat.
 struct draw_key {
   u64 seed = 0;
   u32 layer = 0;
@@ -33,7 +33,7 @@ struct draw_key {
   /// Signs for one GEMM's Hadamard transform: the same for both operands, or the transforms would not cancel.
   /// `gemm` is 0, 1, 2 for fprop, dgrad, wgrad.
   FOURSCALE_HD constexpr sign_vector signs(u32 gemm) const {
-    const u64 s = stream(12 + gemm);
+    const u64 s = stream(12 + (gemm & 3u));
     const philox_words w = philox4x32(0, 0, static_cast<u32>(s), static_cast<u32>(s >> 32), seed);
     return {u64{w.words[1]} << 32 | w.words[0], u64{w.words[3]} << 32 | w.words[2]};
   }
