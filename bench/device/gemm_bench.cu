@@ -2,6 +2,7 @@
 // GEMMs with Blackwell's bits, compared with cublasLt's bf16 on the same values in the same run: from decoded
 // operands, and from packed ones. `certified` is the share of steps whose sum a certificate proved exact.
 #include <fourscale/device/gemm.cuh>
+#include <fourscale/device/gemm_bf16.cuh>
 
 #include "cublaslt.cuh"
 #include "data.cuh"
@@ -60,11 +61,13 @@ void measure(benchmark::State& state, gemm_shape s, data kind_a, data kind_b) {
   peer.choose(a.values.data(), b.values.data(), of_peer.data());
   using call_type = f4::device::detail::wgmma_call<nvfp4, swizzled_128x4, nvfp4, swizzled_128x4, bf16>;
   const call_type prepared(a.view, b.view, to, {}, workspace.data(), nullptr);
+  const f4::device::detail::bf16_call by_mma_sync(a.view, b.view, to, {}, workspace.data(), nullptr);
   for (auto _ : state) {
     const std::vector<double> t =
         medians({[&](i64) { peer.run(a.values.data(), b.values.data(), of_peer.data()); },
                  [&](i64) { require(prepared.multiply(nullptr)); }, [&](i64) { call(nullptr); },
-                 [&](i64) { require(prepared.decode(nullptr)); }},
+                 [&](i64) { require(prepared.decode(nullptr)); },
+                 [&](i64) { require(by_mma_sync.multiply(nullptr)); }},
                 31, 2);
     const double flop = 2.0 * static_cast<double>(s.m) * static_cast<double>(s.n) * static_cast<double>(s.k);
     const double decoded = static_cast<double>((s.m + s.n) * s.k) * (2.0 + 0.5625 + 1.0 / 16);
@@ -74,6 +77,8 @@ void measure(benchmark::State& state, gemm_shape s, data kind_a, data kind_b) {
     state.counters["percent_decoded"] = 100 * t[0] / t[1];
     state.counters["percent_packed"] = 100 * t[0] / t[2];
     state.counters["decode_GB/s"] = decoded / t[3] * 1e-9;
+    state.counters["percent_bf16_of_wgmma"] = 100 * t[1] / t[4];
+    state.counters["bf16_TFLOP/s"] = flop / t[4] * 1e-12;
     state.counters["certified"] = 100.0 * static_cast<double>(counted.in_f32) /
                                   static_cast<double>(counted.in_f32 + counted.in_double + counted.by_model);
     state.counters["by_model"] = 100.0 * static_cast<double>(counted.by_model) /

@@ -21,6 +21,8 @@
 #include "../view/gemm_factors.hpp"
 #include "exact_step.cuh"
 #include "output_strip.cuh"
+#include "step_counts.cuh"
+#include "tile_walk.cuh"
 
 namespace FOURSCALE_NAMESPACE::mma::wgmma {
 
@@ -58,31 +60,8 @@ struct problem {
   gemm_steps* steps;  ///< counts, or null
 };
 
-/// The tiles of this cluster, in bands of eight columns of tiles, so that tiles which run at the same time
-/// share rows and columns.
-struct tile_walk {
-  static constexpr int band = 8;
-  int rows, cols, count, at, step;
-
-  /// gemm_wgmma() refuses what has more tiles than this can count.
-  template <class P>
-  FOURSCALE_D explicit tile_walk(P const& p)
-      : rows(static_cast<int>(ceil_div<i64>(p.d.rows, tile_rows * cluster_ctas))),
-        cols(static_cast<int>(ceil_div<i64>(p.d.cols, tile_cols))),
-        count(rows * cols),
-        at(static_cast<int>(blockIdx.x / cluster_ctas)),
-        step(static_cast<int>(gridDim.x / cluster_ctas)) {}
-  FOURSCALE_D bool more() const { return at < count; }
-  FOURSCALE_D void next() { at += step; }
-  FOURSCALE_D int first_band_col() const { return at / (band * rows) * band; }
-  FOURSCALE_D int band_cols() const { return min(band, cols - first_band_col()); }
-  FOURSCALE_D int in_band() const { return at % (band * rows); }
-  /// The first row of this CTA's tile, and its first column.
-  FOURSCALE_D int row() const {
-    return (in_band() / band_cols() * cluster_ctas + static_cast<int>(blockIdx.x % cluster_ctas)) * tile_rows;
-  }
-  FOURSCALE_D int col() const { return (first_band_col() + in_band() % band_cols()) * tile_cols; }
-};
+/// gemm_wgmma() refuses what has more tiles than this can count.
+using tile_walk = mma::tile_walk<tile_rows, tile_cols, cluster_ctas>;
 
 /// The stages of shared memory, one after the other and again from the first; `parity` is that of the `full`
 /// phase to wait for.
@@ -199,23 +178,6 @@ FOURSCALE_D void certify(P const& p, shared_memory& m, int warp) {
 
 /// Sums of a thread, as wgmma has them.
 using accumulator = float[tile_cols / 2];
-
-/// Outputs of eight columns each, those in `groups`, where `cols` are left.
-FOURSCALE_D inline i64 cols_of(u32 groups, i64 cols) {
-  const i64 whole = cols / bounds_rows;
-  const u32 in = whole < 32 ? groups & ((1u << whole) - 1) : groups;
-  return __popc(in) * bounds_rows + (whole < 32 && (groups >> whole & 1) != 0 ? cols % bounds_rows : 0);
-}
-/// Moves outputs from in_f32, where the kernel counts all at first.
-__noinline__ FOURSCALE_D inline void count_steps(gemm_steps& steps, i64 rows, i64 cols, certificates c) {
-  if (rows <= 0 || cols <= 0) return;
-  const i64 in_double = rows * cols_of(c.kept & ~c.exact, cols),
-            by_model = rows * cols_of(all_cols & ~c.kept, cols);
-  const auto add = [](i64& to, i64 n) { atomicAdd(reinterpret_cast<u64*>(&to), static_cast<u64>(n)); };
-  add(steps.in_f32, -(in_double + by_model));
-  add(steps.in_double, in_double);
-  add(steps.by_model, by_model);
-}
 
 /// A step whose chain is done: adds the chain to the sums where it is exact, and makes the step again
 /// elsewhere.
@@ -362,7 +324,8 @@ FOURSCALE_D void multiply_with_care(P const& p, shared_memory& m, multiply_state
     ptx::wgmma_wait_group<0>();
     add_with_care(p, place, c, sums, chain);
     if (p.steps != nullptr && threadIdx.x % 32 == 0)
-      count_steps(*p.steps, min(p.d.rows - place.row_a, i64{16}), p.d.cols - place.row_b, c);
+      count_steps(*p.steps, min(p.d.rows - place.row_a, i64{16}), p.d.cols - place.row_b, c.kept & ~c.exact,
+                  all_cols & ~c.kept);
     __syncwarp();
     if (s.tells) ptx::mbarrier_arrive_cluster(empty);
     x.at.next();

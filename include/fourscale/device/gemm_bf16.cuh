@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: Apache-2.0
+// The GEMM with Blackwell's bits on any GPU from sm_80 on: decoded operands in, D out. How it works:
+// mma/bf16_tile.cuh.
+#pragma once
+
+#include "../mma/bf16_tile.cuh"
+#include "gemm_decode.cuh"
+
+namespace FOURSCALE_NAMESPACE::device {
+inline namespace FOURSCALE_ARCH {
+
+namespace detail {
+
+/// A CTA takes a tile.
+template <class P>
+FOURSCALE_KERNEL void __launch_bounds__(mma::bf16_tile::threads, 1)
+    gemm_bf16_kernel(const __grid_constant__ P p, int stages) {
+  namespace t = mma::bf16_tile;
+  extern __shared__ __align__(1024) u8 bytes[];
+  if (p.steps != nullptr && threadIdx.x == 0 && blockIdx.x == 0)
+    mma::detail::add_count(p.steps->in_f32, p.d.rows * p.d.cols * p.a.steps);
+  const mma::tile_walk<t::tile_rows, t::tile_cols, 1> at(p);
+  t::multiply(p, at.row(), at.col(), stages, bytes);
+}
+
+/// As many stages as the GPU has shared memory for, `most` of them.
+inline errc stages_of_bf16_tile(int most, int& stages) {
+  namespace t = mma::bf16_tile;
+  int device = 0, bytes = 0;
+  cudaError_t e = cudaGetDevice(&device);
+  if (e == cudaSuccess) e = cudaDeviceGetAttribute(&bytes, cudaDevAttrMaxSharedMemoryPerBlockOptin, device);
+  stages = bytes / t::stage_bytes < most ? bytes / t::stage_bytes : most;
+  return e == cudaSuccess && stages >= t::least_stages ? errc::ok : errc::cuda_failed;
+}
+
+/// `most_stages`: from two to four; fewer are slower.
+template <class P>
+errc launch_bf16(P const& p, cudaStream_t stream, int most_stages = mma::bf16_tile::most_stages) {
+  namespace t = mma::bf16_tile;
+  auto* const kernel = &gemm_bf16_kernel<P>;
+  constexpr i64 most = i64{1} << 30;
+  const i64 tiles = ceil_div<i64>(p.d.rows, t::tile_rows) * ceil_div<i64>(p.d.cols, t::tile_cols);
+  if (tiles >= most || p.d.rows >= most || p.d.cols >= most || p.a.padded_k() >= most) return errc::too_large;
+  int stages = 0;
+  if (const errc e = stages_of_bf16_tile(most_stages, stages); e != errc::ok) return e;
+  const int bytes = stages * t::stage_bytes;
+  if (cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes) != cudaSuccess)
+    return errc::cuda_failed;
+  kernel<<<static_cast<unsigned>(tiles), t::threads, static_cast<size_t>(bytes), stream>>>(p, stages);
+  return launched();
+}
+
+/// A checked call: decode, then multiply. `workspace`: at a multiple of 256 bytes, as many as both decoded
+/// operands have.
+template <class F, class LA, class G, class LB, class T>
+struct bf16_call {
+  using factor = mma::factor_of_output<F, G>;
+  block_scaled_view<F, LA, u8 const> a;
+  block_scaled_view<G, LB, u8 const> b;
+  mma::bf16_tile::problem<T, factor> p;
+
+  template <class BA, class BB>
+  bf16_call(block_scaled_view<F, LA, BA> const& x, block_scaled_view<G, LB, BB> const& y,
+            matrix_view<T> const& d, gemm_factors factors, void* workspace, gemm_steps* steps)
+      : a(x), b(y), p{{}, {}, d, factor(factors.alpha, x.amax, y.amax), factors.beta, steps} {
+    u8* const at = static_cast<u8*>(workspace);
+    p.a = mma::decoded_operand::in(at, a.rows, a.cols);
+    p.b = mma::decoded_operand::in(at + p.a.bytes(), b.rows, b.cols);
+  }
+  errc decode(cudaStream_t stream) const {
+    decode_kernel<<<static_cast<unsigned>(p.a.row_groups() + p.b.row_groups()), 32 * decode_warps, 0,
+                    stream>>>(a, b, p.a, p.b);
+    return launched();
+  }
+  errc multiply(cudaStream_t stream, int most_stages = mma::bf16_tile::most_stages) const {
+    return launch_bf16(p, stream, most_stages);
+  }
+};
+
+}  // namespace detail
+
+}  // namespace FOURSCALE_ARCH
+}  // namespace FOURSCALE_NAMESPACE::device

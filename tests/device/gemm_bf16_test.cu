@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: Apache-2.0
+// The GEMM with Blackwell's bits on mma.sync of bf16, which any GPU from sm_80 on has: the cases of
+// gemm_blackwell_test.cu, and what is particular to its tile.
+#include <fourscale/device/gemm_bf16.cuh>
+
+#include "mma/gemm_blackwell_cases.cuh"
+
+using namespace fourscale;
+using namespace fourscale::test;
+
+namespace {
+
+namespace tile = mma::bf16_tile;
+
+/// The kernel with a workspace of its own, to be handed to a gemm_case.
+struct bf16_gemm {
+  gemm_steps* counted = nullptr;
+  int most_stages = tile::most_stages;
+
+  template <class A, class B, class T>
+  errc operator()(A const& a, B const& b, matrix_view<T> const& d, gemm_factors factors) const {
+    using mma::decoded_operand;
+    if (const errc e = validate_gemm(a, b, d); e != errc::ok) return e;
+    const device_buffer<u8> workspace(decoded_operand::in(nullptr, a.rows, a.cols).bytes() +
+                                      decoded_operand::in(nullptr, b.rows, b.cols).bytes());
+    const device_buffer<gemm_steps> steps(std::vector<gemm_steps>(1));
+    const device::detail::bf16_call call(a, b, d, factors, workspace.data(), steps.data());
+    errc e = call.decode(nullptr);
+    if (e == errc::ok) e = call.multiply(nullptr, most_stages);
+    REQUIRE(cudaDeviceSynchronize() == cudaSuccess);
+    if (counted != nullptr) *counted = steps.to_host()[0];
+    return e;
+  }
+};
+
+/// ldmatrix and chunk_place: the addresses of blocks along K differ in block_bits() only.
+constexpr bool blocks_differ_in_their_bits() {
+  for (int lane = 0; lane < 32; ++lane)
+    for (int block = 0; block < 4; ++block) {
+      if (mma::chunk_place(lane % 16, 2 * block + lane / 16) !=
+          (mma::chunk_place(lane % 16, lane / 16) ^ tile::block_bits(block)))
+        return false;
+      if (block % 2 == 0 && mma::chunk_place(lane % 8, 2 * block + lane / 8) !=
+                                (mma::chunk_place(lane % 8, lane / 8) ^ tile::block_bits(block)))
+        return false;
+    }
+  return true;
+}
+static_assert(blocks_differ_in_their_bits());
+
+/// Every stage is free when it is filled: half of the warps may still read the one of the step before last.
+constexpr bool stages_are_free() {
+  for (int stages = tile::least_stages; stages <= tile::most_stages; ++stages)
+    for (int in_use = 0; in_use <= (stages > 2 ? 1 : 0); ++in_use)
+      if ((tile::steps_ahead(stages) + in_use) % stages == 0) return false;
+  return true;
+}
+static_assert(stages_are_free());
+
+}  // namespace
+
+TEST_CASE("device gemm bf16: shapes of NVFP4", "[device][gemm][blackwell]") {
+  check_nvfp4_shapes<bf16_gemm>();
+}
+
+TEST_CASE("device gemm bf16: NVFP4 under swizzled scales", "[device][gemm][blackwell]") {
+  check_swizzled_nvfp4<bf16_gemm>();
+}
+
+TEST_CASE("device gemm bf16: MXFP4", "[device][gemm][blackwell]") { check_mxfp4<bf16_gemm>(); }
+
+TEST_CASE("device gemm bf16: all scales, NaN among them", "[device][gemm][blackwell]") {
+  check_all_scales<bf16_gemm>();
+}
+
+TEST_CASE("device gemm bf16: kinds of data, and how their steps are added", "[device][gemm][blackwell]") {
+  check_kinds<bf16_gemm>();
+}
+
+TEST_CASE("device gemm bf16: large, compared with the CPU's", "[device][gemm][blackwell][large]") {
+  check_large<bf16_gemm>();
+}
+
+TEST_CASE("device gemm bf16: edges of its tile, with two to four stages", "[device][gemm][blackwell]") {
+  for (int stages = tile::least_stages; stages <= tile::most_stages; ++stages) {
+    INFO(stages << " stages");
+    check_gemm<bf16_gemm, nvfp4, linear, linear, float>({{128, 256, 64},
+                                                         {128, 256, 128},
+                                                         {129, 257, 192},
+                                                         {64, 64, 256},
+                                                         {63, 65, 320},
+                                                         {191, 449, 384},
+                                                         {257, 2305, 448}},
+                                                        {nullptr, stages});
+    check_gemm<bf16_gemm, nvfp4, swizzled_128x4, swizzled_128x4, bf16>({{384, 768, 1024}, {8, 264, 832}},
+                                                                       {nullptr, stages});
+  }
+}
+
+TEST_CASE("device gemm bf16: the same bits again", "[device][gemm][blackwell]") {
+  if (!gpu_or_warn()) return;
+  gemm_case<nvfp4, swizzled_128x4, nvfp4, swizzled_128x4, bf16> c({900, 1100, 2048});
+  const std::vector<bf16> first = c.on_device(bf16_gemm{});
+  for (int i = 0; i < 10; ++i)
+    for (int stages = tile::least_stages; stages <= tile::most_stages; ++stages)
+      CHECK(same_bits(c.on_device(bf16_gemm{nullptr, stages}), first));
+}
