@@ -54,10 +54,10 @@ TEST_CASE("device gemm blackwell: large, compared with the CPU's", "[device][gem
 
 TEST_CASE("device gemm: each device has its kernel", "[device][gemm][blackwell]") {
   using device::gemm_kernel, device::detail::best_kernel;
-  CHECK(best_kernel(8, true) == gemm_kernel::model);
+  CHECK(best_kernel(8, true) == gemm_kernel::bf16);
   CHECK(best_kernel(9, false) == gemm_kernel::wgmma);
   CHECK(best_kernel(10, true) == gemm_kernel::tcgen05);
-  CHECK(best_kernel(10, false) == gemm_kernel::model);
+  CHECK(best_kernel(10, false) == gemm_kernel::bf16);
   CHECK(best_kernel(11, true) == gemm_kernel::tcgen05);
   CHECK(best_kernel(12, false) == gemm_kernel::mma_sync);
 }

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // Opt-in, because it includes <cuda.h> and <cuda/ptx>: the one GEMM with Blackwell's bits, by whatever this
-// device does it fastest with. The bits are the same on each. Ran on Hopper; the two kernels for Blackwell
-// were assembled, their models ran, and they never did.
+// device does it fastest with. The bits are the same on each. The kernels that decode ran on Hopper; the two
+// for Blackwell were assembled, their models ran, and they never did.
 #pragma once
 
 #include "../view/accumulate.hpp"
+#include "gemm_bf16.cuh"
 #include "gemm_tcgen05.cuh"
 #include "gemm_wgmma.cuh"
 
@@ -21,12 +22,13 @@ struct gemm_workspace {
 enum class gemm_kernel : u8 {
   tcgen05,   ///< sm_100, 103, 110: block-scaled tensor cores, operands by TMA
   mma_sync,  ///< sm_120, 121: block-scaled mma.sync
-  wgmma,     ///< sm_90a: bf16 and one addition toward zero for each step
-  model      ///< any other: the same bits in integers, far slower
+  wgmma,     ///< sm_90a: bf16 from decoded operands, and one addition toward zero for each step
+  bf16,      ///< sm_80 and later: the same by mma.sync
+  model      ///< the same bits in integers, far slower: formats that cannot be decoded to bf16
 };
 
 /// The bytes of workspace for A (m x k) and B (n x k), enough for every kernel: about 2.13 bytes a value.
-/// Only gemm_kernel::wgmma uses it.
+/// Only gemm_kernel::wgmma and bf16 use it.
 inline i64 gemm_workspace_bytes(i64 m, i64 n, i64 k) {
   using mma::decoded_operand;
   return decoded_operand::in(nullptr, m, k).bytes() + decoded_operand::in(nullptr, n, k).bytes() +
@@ -35,21 +37,11 @@ inline i64 gemm_workspace_bytes(i64 m, i64 n, i64 k) {
 
 namespace detail {
 
-/// The best that a device of this compute capability has, if the code was compiled for it. `tma`: tcgen05 can
-/// read the operands.
+/// What a device of this compute capability is asked for first. `tma`: tcgen05 can read the operands.
 constexpr gemm_kernel best_kernel(int major, bool tma) {
   if (major == 12) return gemm_kernel::mma_sync;
-  if (major == 10 || major == 11) return tma ? gemm_kernel::tcgen05 : gemm_kernel::model;
-  return major == 9 ? gemm_kernel::wgmma : gemm_kernel::model;
-}
-
-template <class F, class B>
-bool tma_can_read(block_scaled_view<F, swizzled_128x4, B> const& q) {
-  return tcgen05_refusal(q) == nullptr;
-}
-template <class F, class L, class B>
-bool tma_can_read(block_scaled_view<F, L, B> const&) {
-  return false;
+  if ((major == 10 || major == 11) && tma) return gemm_kernel::tcgen05;
+  return major == 9 ? gemm_kernel::wgmma : gemm_kernel::bf16;
 }
 
 inline int compute_capability_major() {
@@ -60,10 +52,44 @@ inline int compute_capability_major() {
              : 0;
 }
 
+/// The kernels of a GEMM of these types, and whether the code was compiled for them.
 template <class F, class LA, class G, class LB, class T>
-errc run_wgmma(block_scaled_view<F, LA, u8 const> const& a, block_scaled_view<G, LB, u8 const> const& b,
-               matrix_view<T> const& d, gemm_factors factors, gemm_workspace workspace, cudaStream_t stream,
-               gemm_steps* steps) {
+struct kernels_of_gemm {
+  using a_type = block_scaled_view<F, LA, u8 const>;
+  using b_type = block_scaled_view<G, LB, u8 const>;
+  static constexpr bool decodes = same_type<F, G> && mma::has_decoded_form<F>;
+  static constexpr bool swizzled = same_type<LA, swizzled_128x4> && same_type<LB, swizzled_128x4>;
+
+  static bool tma_can_read(a_type const& a, b_type const& b) {
+    if constexpr (swizzled) return tcgen05_refusal(a) == nullptr && tcgen05_refusal(b) == nullptr;
+    return false;
+  }
+  static bool available(gemm_kernel which) {
+    if (which == gemm_kernel::mma_sync) {
+      using hardware = mma::hardware;
+      return check_available(&gemm_mma_sync_kernel<hardware, F, LA, G, LB, T>,
+                             sizeof(mma::cta_memory<hardware, F, G>)) == errc::ok;
+    }
+    if (which == gemm_kernel::tcgen05) {
+      using hardware = mma::tcgen05::hardware<2>;
+      return check_available(&gemm_tcgen05_kernel<mma::tcgen05::tile<F, G, 2, 256>, hardware,
+                                                  mma::tcgen05::problem<F, G, T>>,
+                             1) == errc::ok;
+    }
+    if constexpr (decodes) return which == gemm_kernel::bf16 || wgmma_call<F, LA, G, LB, T>::available();
+    return false;
+  }
+  static gemm_kernel choose(a_type const& a, b_type const& b) {
+    const gemm_kernel best = best_kernel(compute_capability_major(), tma_can_read(a, b));
+    if (available(best)) return best;
+    return decodes ? gemm_kernel::bf16 : gemm_kernel::model;
+  }
+};
+
+/// Decodes the operands into the workspace and multiplies.
+template <class Call, class A, class B, class T>
+errc run_decoded(A const& a, B const& b, matrix_view<T> const& d, gemm_factors factors,
+                 gemm_workspace workspace, cudaStream_t stream, gemm_steps* steps) {
   if (workspace.data == nullptr || workspace.bytes < gemm_workspace_bytes(a.rows, b.rows, a.cols))
     return errc::no_workspace;
   namespace rules = fourscale::detail;
@@ -72,7 +98,7 @@ errc run_wgmma(block_scaled_view<F, LA, u8 const> const& a, block_scaled_view<G,
     return errc::overlap;
   u8* const aligned = reinterpret_cast<u8*>(
       round_up<u64>(reinterpret_cast<u64>(workspace.data), u64{mma::decoded_operand::alignment}));
-  const wgmma_call<F, LA, G, LB, T> call(a, b, d, factors, aligned, steps);
+  const Call call(a, b, d, factors, aligned, steps);
   if (call.state != errc::ok) return call.state;
   const errc e = call.decode(stream);
   return e != errc::ok ? e : call.multiply(stream);
@@ -84,25 +110,17 @@ errc run_wgmma(block_scaled_view<F, LA, u8 const> const& a, block_scaled_view<G,
 template <class F, class LA, class BA, class G, class LB, class BB, class T>
 gemm_kernel kernel_of_gemm(block_scaled_view<F, LA, BA> const& a, block_scaled_view<G, LB, BB> const& b,
                            matrix_view<T> const&) {
-  const bool tma = detail::tma_can_read(a) && detail::tma_can_read(b);
-  gemm_kernel best = detail::best_kernel(detail::compute_capability_major(), tma);
-  if constexpr (same_type<F, G> && mma::has_decoded_form<F>) {
-    if (best == gemm_kernel::wgmma && !detail::wgmma_call<F, LA, G, LB, T>::available())
-      best = gemm_kernel::model;
-  } else {
-    if (best == gemm_kernel::wgmma) best = gemm_kernel::model;
-  }
-  return best;
+  return detail::kernels_of_gemm<F, LA, G, LB, typename detail::own_type<T>::type>::choose(a, b);
 }
 
 /// D = alpha * A * B^T + beta * D for A (M x K), B (N x K), D (M x N) in bf16, fp16 or float, with the bits
 /// of model::block_scaled_dot chained along K in order, and of the epilogue in view/gemm_epilogue.hpp: NVFP4
 /// by NVFP4, MXFP4 by MXFP4, MXFP8 by MXFP8 (E4M3 or E5M2, also one by the other). Any M and N; K a multiple
 /// of the block size. D is not read when beta = 0. `steps`, device memory unless it is null, is added to: how
-/// gemm_kernel::wgmma added its steps; the others leave it alone.
+/// gemm_kernel::wgmma and bf16 added their steps; the others leave it alone.
 ///
 /// One or two kernels on the stream; never synchronises, never allocates. Errors: those of host::gemm;
-/// no_workspace, if gemm_kernel::wgmma gets too little; overlap, if the workspace shares a byte with a
+/// no_workspace, if the kernel needs one and gets too little; overlap, if the workspace shares a byte with a
 /// matrix. D is then untouched.
 template <class F, class LA, class BA, class G, class LB, class BB, class T>
 errc gemm(block_scaled_view<F, LA, BA> const& a, block_scaled_view<G, LB, BB> const& b,
@@ -110,20 +128,21 @@ errc gemm(block_scaled_view<F, LA, BA> const& a, block_scaled_view<G, LB, BB> co
           cudaStream_t stream = nullptr, gemm_steps* steps = nullptr) {
   if (const errc e = validate_gemm(a, b, d); e != errc::ok) return e;
   const auto to = detail::as_output(d);
-  switch (kernel_of_gemm(a, b, to)) {
-    case gemm_kernel::tcgen05:
-      if constexpr (same_type<LA, swizzled_128x4> && same_type<LB, swizzled_128x4>)
-        return gemm_tcgen05(a, b, to, factors, {}, stream);
-      return errc::no_instruction;
-    case gemm_kernel::mma_sync:
-      return gemm_mma_sync(a, b, to, factors, stream);
-    case gemm_kernel::wgmma:
-      if constexpr (same_type<F, G> && mma::has_decoded_form<F>)
-        return detail::run_wgmma<F, LA, G, LB>(a, b, to, factors, workspace, stream, steps);
-      return errc::no_instruction;
-    default:
-      return gemm_mma_sync<mma::model>(a, b, to, factors, stream);
+  using own = typename detail::own_type<T>::type;
+  using kernels = detail::kernels_of_gemm<F, LA, G, LB, own>;
+  const gemm_kernel kernel = kernels::choose(a, b);
+  if constexpr (kernels::swizzled)
+    if (kernel == gemm_kernel::tcgen05) return gemm_tcgen05(a, b, to, factors, {}, stream);
+  if constexpr (kernels::decodes) {
+    if (kernel == gemm_kernel::wgmma)
+      return detail::run_decoded<detail::wgmma_call<F, LA, G, LB, own>>(a, b, to, factors, workspace, stream,
+                                                                        steps);
+    if (kernel == gemm_kernel::bf16)
+      return detail::run_decoded<detail::bf16_call<F, LA, G, LB, own>>(a, b, to, factors, workspace, stream,
+                                                                       steps);
   }
+  if (kernel == gemm_kernel::mma_sync) return gemm_mma_sync(a, b, to, factors, stream);
+  return gemm_mma_sync<mma::model>(a, b, to, factors, stream);
 }
 
 }  // namespace FOURSCALE_ARCH

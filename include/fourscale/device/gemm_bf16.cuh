@@ -58,6 +58,7 @@ struct bf16_call {
   block_scaled_view<F, LA, u8 const> a;
   block_scaled_view<G, LB, u8 const> b;
   mma::bf16_tile::problem<T, factor> p;
+  errc state = errc::ok;  ///< as that of wgmma_call
 
   template <class BA, class BB>
   bf16_call(block_scaled_view<F, LA, BA> const& x, block_scaled_view<G, LB, BB> const& y,
