@@ -17,6 +17,8 @@ namespace {
 constexpr i64 least_bytes = 256 << 20;  ///< of all copies of the weights
 constexpr int turns = 31;
 
+using f4::mma::weight_only::tuning;
+
 /// Random codes; scales between 2^-3 and 2^2.
 __global__ void fill_weights_kernel(u8* codes, i64 code_bytes, u8* scales, i64 scale_bytes, u64 copy) {
   for (i64 i = blockIdx.x * i64{256} + threadIdx.x; i < code_bytes; i += i64{gridDim.x} * 256) {
@@ -129,15 +131,16 @@ void check_some(weights<Layout> const& w, i64 m, std::vector<f4::bf16> const& x,
 }
 
 template <class Layout>
-void decode(benchmark::State& state, i64 m, shape s) {
+void decode(benchmark::State& state, i64 m, shape s, tuning const& t, bool with_cublas) {
   const i64 n = s.rows, k = s.cols;
   const weights<Layout> w(n, k);
   buffer<f4::bf16> x(m * k), d(m * n);
   buffer<f4::u32> never(1);
   fill_kernel<<<256, 256>>>(activations{}, x.data(), m, k, u64{0});
   const launch run = [&](i64 i) {
-    require(f4::device::gemm_weight_only(f4::matrix_view<f4::bf16 const>{x.data(), m, k}, w.view(i),
-                                         f4::matrix_view<f4::bf16>{d.data(), m, n}, {}, graphs::capturing()));
+    require(f4::device::detail::gemm_weight_only_by(t, f4::matrix_view<f4::bf16 const>{x.data(), m, k},
+                                                    w.view(i), f4::matrix_view<f4::bf16>{d.data(), m, n}, {},
+                                                    graphs::capturing()));
   };
   const launch read = [&](i64 i) {
     const i64 words = w.bytes() / 16;
@@ -154,6 +157,7 @@ void decode(benchmark::State& state, i64 m, shape s) {
     state.counters["read_GB/s"] = static_cast<double>(w.bytes()) / reading * 1e-9;
     state.counters["percent_of_read"] = 100 * reading / ours;
 #if FOURSCALE_BENCH_CUBLAS
+    if (!with_cublas) continue;
     const double theirs = time_of_cublas(m, n, k, x.data(), d.data());
     state.counters["cublas_us"] = theirs * 1e6;
     state.counters["times_cublas"] = theirs / ours;
@@ -161,14 +165,31 @@ void decode(benchmark::State& state, i64 m, shape s) {
   }
 }
 
+/// Plans to compare with the one that the library makes. Not part of a run unless asked for by name.
+const tuning plans[] = {{2, 0, 0},  {2, 8, 4},  {2, 10, 4}, {4, 8, 4},  {4, 12, 3}, {4, 12, 4},
+                        {4, 16, 2}, {4, 16, 3}, {8, 8, 4},  {8, 12, 3}, {8, 16, 2}, {8, 16, 3}};
+
+std::string to_string(tuning const& t) {
+  return std::to_string(t.ctas) + "_ctas_" + std::to_string(t.warps) + "_warps_" + std::to_string(t.depth) +
+         "_halves_" + std::to_string(t.rows) + "_rows";
+}
+
 const bool registered = [] {
   for (const shape s : {shape{8192, 8192}, shape{28672, 8192}, shape{8192, 28672}, shape{4096, 4096}})
     for (const i64 m : {1, 8, 16, 32, 64}) {
-      const std::string what = std::to_string(m) + "/" + to_string(s);
-      add("gemm_weight_only/" + what, [=](auto& state) { decode<f4::linear>(state, m, s); });
+      const std::string what = std::to_string(m) + "/" + bench::to_string(s);
+      add("gemm_weight_only/" + what, [=](auto& state) { decode<f4::linear>(state, m, s, {}, true); });
       if (m == 16)
         add("gemm_weight_only_swizzled/" + what,
-            [=](auto& state) { decode<f4::swizzled_128x4>(state, m, s); });
+            [=](auto& state) { decode<f4::swizzled_128x4>(state, m, s, {}, true); });
+      if (std::getenv("FOURSCALE_BENCH_PLANS") == nullptr) continue;
+      for (const tuning t : plans)
+        add("gemm_weight_only_plan/" + what + "/" + to_string(t),
+            [=](auto& state) { decode<f4::linear>(state, m, s, t, false); });
+      if (m == 64)
+        add("gemm_weight_only_plan/" + what + "/" + to_string(tuning{0, 0, 0, 64}), [=](auto& state) {
+          decode<f4::linear>(state, m, s, {0, 0, 0, 64}, false);
+        });
     }
   return true;
 }();

@@ -1,18 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 // device::gemm_weight_only for 16 rows and 64: weights by cp.async, decoded between and multiplied on the
-// tensor cores; CTAs of a cluster share sums from sm_90 on. 16 warps leave 128 registers for a thread, eight
-// 255; nothing is spilled.
+// tensor cores; CTAs of a cluster share sums from sm_90 on. 16 warps leave 128 registers for a thread, 12
+// 168, eight 255; nothing is spilled.
 //
 // sm_80: mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32
 // sm_80: cp.async.cg.shared.global.L2::128B
-// sm_80: cp.async.ca.shared.global
+// sm_80: !cp.async.ca.shared.global
 // sm_80: cp.async.wait_group 3
 // sm_80: cp.async.wait_group 2
+// sm_80: cp.async.wait_group 1
 // sm_80: !mapa
 // sm_80 spills: 0
 // sm_80 registers: 255
 // sm_90a: mapa.shared::cluster.u32
-// sm_90a: st.shared::cluster.f32
+// sm_90a: ld.shared::cluster.f32
 // sm_90a: barrier.cluster.arrive.release
 // sm_90a: barrier.cluster.wait.acquire
 // sm_90a: cvt.rn.f16x2.e4m3x2

@@ -211,16 +211,16 @@ std::vector<small_options> sizes() {
       {8, 100, 64},                    // rows of 32 bytes
       {9, 129, 4112},                  // a block more than 16 stages, a row more than a band
       {16, 512, 1024},                 //
-      {16, 513, 2048},                 // eight CTAs, two units
+      {16, 513, 2048},                 // a row more than 16 tiles
       {16, 64, 8192},                  // fewer rows than warps
       {17, 33, 4112},                  //
       {32, 300, 2304},                 // nine stages for eight CTAs
       {33, 31, 1040},                  // rows of 520 bytes
       {64, 260, 4096},                 //
       {64, 40, 28672},                 // X in several passes
-      {3, 9001, 2304},                 // several units for a cluster
+      {3, 9001, 2304},                 // several tiles for a cluster
       {16, 20001, 256},                //
-      {100, 70, 544},                  // two launches
+      {100, 70, 544},                  // four launches
       {16, 300, 1024, {}, 5},          // gaps between rows of D
       {16, 300, 1024, {}, 0, 3},       // X: rows unaligned
       {5, 300, 1024, {}, 0, 8, 3},     // X: start unaligned
@@ -263,6 +263,30 @@ TEST_CASE("device gemm_weight_only: random values are within the bound, and the 
     check_random<fp16, swizzled_128x4, fp16>({m, 130, 272, {0x1p-6f, 0.5f}});
   }
   check_random<bf16, linear, float>({16, 1024, 8192});
+}
+
+TEST_CASE("device gemm_weight_only: other plans have the same sums where those are exact",
+          "[device][gemm][small]") {
+  if (!gpu_or_warn()) return;
+  using mma::weight_only::tuning;
+  const auto check = [](auto c, tuning const& t) {
+    INFO(c.o.m << " x " << c.o.n << " x " << c.o.k << ", " << t.ctas << " CTAs, " << t.warps << " warps, "
+               << t.depth << " halves, " << t.rows << " rows");
+    const auto planned = [&](auto const&... arguments) {
+      return device::detail::gemm_weight_only_by(t, arguments..., c.o.factors, nullptr);
+    };
+    const auto got = c.on_device_by(planned), want = c.oracle();
+    INFO(first_difference(got, want, c.o.n + c.o.gap));
+    CHECK(same_bits(got, want));
+    CHECK(same_bits(got, c.on_device_by(planned)));
+  };
+  for (const tuning t : {tuning{1}, tuning{2}, tuning{4}, tuning{8}, tuning{2, 8, 4}, tuning{8, 4, 2},
+                         tuning{0, 6, 3}, tuning{0, 0, 0, 64}, tuning{1, 4, 2, 64}, tuning{0, 0, 0, 8}}) {
+    check(small_case<bf16, linear, float>({16, 1300, 2304}, data::exact), t);
+    check(small_case<bf16, swizzled_128x4, bf16>({7, 9001, 1040}, data::exact), t);
+    check(small_case<fp16, linear, float>({64, 260, 4112, {1.5f, 0.5f}, 3}, data::exact), t);
+    check(small_case<fp16, swizzled_128x4, float>({40, 100, 28672}, data::exact), t);
+  }
 }
 
 TEST_CASE("device gemm_weight_only: a row of D depends on no other row", "[device][gemm][small]") {

@@ -18,7 +18,7 @@ constexpr kind kinds[] = {kind::gaussian,    kind::student_2, kind::lognormal_ro
                           kind::channels_50, kind::zero_rows, kind::cancelling};
 
 /// Value (row, col) of a matrix of that kind.
-float value_of(kind what, i64 row, i64 col, u64 seed) {
+inline float value_of(kind what, i64 row, i64 col, u64 seed) {
   const auto normal = [&](i64 r, i64 c) { return gaussian(static_cast<u64>(r * 65536 + c) * 64 + seed); };
   const float x = normal(row, col);
   switch (what) {

@@ -57,7 +57,8 @@ TEST_CASE("weight-only: lanes hold each weight of a stage once", "[mma][weight_o
         for (int word = 0; word < 4; ++word)
           for (int reg = 0; reg < 4; ++reg)
             for (int e = 0; e < 2; ++e) {
-              const int v = wo::value_of(lane, half, word, reg, e), row = wo::row_of(0, lane, j, 8);
+              const int v = wo::value_of(lane, half, word, reg, e),
+                        row = static_cast<int>(wo::row_of(0, lane, j, 8));
               REQUIRE((row >= 0 && row < wo::warp_rows && v >= 0 && v < wo::stage_values));
               ++count[static_cast<size_t>(row * wo::stage_values + v)];
               // In memory: the chunk of the lane, the word of it, code reg + 4 e of it.
@@ -111,8 +112,9 @@ TEST_CASE("weight-only: fragments of mma.sync multiply to the product", "[mma][w
             const int g = lane / 4, t = lane % 4;
             for (int i = 0; i < 4; ++i)  // register i of A: register 2 p + i / 2 of row j
               for (int e = 0; e < 2; ++e)
-                a[g + 8 * (i % 2)][2 * t + 8 * (i / 2) + e] = weight(
-                    wo::row_of(0, lane, 2 * m + i % 2, 8), wo::value_of(lane, half, word, 2 * p + i / 2, e));
+                a[g + 8 * (i % 2)][2 * t + 8 * (i / 2) + e] =
+                    weight(static_cast<int>(wo::row_of(0, lane, 2 * m + i % 2, 8)),
+                           wo::value_of(lane, half, word, 2 * p + i / 2, e));
             for (int i = 0; i < 2; ++i)
               for (int e = 0; e < 2; ++e) {
                 const size_t at =
@@ -132,45 +134,122 @@ TEST_CASE("weight-only: fragments of mma.sync multiply to the product", "[mma][w
     }
 }
 
-TEST_CASE("weight-only: warps of a unit take each row once", "[mma][weight_only]") {
-  for (int row_warps = 1; row_warps <= 16; row_warps *= 2) {
-    const int rows = row_warps * wo::warp_rows;
-    std::vector<int> count(static_cast<size_t>(rows));
-    for (int warp = 0; warp < row_warps; ++warp)
-      for (int lane = 0; lane < 32; lane += 4)
-        for (int j = 0; j < wo::lane_rows; ++j)
-          ++count[static_cast<size_t>(wo::row_of(warp, lane, j, wo::row_stride(rows)))];
+TEST_CASE("weight-only: tiles have each row once", "[mma][weight_only]") {
+  for (const int stride : {8, 32})
+    for (const int rows : {1, 31, 33, 128, 129, 500}) {
+      const int tiles = wo::tiles_of(rows, stride);
+      std::vector<int> count(static_cast<size_t>(tiles * wo::warp_rows));
+      CHECK(tiles * wo::warp_rows >= rows);
+      CHECK(tiles * wo::warp_rows < rows + 4 * stride);
+      for (int tile = 0; tile < tiles; ++tile) {
+        for (int lane = 0; lane < 32; lane += 4)
+          for (int j = 0; j < wo::lane_rows; ++j)
+            ++count[static_cast<size_t>(wo::row_of(tile, lane, j, stride))];
+        CHECK(wo::row_of(tile, 31, 3, stride) >= wo::row_of(tile, 0, 3, stride));
+      }
+      for (const int c : count) CHECK(c == 1);
+    }
+}
+
+TEST_CASE("weight-only: scales of a stage have a place each, 16 bytes as in memory", "[mma][weight_only]") {
+  for (const bool swizzled : {false, true}) {
+    std::vector<int> count(wo::scales_bytes / 4);
+    for (int row = 0; row < wo::warp_rows; ++row)
+      for (int word = 0; word < wo::stage_scales / 4; ++word) {
+        const int at = wo::scale_offset(swizzled, row, word);
+        REQUIRE((at % 4 == 0 && at >= 0 && at < wo::scales_bytes));
+        ++count[static_cast<size_t>(at / 4)];
+        // Words of a row are neighbours, or rows eight lanes apart.
+        if (!swizzled && word > 0) CHECK(at == wo::scale_offset(swizzled, row, word - 1) + 4);
+        if (swizzled && row >= 8) CHECK(at == wo::scale_offset(swizzled, row - 8, word) + 4);
+      }
     for (const int c : count) CHECK(c == 1);
   }
 }
 
-TEST_CASE("weight-only: plans fit into what there is", "[mma][weight_only]") {
-  for (const wo::machine m : {wo::machine{132, 227 << 10, true}, wo::machine{108, 163 << 10, false},
-                              wo::machine{84, 99 << 10, false}, wo::machine{188, 99 << 10, true}})
-    for (const int rows : {1, 8, 9, 16, 17, 32, 33, 64})
-      for (const i64 n : {i64{1}, i64{100}, i64{4096}, i64{28672}})
-        for (const i64 k : {i64{16}, i64{256}, i64{4112}, i64{8192}, i64{28672}}) {
-          const int ctas = wo::ctas_for(k, m), concurrent = m.sms / ctas;
-          const wo::plan p = wo::make_plan(rows, n, k, m, concurrent);
-          INFO(rows << " x " << n << " x " << k << ", " << m.shared_bytes);
-          CHECK(p.warps >= 2);
-          CHECK(p.bytes() <= m.shared_bytes);
-          CHECK(p.ring_bytes() % 128 == 0);
-          CHECK(p.sum_bytes() % 16 == 0);
-          CHECK(p.pass_stages >= 1);
-          CHECK(8 * p.n_tiles >= rows);
-          CHECK(i64{p.units} * p.unit_rows >= n);
-          CHECK(i64{p.stages} * p.ctas * wo::stage_values >= k);
-          CHECK(p.clusters <= concurrent);
-          CHECK(p.rows_of_cta() * p.ctas == p.unit_rows);
+namespace {
+
+/// Each item of each unit is a warp's, each warp of a tile is in warps_of(), and no sums share a slot.
+bool shares_are_whole(wo::plan const& p) {
+  int next = 0;
+  for (int cluster = 0; cluster < p.clusters; ++cluster)
+    for (int unit = 0; unit < p.units; ++unit) {
+      const wo::span_of tiles = p.tiles_of(cluster, unit);
+      const int count = tiles.end - tiles.begin;
+      if (tiles.begin != next || count < 0 || count > p.unit_tiles()) return false;
+      next = tiles.end;
+      int item = 0;
+      std::vector<int> slots(static_cast<size_t>(p.slots()), -1), begin(static_cast<size_t>(count), -1),
+          end(begin);
+      for (int warp = 0; warp < p.warps; ++warp) {
+        const wo::span_of items = p.items_of(warp, count);
+        if (items.begin == items.end) continue;
+        if (items.begin != item) return false;
+        item = items.end;
+        for (int t = items.begin / p.pass_stages; t <= (items.end - 1) / p.pass_stages; ++t) {
+          const auto tile = static_cast<size_t>(t);
+          const int slot = p.slot_of(warp, t, count);
+          if (slot < 0 || slot >= p.slots() || slots[static_cast<size_t>(slot)] != -1) return false;
+          slots[static_cast<size_t>(slot)] = t;
+          if (begin[tile] == -1) begin[tile] = warp;
+          if (begin[tile] != warp && end[tile] != warp) return false;  // a gap
+          end[tile] = warp + 1;
         }
+      }
+      if (item != count * p.pass_stages) return false;
+      for (int t = 0; t < count; ++t) {
+        const wo::span_of warps = p.warps_of(t, count);
+        if (warps.begin != begin[static_cast<size_t>(t)] || warps.end != end[static_cast<size_t>(t)])
+          return false;
+      }
+    }
+  return next == p.tiles;
 }
 
-TEST_CASE("weight-only: on an H200, square matrices leave no warp idle", "[mma][weight_only]") {
-  constexpr wo::machine h200{132, 227 << 10, true};
-  const wo::plan large = wo::make_plan(16, 8192, 8192, h200, 16);
-  CHECK((large.warps == 16 && large.parts == 1 && large.clusters == 16 && large.units == 16 &&
-         large.one_pass()));
-  const wo::plan small = wo::make_plan(16, 4096, 4096, h200, 16);
-  CHECK((small.warps == 16 && small.parts == 2 && small.units == 16 && small.one_pass()));
+}  // namespace
+
+TEST_CASE("weight-only: plans fit into what there is and leave nothing out", "[mma][weight_only]") {
+  for (const wo::machine m :
+       {wo::machine{132, 227 << 10, true}, wo::machine{132, 227 << 10, true, {132, 66, 30, 14}},
+        wo::machine{108, 163 << 10, false}, wo::machine{84, 99 << 10, false},
+        wo::machine{188, 99 << 10, true}})
+    for (const wo::tuning t : {wo::tuning{}, wo::tuning{2}, wo::tuning{8, 8}, wo::tuning{0, 4, 2}})
+      for (const int rows : {1, 8, 9, 16, 17, 32, 33, 64})
+        for (const i64 n : {i64{1}, i64{100}, i64{4096}, i64{9001}, i64{28672}})
+          for (const i64 k : {i64{16}, i64{256}, i64{4112}, i64{8192}, i64{28672}}) {
+            const int tiles = wo::tiles_of(n, 32);
+            const wo::plan p = wo::make_plan(rows, tiles, k, m, t);
+            INFO(rows << " x " << n << " x " << k << ", " << m.shared_bytes << ", " << t.ctas);
+            if (t.warps == 8 && m.shared_bytes < 227 << 10 && p.warps == 0) continue;
+            CHECK(p.warps >= 2);
+            CHECK(p.bytes() <= m.shared_bytes);
+            CHECK(p.rings_bytes() % 128 == 0);
+            CHECK(p.slot_bytes() % 128 == 0);
+            CHECK((p.depth >= wo::least_depth && p.depth <= wo::most_depth));
+            CHECK(p.pass_stages >= 1);
+            CHECK(8 * p.n_tiles >= rows);
+            CHECK(i64{p.tiles} * wo::warp_rows >= n);
+            CHECK(i64{p.stages} * p.ctas * wo::stage_values >= k);
+            CHECK(p.passes() * p.pass_stages >= p.stages);
+            CHECK(p.clusters <= (m.at_once[1] ? m.at_once[p.ctas / 2 - p.ctas / 8] : m.sms / p.ctas));
+            CHECK(shares_are_whole(p));
+          }
+}
+
+TEST_CASE("weight-only: on an H200, no SM and no warp has much more to do", "[mma][weight_only]") {
+  for (const wo::machine h200 : {wo::machine{132, 227 << 10, true, {132, 66, 32, 16}},
+                                 wo::machine{132, 227 << 10, true, {132, 66, 30, 14}}})
+    for (const int rows : {1, 8, 16, 32})
+      for (const i64 n : {i64{4096}, i64{8192}, i64{28672}})
+        for (const i64 k : {i64{4096}, i64{8192}, i64{28672}}) {
+          const wo::plan p = wo::make_plan(rows, static_cast<int>(n / 32), k, h200);
+          INFO(rows << " x " << n << " x " << k << ": " << p.ctas << " CTAs, " << p.warps << " warps, "
+                    << p.clusters << " clusters, " << p.units << " units, " << p.passes() << " passes");
+          const i64 mine = i64{p.units} * p.passes() * 4 * ceil_div(p.unit_tiles() * p.pass_stages, p.warps) *
+                           p.warps,
+                    fair = 4 * ceil_div<i64>(n / 32 * (k / 256), h200.sms);
+          CHECK(mine * 10 <= fair * 15);
+          CHECK(p.warps >= 8);
+          if (rows <= 16 && k <= 8192) CHECK(p.passes() <= 2);
+        }
 }

@@ -6,44 +6,62 @@
 // values of a row under two scales, and these are its own fragments for eight instructions. Four bits and
 // the four that lie 16 higher make a register, so that one mask serves both.
 //
-// Machine code for sm_90a, bf16, 16 rows of X, instructions of a lane for each weight: 3.0. Codes to
-// fragments 2.1 (LOP3 1.0, IMAD 0.5, HMUL2 0.5, SHF 0.1), scales 0.25, HMMA 0.25, copies 0.25, LDS 0.1.
-// At 4.8 TB/s an H200 (132 SMs, 1.7 GHz) has issue slots for 3.4, and for 1.7 of LOP3, SHF and the like.
+// Machine code for sm_90a, bf16, 16 rows of X, instructions of a lane for each weight: 3.5. Codes to
+// fragments 2.1 (LOP3 1.0, IMAD 0.5, HMUL2 0.5, SHF 0.1), scales 0.25, HMMA 0.25, LDS 0.15, copies and loops
+// 0.7.
+//
+// N = K = 8192 on 132 SMs, where reading 37.7 MB takes 9.7 us = 16.6e3 clocks:
+//   in flight   3.9 TB/s * 1 us / 132 = 29 KB an SM; 16 warps * 3 halves * 2 KB = 98 KB, 8 * 4 * 2 = 65 KB
+//   issue       62 stages of a warp an SM, 256 weights a lane, four schedulers: 13.9e3 clocks
+//   shared memory, 128 bytes a clock: a stage takes 72 clocks for weights (in and out) and 32 for eight rows
+//               of X, whose fragments serve 32 rows of W: 8.4e3 for 16 rows of X, 12.4e3 for 32, 20e3 for 64
+//   HMMA        62 * 32 for eight rows of X, at 6.4 clocks on one of four tensor cores: 3.2e3 clocks, 6.4e3
+//               for 16, 13e3 for 32, 25e3 for 64: from there on they bind, not memory
+//   X from L2   K * 2 bytes a row of X for each cluster: 8 MB for 16 rows and 32 clusters
 #pragma once
 
 #include "../bits.hpp"
 
 namespace FOURSCALE_NAMESPACE::mma::weight_only {
 
-// What may be tuned, all of it. A warp keeps `depth` stages of its rows in flight or in use.
-inline constexpr int depth = 2;
+// What may be tuned; and see tuning in weight_only_plan.hpp.
 inline constexpr int most_ctas = 8;             ///< of a cluster; they share K
 inline constexpr int line_bytes_from_l2 = 128;  ///< 0, 128 or 256: what L2 fetches when 16 bytes are missed
 /// Launched while the kernel before still runs, and then waits for its end: hides part of a launch's latency.
 inline constexpr bool programmatic_launch = false;
-/// Warps of a CTA, at most: half as many where sums fill the registers.
-FOURSCALE_HD constexpr int most_warps(int n_tiles) { return n_tiles <= 2 ? 16 : 8; }
+/// Warps of a CTA, at most: fewer where sums fill the registers.
+FOURSCALE_HD constexpr int most_warps(int n_tiles) { return n_tiles <= 2 ? 16 : n_tiles <= 4 ? 12 : 8; }
 
 inline constexpr int most_rows_of_x = 64;  ///< in one launch
-inline constexpr int warp_rows = 32;       ///< of W: two instructions of 16
+inline constexpr int warp_rows = 32;       ///< of W, a tile: two instructions of 16
 inline constexpr int stage_values = 256, stage_bytes = stage_values / 2, stage_scales = stage_values / 16;
 inline constexpr int chunk_values = 32, chunk_bytes = chunk_values / 2;  ///< a lane's load
-inline constexpr int halves = 2, lane_rows = 4;  ///< of a stage; of a lane, eight lanes apart
+inline constexpr int halves = 2, lane_rows = 4;  ///< of a stage; of a lane, `stride` apart
 
-/// A stage of a warp in shared memory: codes[half][row of the lane][lane], scales[word][lane / 4][row].
-struct warp_stage {
-  alignas(16) u8 codes[halves][lane_rows][32][chunk_bytes];
-  alignas(16) u32 scales[stage_scales / 4][8][lane_rows];
-};
-
-/// Row of a unit that is row `j` of a lane. Rows of a lane are `stride` apart: 32 where a unit has 128 rows
-/// or more, so that their scales are neighbours in the layout swizzled_128x4.
-FOURSCALE_HD constexpr int row_stride(int unit_rows) {
-  return unit_rows < 4 * warp_rows ? unit_rows / 4 : warp_rows;
+// A warp keeps 2 to 4 halves of stages in flight or in use, in a ring in shared memory, and their scales in
+// another. Codes of a half: [row of the lane][lane].
+inline constexpr int least_depth = 2, most_depth = 4;
+inline constexpr int half_bytes = lane_rows * 32 * chunk_bytes, scales_bytes = warp_rows * stage_scales;
+/// Stages of scales in use while `depth` halves are.
+FOURSCALE_HD constexpr int scale_depth(int depth) { return depth / 2 + 1; }
+FOURSCALE_HD constexpr int ring_bytes(int depth) {
+  return depth * half_bytes + scale_depth(depth) * scales_bytes;
 }
-FOURSCALE_HD constexpr int row_of(int row_warp, int lane, int j, int stride) {
-  const int warps_in_band = stride / 8;
-  return row_warp / warps_in_band * 4 * stride + row_warp % warps_in_band * 8 + lane / 4 + j * stride;
+/// Where a stage in shared memory has a word of four scales of a row of the tile, 8 j + lane / 4. As in
+/// memory: 16 bytes are a row's or, in the layout swizzled_128x4, one word of four rows.
+FOURSCALE_HD constexpr int scale_offset(bool swizzled, int row, int word) {
+  return swizzled ? (word * 8 + row % 8) * 16 + row / 8 * 4 : row * 16 + word * 4;
+}
+
+/// Rows of a lane are `stride` apart: in the layout swizzled_128x4 32, so that their scales are neighbours.
+FOURSCALE_HD constexpr int row_stride(bool swizzled) { return swizzled ? warp_rows : 8; }
+/// Row of W that is row `j` of a lane in a tile. Tiles are neighbours, or four of them are 128 neighbours.
+FOURSCALE_HD constexpr i64 row_of(i64 tile, int lane, int j, int stride) {
+  const int tiles_in_band = stride / 8;
+  return tile / tiles_in_band * 4 * stride + tile % tiles_in_band * 8 + lane / 4 + j * stride;
+}
+FOURSCALE_HD constexpr int tiles_of(i64 rows, int stride) {
+  return static_cast<int>(ceil_div<i64>(rows, 4 * stride)) * (stride / 8);
 }
 
 /// Value of a stage, counted along K, that lies in a lane's chunk: element 0 or 1 of register 0 to 3 made

@@ -1,6 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// How the work of a weight-only GEMM is shared out: rows of W in units, K over the CTAs of a cluster, and,
-// where there are few rows, over the warps of a CTA. Pure arithmetic, so that a test can ask it.
+// How the work of a weight-only GEMM is shared out: tiles of 32 rows of W over clusters, K over the CTAs of a
+// cluster, and both over the warps of a CTA. Pure arithmetic, so that a test can ask it.
+//
+// Clusters take equal numbers of tiles, but for one, whatever their number: a GPU of 132 SMs runs 66 clusters
+// of two CTAs, but may run 30 of four and 14 of eight. A warp's share of a CTA's tiles times stages begins
+// and ends anywhere, so that it is the same for all warps too, but for one stage.
 #pragma once
 
 #include "weight_only.hpp"
@@ -11,81 +15,130 @@ namespace FOURSCALE_NAMESPACE::mma::weight_only {
 struct machine {
   int sms = 1, shared_bytes = 48 << 10;  ///< shared memory that a CTA may ask for
   bool clusters = false;
+  int at_once[4] = {};  ///< clusters of 1, 2, 4 and 8 CTAs that run at a time; 0 where unknown
+
+  FOURSCALE_HD constexpr int clusters_of(int size_log2) const {
+    const int known = at_once[size_log2], all = sms >> size_log2;
+    return known > 0 ? known : all > 0 ? all : 1;
+  }
 };
 
-/// A cluster takes every clusters-th unit. In each, a CTA takes `stages` stages along K, beginning with stage
-/// rank * stages; of these, `parts` groups of warps take every parts-th. X is in shared memory for
-/// `pass_stages` of them at a time.
-struct plan {
-  int n_tiles = 1, warps = 0, parts = 1, ctas = 1, clusters = 1;
-  int stages = 1, pass_stages = 1, unit_rows = 0, units = 0;
+/// What a plan is to be like; 0 leaves the choice to make_plan().
+struct tuning {
+  int ctas = 0, warps = 0, depth = 0;
+  /// Of X in a launch: 8, 16, 32 or 64. A launch of 64 needs sums and X of 9 and 32 KB a tile and a stage.
+  int rows = 32;
+};
 
-  FOURSCALE_HD constexpr int rows_of_cta() const { return unit_rows / ctas; }  ///< whose sums it adds up
-  FOURSCALE_HD constexpr int row_warps() const { return warps / parts; }
-  /// Sums of one column in shared memory; four more than there are keep the banks apart.
-  FOURSCALE_HD constexpr int sum_pitch() const {
-    return rows_of_cta() < 32 ? rows_of_cta() : rows_of_cta() + 4;
+/// Items `begin` to `end`, or warps.
+struct span_of {
+  int begin, end;
+};
+
+/// A cluster takes `units` runs of tiles, one after the other. In each, a CTA takes `stages` stages along K,
+/// beginning with stage rank * stages, in passes of `pass_stages`, for which X is in shared memory. Items of
+/// a pass are its stages of the first tile, then of the second, and so on; each warp takes a run of them.
+struct plan {
+  int n_tiles = 1, warps = 0, depth = most_depth, ctas = 1, clusters = 1;
+  int stages = 1, pass_stages = 1, tiles = 0, units = 1;
+
+  FOURSCALE_HD constexpr int passes() const { return ceil_div(stages, pass_stages); }
+  /// Tiles of a cluster, of a unit, at most.
+  FOURSCALE_HD constexpr int cluster_tiles() const { return ceil_div(tiles, clusters); }
+  FOURSCALE_HD constexpr int unit_tiles() const { return ceil_div(cluster_tiles(), units); }
+  FOURSCALE_HD constexpr bool is_even() const { return tiles % (clusters * units) == 0; }
+  /// Tiles of a unit.
+  FOURSCALE_HD constexpr span_of tiles_of(int cluster, int unit) const {
+    const int first = share(tiles, cluster, clusters), count = share(tiles, cluster + 1, clusters) - first;
+    return {first + share(count, unit, units), first + share(count, unit + 1, units)};
   }
-  FOURSCALE_HD constexpr int ring_bytes() const {
-    return warps * depth * static_cast<int>(sizeof(warp_stage));
+  /// Warps that have items where a unit has `count` tiles.
+  FOURSCALE_HD constexpr int active(int count) const {
+    return count * pass_stages < warps ? count * pass_stages : warps;
   }
-  FOURSCALE_HD constexpr int sum_bytes() const { return ctas * parts * n_tiles * 8 * sum_pitch() * 4; }
+  FOURSCALE_HD constexpr span_of items_of(int warp, int count) const {
+    const int all = count * pass_stages, by = active(count);
+    if (warp >= by) return {0, 0};
+    return {share(all, warp, by), share(all, warp + 1, by)};
+  }
+  /// Warps that have items of tile `tile` of a unit.
+  FOURSCALE_HD constexpr span_of warps_of(int tile, int count) const {
+    const int all = count * pass_stages, by = active(count);
+    return {ceil_div((tile * pass_stages + 1) * by, all) - 1, ceil_div((tile + 1) * pass_stages * by, all)};
+  }
+  /// Where a warp has its sums of a tile: no two have the same place.
+  FOURSCALE_HD constexpr int slot_of(int warp, int tile, int count) const {
+    return active(count) % count == 0 ? warp : warp + tile;
+  }
+  FOURSCALE_HD constexpr int slots() const {
+    const int count = unit_tiles(), by = active(count);
+    return is_even() && by % count == 0 ? by : warps + count - 1;
+  }
+
+  /// Sums of one column of a slot in shared memory; four more than there are keep the banks apart.
+  static constexpr int sum_pitch = warp_rows + 4;
+  FOURSCALE_HD constexpr int slot_bytes() const { return n_tiles * 8 * sum_pitch * 4; }
+  FOURSCALE_HD constexpr int rings_bytes() const { return warps * ring_bytes(depth); }
   FOURSCALE_HD constexpr int bytes() const {
-    return ring_bytes() + sum_bytes() + pass_stages * x_stage_bytes(n_tiles);
+    return rings_bytes() + slots() * slot_bytes() + pass_stages * x_stage_bytes(n_tiles);
   }
   FOURSCALE_HD constexpr bool one_pass() const { return pass_stages >= stages; }
-  /// Time, in stages of a warp and half a stage for what ends a unit; doubled.
+
+  /// Clocks, roughly: a stage of a warp takes 200 of its SM and alone 2000; a thread copies 16 bytes of X in
+  /// 100, and waits for it; a unit ends with a barrier and sums of other CTAs.
   FOURSCALE_HD constexpr i64 cost() const {
-    return ceil_div<i64>(units, clusters) * (2 * ceil_div<i64>(stages, parts) + 1);
+    const int stage = warps < 10 ? 2000 : 200 * warps, threads = 32 * warps, fills = one_pass() ? 1 : units;
+    const i64 pass = ceil_div(unit_tiles() * pass_stages, warps) * i64{stage};
+    const i64 fill = ceil_div(pass_stages * x_stage_bytes(n_tiles) / 16, threads) * i64{100} + 800;
+    return units * (passes() * pass + 2500) + fills * passes() * fill;
   }
+
+ private:
+  FOURSCALE_HD static constexpr int share(int all, int i, int of) { return all / of * i + all % of * i / of; }
 };
 
 namespace detail {
 
-/// The largest power of two that is at most n and at most `most`.
-FOURSCALE_HD constexpr int power_up_to(i64 n, int most) {
-  int p = 1;
-  while (2 * p <= most && 2 * p <= n) p *= 2;
-  return p;
-}
-
-/// The best split for that number of warps; pass_stages is 0 where nothing fits.
-FOURSCALE_HD constexpr plan best_split(plan p, i64 n, machine const& m, int concurrent) {
-  plan best = p;
-  best.pass_stages = 0;
-  for (p.parts = 1; p.parts <= p.warps; p.parts *= 2) {
-    p.unit_rows = warp_rows * p.row_warps();
-    p.units = static_cast<int>(ceil_div<i64>(n, p.unit_rows));
-    p.clusters = p.units < concurrent ? p.units : concurrent;
-    const int room = (m.shared_bytes - p.ring_bytes() - p.sum_bytes()) / x_stage_bytes(p.n_tiles);
-    p.pass_stages = room < p.stages ? room : p.stages;
-    const bool faster = p.cost() < best.cost() || (p.cost() == best.cost() && p.clusters > best.clusters);
-    if (p.pass_stages > 0 && (best.pass_stages == 0 || faster)) best = p;
+/// `best`, or a plan with these numbers of CTAs and warps that is better.
+FOURSCALE_HD constexpr plan better(plan best, plan p, machine const& m) {
+  for (p.units = 1; p.units < 2 * p.cluster_tiles(); p.units *= 2) {
+    const int room = m.shared_bytes - p.rings_bytes();
+    p.pass_stages = p.stages;
+    for (int i = 0; i < 2; ++i) {  // fewer stages in a pass may mean fewer slots
+      const int fit = (room - p.slots() * p.slot_bytes()) / x_stage_bytes(p.n_tiles);
+      if (fit < 1) p.pass_stages = 0;
+      if (p.pass_stages == 0) break;
+      if (fit < p.pass_stages) p.pass_stages = ceil_div(p.stages, ceil_div(p.stages, fit));
+    }
+    if (p.pass_stages == 0 || p.bytes() > m.shared_bytes) continue;
+    if (best.warps == 0 || p.cost() < best.cost()) best = p;
+    if (p.one_pass()) break;
   }
   return best;
 }
 
 }  // namespace detail
 
-/// CTAs in a cluster for that K.
-FOURSCALE_HD constexpr int ctas_for(i64 k, machine const& m) {
-  return m.clusters ? detail::power_up_to(ceil_div<i64>(k, stage_values), most_ctas) : 1;
-}
-
-/// The plan for `rows` rows of X (at most 64), N and K on a device that runs `concurrent` clusters at a time.
-/// As many warps as leave room for four stages of X, or fewer; `warps` is 0 where not even two fit.
-FOURSCALE_HD constexpr plan make_plan(int rows, i64 n, i64 k, machine const& m, int concurrent) {
-  plan p;
+/// The plan for `rows` rows of X (at most 64), `tiles` of W and K; `warps` is 0 where nothing fits.
+FOURSCALE_HD constexpr plan make_plan(int rows, int tiles, i64 k, machine const& m, tuning const& t = {}) {
+  plan best, p;
+  const int stages = static_cast<int>(ceil_div<i64>(k, stage_values));
   p.n_tiles = rows <= 8 ? 1 : rows <= 16 ? 2 : rows <= 32 ? 4 : 8;
-  p.ctas = ctas_for(k, m);
-  p.stages = static_cast<int>(ceil_div<i64>(ceil_div<i64>(k, stage_values), p.ctas));
-  plan any;
-  for (p.warps = most_warps(p.n_tiles); p.warps >= 2; p.warps /= 2) {
-    const plan best = detail::best_split(p, n, m, concurrent);
-    if (best.pass_stages >= (p.stages < 4 ? p.stages : 4)) return best;
-    if (best.pass_stages > any.pass_stages || (any.warps == 0 && best.pass_stages > 0)) any = best;
+  p.tiles = tiles;
+  for (int size = 0; 1 << size <= (m.clusters ? most_ctas : 1); ++size) {
+    p.ctas = 1 << size;
+    if (p.ctas > stages || (t.ctas > 0 && p.ctas > t.ctas)) break;
+    if (p.ctas < t.ctas && m.clusters && 2 * p.ctas <= stages) continue;
+    p.stages = ceil_div(stages, p.ctas);
+    p.clusters = tiles < m.clusters_of(size) ? tiles : m.clusters_of(size);
+    for (int warps = most_warps(p.n_tiles); warps >= 2; warps -= 2) {
+      p.warps = warps;
+      if (t.warps > 0 && warps != t.warps) continue;
+      p.depth = t.depth > 0 ? t.depth : warps >= 12 ? 3 : warps > 4 ? most_depth : least_depth;
+      best = detail::better(best, p, m);
+    }
   }
-  return any;
+  return best;
 }
 
 }  // namespace FOURSCALE_NAMESPACE::mma::weight_only

@@ -94,17 +94,19 @@ struct lane_weights {
   u32 words[lane_rows][4];
   u32 factors[lane_rows][2];
 
-  FOURSCALE_D lane_weights(warp_stage const& from, int half) {
+  FOURSCALE_D lane_weights(u8 const* codes, u8 const* scales, int half, bool swizzled) {
     const int lane = static_cast<int>(threadIdx.x) % 32;
     FOURSCALE_UNROLL
     for (int j = 0; j < lane_rows; ++j) {
-      const uint4 v = *reinterpret_cast<uint4 const*>(from.codes[half][j][lane]);
+      const uint4 v = *reinterpret_cast<uint4 const*>(codes + (j * 32 + lane) * chunk_bytes);
       words[j][0] = v.x, words[j][1] = v.y, words[j][2] = v.z, words[j][3] = v.w;
     }
-    const uint4 s = *reinterpret_cast<uint4 const*>(from.scales[scale_word(lane, half)][lane / 4]);
-    const u32 scales[lane_rows] = {s.x, s.y, s.z, s.w};
     FOURSCALE_UNROLL
-    for (int j = 0; j < lane_rows; ++j) factors_of<T>(scales[j] >> (16 * scale_pair(lane)), factors[j]);
+    for (int j = 0; j < lane_rows; ++j) {
+      const int at = scale_offset(swizzled, 8 * j + lane / 4, scale_word(lane, half));
+      const u32 four = *reinterpret_cast<u32 const*>(scales + at);
+      factors_of<T>(four >> (16 * scale_pair(lane)), factors[j]);
+    }
   }
   /// The registers of a word of row j.
   FOURSCALE_D void fragments(int j, int word, u32 (&r)[4]) const {
@@ -116,15 +118,14 @@ struct lane_weights {
 
 /// Adds half a stage of W times the same half of a stage of X.
 template <class T, int NTiles>
-FOURSCALE_D void add_half(warp_stage const& stage, int half, u8 const* x, sums<NTiles>& to) {
+FOURSCALE_D void add_half(lane_weights<T> const& w, u8 const* x, sums<NTiles>& to) {
   const int lane = static_cast<int>(threadIdx.x) % 32;
-  const lane_weights<T> w(stage, half);
   FOURSCALE_UNROLL
   for (int word = 0; word < 4; ++word) {
     uint4 b[NTiles];
     FOURSCALE_UNROLL
     for (int n = 0; n < NTiles; ++n)
-      b[n] = *reinterpret_cast<uint4 const*>(x + x_offset(NTiles, half, word, n, lane));
+      b[n] = *reinterpret_cast<uint4 const*>(x + x_offset(NTiles, 0, word, n, lane));
     FOURSCALE_UNROLL
     for (int m = 0; m < 2; ++m) {
       u32 upper[4], lower[4];  // rows g and g + 8 of the instruction

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Clusters of CTAs (PTX ISA 9.7.9.22, 9.7.13.4; PTX 7.8, sm_90 and later): their barrier, and stores to the
+// Clusters of CTAs (PTX ISA 9.7.9.22, 9.7.13.4; PTX 7.8, sm_90 and later): their barrier, and loads from the
 // shared memory of another CTA. A kernel that was launched without clusters is a cluster of one. And the wait
 // of a kernel for the one before it.
 #pragma once
@@ -50,13 +50,15 @@ FOURSCALE_D inline u32 mapa_shared_cluster([[maybe_unused]] u32 address, [[maybe
   return there;
 }
 
-/// st.shared::cluster.f32 [to], x;
-FOURSCALE_D inline void st_shared_cluster_f32([[maybe_unused]] u32 to, [[maybe_unused]] float x) {
+/// ld.shared::cluster.f32 x, [from];
+FOURSCALE_D inline float ld_shared_cluster_f32([[maybe_unused]] u32 from) {
+  float x{};
 #if FOURSCALE_HAS_CLUSTER
-  asm volatile("st.shared::cluster.f32 [%0], %1;" ::"r"(to), "f"(x) : "memory");
+  asm volatile("ld.shared::cluster.f32 %0, [%1];" : "=f"(x) : "r"(from) : "memory");
 #else
   clusters_need_sm_90_or_later();
 #endif
+  return x;
 }
 
 /// griddepcontrol.wait;   The kernel before has ended and all that it wrote is seen; no effect in a kernel

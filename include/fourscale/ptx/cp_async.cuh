@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// cp.async: 4 or 16 bytes from global to shared memory, without a register in between (PTX ISA
-// 9.7.9.25.3.1, PTX 7.0, sm_80 and later). Both addresses are multiples of that size; those in shared memory
-// are the 32-bit ones of shared_address().
+// cp.async: 16 bytes from global to shared memory, without a register in between (PTX ISA 9.7.9.25.3.1, PTX
+// 7.0, sm_80 and later). Both addresses are multiples of 16; those in shared memory are the 32-bit ones of
+// shared_address().
 #pragma once
 
 #include "ldmatrix.cuh"
@@ -26,11 +26,6 @@ FOURSCALE_D inline void cp_async_cg_16_l2_128(u32 to, void const* from) {
 /// cp.async.cg.shared.global.L2::256B [to], [from], 16;
 FOURSCALE_D inline void cp_async_cg_16_l2_256(u32 to, void const* from) {
   asm volatile("cp.async.cg.shared.global.L2::256B [%0], [%1], 16;" ::"r"(to), "l"(from) : "memory");
-}
-
-/// cp.async.ca.shared.global [to], [from], 4;   Through L1.
-FOURSCALE_D inline void cp_async_ca_4(u32 to, void const* from) {
-  asm volatile("cp.async.ca.shared.global [%0], [%1], 4;" ::"r"(to), "l"(from) : "memory");
 }
 
 /// cp.async.commit_group;   What this thread has started since the last one is a group, though it be empty.
