@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// device::gemm on mma.sync: codes by cp.async and ldmatrix, sums in registers, nothing spilled. A pass
-// without the instruction gets an empty kernel, which gemm() then reports.
+// device::gemm_mma_sync: codes by cp.async and ldmatrix, sums in registers, nothing spilled. A pass
+// without the instruction gets an empty kernel, which gemm_mma_sync() then reports.
 //
 // sm_120a: kind::mxf4nvf4.block_scale.scale_vec::4X.f32.e2m1.e2m1.f32.ue4m3
 // sm_120a: kind::mxf4nvf4.block_scale.scale_vec::2X.f32.e2m1.e2m1.f32.ue8m0
@@ -35,7 +35,7 @@ template <class F, class G, class Layout, class T>
 f4::errc gemm(f4::u8* p, T* d) {
   const f4::block_scaled_view<F, Layout> a{p, p, 128, 128};
   const f4::block_scaled_view<G, Layout> b{p, p, 128, 128};
-  return f4::device::gemm(a, b, f4::matrix_view<T>{d, 128, 128});
+  return f4::device::gemm_mma_sync(a, b, f4::matrix_view<T>{d, 128, 128});
 }
 template f4::errc gemm<f4::nvfp4, f4::nvfp4, f4::swizzled_128x4>(f4::u8*, f4::bf16*);
 template f4::errc gemm<f4::nvfp4, f4::nvfp4, f4::linear>(f4::u8*, float*);

@@ -77,6 +77,10 @@ TEST_CASE("device gemm bf16: kinds of data, and how their steps are added", "[de
   check_kinds<bf16_gemm>();
 }
 
+TEST_CASE("device gemm bf16: the lowest bits that the certificate allows", "[device][gemm][blackwell]") {
+  check_lowest_bits<bf16_gemm>();
+}
+
 TEST_CASE("device gemm bf16: large, compared with the CPU's", "[device][gemm][blackwell][large]") {
   check_large<bf16_gemm>();
 }

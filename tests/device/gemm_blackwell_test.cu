@@ -48,6 +48,10 @@ TEST_CASE("device gemm blackwell: kinds of data, and how their steps are added",
   check_kinds<blackwell_gemm>();
 }
 
+TEST_CASE("device gemm blackwell: the lowest bits that the certificate allows", "[device][gemm][blackwell]") {
+  check_lowest_bits<blackwell_gemm>();
+}
+
 TEST_CASE("device gemm blackwell: large, compared with the CPU's", "[device][gemm][blackwell][large]") {
   check_large<blackwell_gemm>();
 }

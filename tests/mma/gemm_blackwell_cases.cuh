@@ -95,7 +95,7 @@ void check_kinds() {
   for (const kind what : kinds)
     for (const kind other : {kind::gaussian, what}) {
       INFO("kinds " << static_cast<int>(what) << ' ' << static_cast<int>(other));
-      gemm_case<nvfp4, linear, nvfp4, linear, bf16> c({150, 210, 1024});
+      gemm_case<nvfp4, linear, nvfp4, linear, float> c({150, 210, 1024});
       c.a.data = gemm_operand_data<nvfp4, linear>(operand<nvfp4, linear>(what, 150, 1024, 1));
       c.b.data = gemm_operand_data<nvfp4, linear>(operand<nvfp4, linear>(other, 210, 1024, 2));
       gemm_steps steps;
@@ -104,7 +104,38 @@ void check_kinds() {
       if (what == kind::gaussian || what == kind::zero_rows || what == kind::lognormal_rows)
         CHECK(steps.in_f32 == 150 * 210 * 16);
       if (what == kind::lognormal_blocks) CHECK(steps.in_double > 0);
+      if (what == kind::lognormal_steps) CHECK(steps.in_f32 > 0);
     }
+}
+
+/// As the CPU's test of that name: the least products there are, and a block of zeros under a large scale,
+/// which makes the adder drop what lies 35 bits below, in the same step or in the next one. Groups of 16 rows
+/// and 8 columns have a scale each, and so a certificate each.
+template <class Gemm>
+void check_lowest_bits() {
+  if (!gpu_or_warn()) return;
+  constexpr u8 least = 0x01;  // 2^-9
+  for (const bool same_step : {true, false}) {
+    host_buffer<nvfp4> a(80, 256, amax_value(2688.0f)), b(40, 256, amax_value(2688.0f));
+    const auto fill = [&](host_buffer<nvfp4>& q, size_t row, size_t group, u8 code) {
+      q.codes[row * 128] = code;
+      q.scales[row * 16] = least;
+      q.scales[row * 16 + (same_step ? 1 : 4)] = static_cast<u8>((4 + group + 7) << 3);
+    };
+    for (size_t row = 0; row < 80; ++row) fill(a, row, row / 16, 0x01);
+    for (size_t row = 0; row < 40; ++row) fill(b, row, row / 8, row % 2 == 0 ? 0x01 : 0x09);
+    gemm_case<nvfp4, linear, nvfp4, linear, float> c({80, 40, 256});
+    c.a.data = gemm_operand_data<nvfp4, linear>(a);
+    c.b.data = gemm_operand_data<nvfp4, linear>(b);
+    gemm_steps steps, on_host;
+    std::vector<float> want = c.before;
+    REQUIRE(host::gemm(c.a.on_host(), c.b.on_host(), c.view_of(want.data()), c.o.factors,
+                       accumulate::blackwell{}, &on_host) == errc::ok);
+    CHECK(same_bits(want, c.oracle()));
+    CHECK(same_bits(c.on_device(Gemm{&steps}), want));
+    CHECK(steps.by_model == on_host.by_model);
+    CHECK(steps.by_model > 0);
+  }
 }
 
 template <class Gemm>

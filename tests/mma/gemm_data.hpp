@@ -13,9 +13,19 @@
 
 namespace fourscale::test {
 
-enum class kind { gaussian, student_2, lognormal_rows, lognormal_blocks, channels_50, zero_rows, cancelling };
-constexpr kind kinds[] = {kind::gaussian,    kind::student_2, kind::lognormal_rows, kind::lognormal_blocks,
-                          kind::channels_50, kind::zero_rows, kind::cancelling};
+enum class kind {
+  gaussian,
+  student_2,
+  lognormal_rows,
+  lognormal_blocks,
+  lognormal_steps,  ///< steps are exact, and their sums are rounded
+  channels_50,
+  zero_rows,
+  cancelling
+};
+constexpr kind kinds[] = {kind::gaussian,         kind::student_2,       kind::lognormal_rows,
+                          kind::lognormal_blocks, kind::lognormal_steps, kind::channels_50,
+                          kind::zero_rows,        kind::cancelling};
 
 /// Value (row, col) of a matrix of that kind.
 inline float value_of(kind what, i64 row, i64 col, u64 seed) {
@@ -30,6 +40,8 @@ inline float value_of(kind what, i64 row, i64 col, u64 seed) {
       return x * std::exp(2 * normal(row, 60000));
     case kind::lognormal_blocks:
       return x * std::exp(1.5f * normal(row, 30000 + col / 16));
+    case kind::lognormal_steps:
+      return x * std::exp(2.5f * normal(row % 8, 50000 + col / 64));
     case kind::channels_50:
       return col % 97 == 5 ? 50 * x : x;
     case kind::zero_rows:

@@ -72,7 +72,7 @@ struct weight_type<fp16> {
 
 /// The factors of two E4M3 scales, in the lower half of a word. A NaN makes NaNs of its weights.
 template <class T>
-FOURSCALE_D void factors_of(u32 pair, u32 (&factors)[2]) {
+FOURSCALE_D void factors_of([[maybe_unused]] u32 pair, [[maybe_unused]] u32 (&factors)[2]) {
 #if FOURSCALE_DEVICE_PASS
   float scale[2];
   if constexpr (arch::has_cvt_fp8) {

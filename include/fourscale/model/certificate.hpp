@@ -85,7 +85,7 @@ struct value_facts {
   float squares = 0.0f;
   int lowest = far, largest_scale = detail::zero_exponent;
 
-  value_facts() = default;
+  FOURSCALE_HD constexpr value_facts() {}
   /// Of 16 values under one scale, which is a power of two times at most four bits.
   FOURSCALE_HD constexpr value_facts(code_facts const& codes, scale_parts const& scale) {
     if (scale.exponent > far || scale.exponent < -far) squares = infinite();
