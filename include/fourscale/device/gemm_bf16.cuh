@@ -50,29 +50,16 @@ errc launch_bf16(P const& p, cudaStream_t stream, int most_stages = mma::bf16_ti
   return launched();
 }
 
-/// A checked call: decode, then multiply. `workspace`: at a multiple of 256 bytes, as many as both decoded
-/// operands have.
+/// A checked call: see decoded_call.
 template <class F, class LA, class G, class LB, class T>
-struct bf16_call {
-  using factor = mma::factor_of_output<F, G>;
-  block_scaled_view<F, LA, u8 const> a;
-  block_scaled_view<G, LB, u8 const> b;
-  mma::bf16_tile::problem<T, factor> p;
-  errc state = errc::ok;  ///< as that of wgmma_call
+struct bf16_call : decoded_call<F, LA, G, LB, mma::bf16_tile::problem<T, mma::factor_of_output<F, G>>> {
+  using base = decoded_call<F, LA, G, LB, mma::bf16_tile::problem<T, mma::factor_of_output<F, G>>>;
+  using base::p;
 
   template <class BA, class BB>
-  bf16_call(block_scaled_view<F, LA, BA> const& x, block_scaled_view<G, LB, BB> const& y,
+  bf16_call(block_scaled_view<F, LA, BA> const& a, block_scaled_view<G, LB, BB> const& b,
             matrix_view<T> const& d, gemm_factors factors, void* workspace, gemm_steps* steps)
-      : a(x), b(y), p{{}, {}, d, factor(factors.alpha, x.amax, y.amax), factors.beta, steps} {
-    u8* const at = static_cast<u8*>(workspace);
-    p.a = mma::decoded_operand::in(at, a.rows, a.cols);
-    p.b = mma::decoded_operand::in(at + p.a.bytes(), b.rows, b.cols);
-  }
-  errc decode(cudaStream_t stream) const {
-    decode_kernel<<<static_cast<unsigned>(p.a.row_groups() + p.b.row_groups()), 32 * decode_warps, 0,
-                    stream>>>(a, b, p.a, p.b);
-    return launched();
-  }
+      : base(a, b, {{}, {}, d, {factors.alpha, a.amax, b.amax}, factors.beta, steps}, workspace) {}
   errc multiply(cudaStream_t stream, int most_stages = mma::bf16_tile::most_stages) const {
     return launch_bf16(p, stream, most_stages);
   }

@@ -219,6 +219,30 @@ FOURSCALE_KERNEL void __launch_bounds__(32 * decode_warps)
     decode_rows(b, to_b, group - groups_a, of_rows);
 }
 
+/// What a GEMM from decoded operands is called with: a problem with .a and .b, which lie in `workspace`, at a
+/// multiple of 256 bytes, as many as both have. decode(), then the kernel's own multiply().
+template <class F, class LA, class G, class LB, class Problem>
+struct decoded_call {
+  block_scaled_view<F, LA, u8 const> a;
+  block_scaled_view<G, LB, u8 const> b;
+  Problem p;
+  errc state = errc::ok;  ///< whether it could be prepared
+
+  template <class BA, class BB>
+  decoded_call(block_scaled_view<F, LA, BA> const& x, block_scaled_view<G, LB, BB> const& y,
+               Problem const& problem, void* workspace)
+      : a(x), b(y), p(problem) {
+    u8* const at = static_cast<u8*>(workspace);
+    p.a = mma::decoded_operand::in(at, a.rows, a.cols);
+    p.b = mma::decoded_operand::in(at + p.a.bytes(), b.rows, b.cols);
+  }
+  errc decode(cudaStream_t stream) const {
+    decode_kernel<<<static_cast<unsigned>(p.a.row_groups() + p.b.row_groups()), 32 * decode_warps, 0,
+                    stream>>>(a, b, p.a, p.b);
+    return launched();
+  }
+};
+
 }  // namespace detail
 
 }  // namespace FOURSCALE_ARCH

@@ -95,18 +95,8 @@ errc launch_persistent(P const& p, typename Set::state const& state, int most_ct
   const i64 tiles = ceil_div<i64>(p.d.rows, Tile::rows) * ceil_div<i64>(p.d.cols, Tile::columns),
             most = ctas / Set::cta_group > 0 ? ctas / Set::cta_group : 1,
             groups = tiles < most ? tiles : most;
-  cudaLaunchAttribute cluster{};
-  cluster.id = cudaLaunchAttributeClusterDimension;
-  cluster.val.clusterDim.x = Set::cta_group;
-  cluster.val.clusterDim.y = cluster.val.clusterDim.z = 1;
-  cudaLaunchConfig_t config{};
-  config.gridDim = dim3(static_cast<unsigned>(groups * Set::cta_group));
-  config.blockDim = dim3(32 * (mma::tcgen05::warps + Set::helper_warps));
-  config.dynamicSmemBytes = Tile::shared_bytes;
-  config.stream = stream;
-  config.attrs = &cluster;
-  config.numAttrs = 1;
-  return cudaLaunchKernelEx(&config, kernel, p, state) == cudaSuccess ? errc::ok : errc::cuda_failed;
+  return launch_clusters(kernel, groups, Set::cta_group, 32 * (mma::tcgen05::warps + Set::helper_warps),
+                         Tile::shared_bytes, stream, p, state);
 }
 
 }  // namespace detail

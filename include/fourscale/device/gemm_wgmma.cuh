@@ -25,7 +25,7 @@ FOURSCALE_KERNEL void __launch_bounds__(mma::wgmma::threads, 1)
     const int warp = static_cast<int>(threadIdx.x) / 32;
     if (threadIdx.x == 0) w::init_barriers(m);
     if (p.steps != nullptr && threadIdx.x == 0 && blockIdx.x == 0)
-      atomicAdd(reinterpret_cast<u64*>(&p.steps->in_f32), static_cast<u64>(p.d.rows * p.d.cols * p.a.steps));
+      mma::detail::add_count(p.steps->in_f32, p.d.rows * p.d.cols * p.a.steps);
     cuda::ptx::barrier_cluster_arrive(cuda::ptx::sem_release);
     cuda::ptx::barrier_cluster_wait(cuda::ptx::sem_acquire);
     if (warp < 4) {
@@ -64,48 +64,25 @@ errc launch_wgmma(P const& p, cudaStream_t stream) {
                     ceil_div<i64>(p.d.cols, w::tile_cols),
             most = processors / w::cluster_ctas, clusters = tiles < most ? tiles : most;
   if (tiles >= i64{1} << 30) return errc::too_large;
-  cudaLaunchAttribute cluster{};
-  cluster.id = cudaLaunchAttributeClusterDimension;
-  cluster.val.clusterDim.x = w::cluster_ctas;
-  cluster.val.clusterDim.y = cluster.val.clusterDim.z = 1;
-  cudaLaunchConfig_t config{};
-  config.gridDim = dim3(static_cast<unsigned>(clusters * w::cluster_ctas));
-  config.blockDim = dim3(w::threads);
-  config.dynamicSmemBytes = sizeof(w::shared_memory);
-  config.stream = stream;
-  config.attrs = &cluster;
-  config.numAttrs = 1;
-  return cudaLaunchKernelEx(&config, kernel, p) == cudaSuccess ? errc::ok : errc::cuda_failed;
+  return launch_clusters(kernel, clusters, w::cluster_ctas, w::threads, sizeof(w::shared_memory), stream, p);
 }
 
-/// A checked call: decode, then multiply.
+/// A checked call: see decoded_call.
 template <class F, class LA, class G, class LB, class T>
-struct wgmma_call {
-  using factor = mma::factor_of_output<F, G>;
-  block_scaled_view<F, LA, u8 const> a;
-  block_scaled_view<G, LB, u8 const> b;
-  mma::wgmma::problem<T, factor> p;
-  errc state = errc::ok;
+struct wgmma_call : decoded_call<F, LA, G, LB, mma::wgmma::problem<T, mma::factor_of_output<F, G>>> {
+  using problem = mma::wgmma::problem<T, mma::factor_of_output<F, G>>;
+  using base = decoded_call<F, LA, G, LB, problem>;
+  using base::p, base::state;
 
   template <class BA, class BB>
-  wgmma_call(block_scaled_view<F, LA, BA> const& x, block_scaled_view<G, LB, BB> const& y,
+  wgmma_call(block_scaled_view<F, LA, BA> const& a, block_scaled_view<G, LB, BB> const& b,
              matrix_view<T> const& d, gemm_factors factors, void* workspace, gemm_steps* steps)
-      : a(x), b(y), p{{}, {}, {}, {}, d, factor(factors.alpha, x.amax, y.amax), factors.beta, steps} {
-    u8* const at = static_cast<u8*>(workspace);
-    p.a = mma::decoded_operand::in(at, a.rows, a.cols);
-    p.b = mma::decoded_operand::in(at + p.a.bytes(), b.rows, b.cols);
+      : base(a, b, {{}, {}, {}, {}, d, {factors.alpha, a.amax, b.amax}, factors.beta, steps}, workspace) {
     state = encode_decoded(p.a, mma::wgmma::tile_rows, p.map_a);
     if (state == errc::ok) state = encode_decoded(p.b, mma::wgmma::half_cols, p.map_b);
   }
-  errc decode(cudaStream_t stream) const {
-    decode_kernel<<<static_cast<unsigned>(p.a.row_groups() + p.b.row_groups()), 32 * decode_warps, 0,
-                    stream>>>(a, b, p.a, p.b);
-    return launched();
-  }
   errc multiply(cudaStream_t stream) const { return launch_wgmma(p, stream); }
-  static bool available() {
-    return check_available(&gemm_wgmma_kernel<mma::wgmma::problem<T, factor>>, 1) == errc::ok;
-  }
+  static bool available() { return check_available(&gemm_wgmma_kernel<problem>, 1) == errc::ok; }
 };
 
 }  // namespace detail

@@ -18,6 +18,24 @@ inline constexpr int cta_threads = cta::threads;
 /// The result of a launch. cudaGetLastError() still has CUDA's own error.
 inline errc launched() { return cudaPeekAtLastError() == cudaSuccess ? errc::ok : errc::cuda_failed; }
 
+/// Launches `clusters` clusters of this many CTAs.
+template <class Kernel, class... Arguments>
+errc launch_clusters(Kernel* kernel, i64 clusters, int ctas, int threads, int shared_bytes,
+                     cudaStream_t stream, Arguments const&... arguments) {
+  cudaLaunchAttribute cluster{};
+  cluster.id = cudaLaunchAttributeClusterDimension;
+  cluster.val.clusterDim.x = static_cast<unsigned>(ctas);
+  cluster.val.clusterDim.y = cluster.val.clusterDim.z = 1;
+  cudaLaunchConfig_t config{};
+  config.gridDim = dim3(static_cast<unsigned>(clusters * ctas));
+  config.blockDim = dim3(static_cast<unsigned>(threads));
+  config.dynamicSmemBytes = static_cast<size_t>(shared_bytes);
+  config.stream = stream;
+  config.attrs = &cluster;
+  config.numAttrs = 1;
+  return cudaLaunchKernelEx(&config, kernel, arguments...) == cudaSuccess ? errc::ok : errc::cuda_failed;
+}
+
 /// CTAs for the work of `items` threads. Kernels loop over what does not fit in a grid.
 constexpr unsigned grid_for(i64 items) {
   constexpr i64 most = 0x7fff'ffff;

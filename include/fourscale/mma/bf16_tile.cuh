@@ -108,11 +108,6 @@ FOURSCALE_D inline void wait_for_step(int stages) {
   ptx::bar_sync<0, threads>();
 }
 
-/// What a warp may do with a step: bit 8 i + j is for rows 16 i to 16 i + 15, columns 8 j to 8 j + 7.
-struct certificates {
-  u32 exact, kept;  ///< sums of 64 products are exact; the adder drops nothing
-};
-
 /// Reads the bounds of steps: lanes 0 to 7 of eight rows each, 8 to 15 of eight columns each. Those beyond an
 /// operand have the bounds of its last ones.
 struct bounds_reader {
@@ -131,7 +126,8 @@ struct bounds_reader {
 };
 static_assert(warp_rows == 8 * bounds_rows && warp_cols == 8 * bounds_rows);
 
-/// From what the lanes of the warp have read.
+/// From what the lanes of the warp have read. Bit 8 i + j is for rows 16 i to 16 i + 15, columns 8 j to 8 j +
+/// 7.
 FOURSCALE_D inline certificates certify(u32 bounds) {
   u32 lane = threadIdx.x % 32;
   ptx::keep(lane);  // found anew each time: the accumulators need the registers

@@ -5,7 +5,7 @@
 #pragma once
 
 #include "../ptx/ldmatrix.cuh"
-#include "../ptx/mma_sync_bf16.cuh"
+#include "../ptx/mma_sync_f16.cuh"
 #include "../view/accumulate.hpp"
 #include "decoded_operand.cuh"
 
@@ -68,6 +68,11 @@ FOURSCALE_D inline u32 load_exponents(decoded_operand const& x, i64 row, i64 ste
 }
 
 }  // namespace detail
+
+/// What a warp may do with a step, a bit for each 16 x 8 outputs.
+struct certificates {
+  u32 exact, kept;  ///< sums of 64 products are exact; the adder drops nothing
+};
 
 /// Where a warp's 16 x 8 outputs lie: the first row of A and of B in the matrices, and their addresses in the
 /// stages, at eight rows' multiples of the pattern.

@@ -37,7 +37,7 @@ struct output_strip {
 
 namespace detail {
 
-/// Eight neighbours of a row to D. `whole`: 16 bytes at a time.
+/// Eight neighbours of a row to D. `vectors`: 16 bytes at a time, where all are there.
 template <class T, class Factors>
 FOURSCALE_D void store_eight(matrix_view<T> const& d, Factors const& factor_of, float of_all, bool same,
                              float beta, i64 row, i64 col, float const (&sums)[8], bool vectors) {
@@ -105,10 +105,6 @@ FOURSCALE_D void store_vectors(matrix_view<T> const& d, i64 row, i64 col, float 
     }
   }
 }
-
-}  // namespace detail
-
-namespace detail {
 
 /// A strip to D. Never inlined: it is long, and tiles at the edge of D take it a few times.
 template <class P>

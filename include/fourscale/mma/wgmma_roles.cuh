@@ -5,8 +5,8 @@
 //
 //   load     one warp has TMA fill a stage with a step of A and half of B, for both CTAs  -> `full`
 //   certify  three warps compare the bounds of rows and columns: where are sums exact?    -> `certified`
-//   multiply two warpgroups, 64 rows each. Where no certificate holds, the step is made
-//            again, exactly                                                               -> `empty`
+//   multiply two warpgroups, 64 rows each, in turns: one adds while the other one's products are made.
+//            Where no certificate holds, the step is made again, exactly                  -> `empty`
 #pragma once
 
 #include <cuda.h>
@@ -14,6 +14,7 @@
 #include <cstdint>
 #include <cuda/ptx>
 
+#include "../ptx/cluster.cuh"
 #include "../ptx/elect.cuh"
 #include "../ptx/mbarrier.cuh"
 #include "../ptx/wgmma.cuh"
@@ -36,15 +37,10 @@ inline constexpr int stage_bytes = a_bytes + b_bytes;
 inline constexpr int run_steps = 4, certify_warps = 3;
 inline constexpr u32 all_cols = (1u << col_groups) - 1;
 
-/// What a warp of 16 rows may do with a step, a bit for each eight columns.
-struct certificates {
-  u32 exact, kept;  ///< sums of 64 products are exact; the adder drops nothing
-};
-
 struct shared_memory {
-  alignas(1024) u8 stage[stages][stage_bytes];  ///< A, then B
-  output_strip strips[4 * multiply_groups];     ///< of each warp
-  certificates of_rows[certify_warps][run_steps][tile_rows / 16];
+  alignas(1024) u8 stage[stages][stage_bytes];                     ///< A, then B
+  output_strip strips[4 * multiply_groups];                        ///< of each warp
+  certificates of_rows[certify_warps][run_steps][tile_rows / 16];  ///< bits: eight columns each
   alignas(8) std::uint64_t full[stages], empty[stages], certified[certify_warps], used[certify_warps],
       turn[multiply_groups];
 };
@@ -60,7 +56,7 @@ struct problem {
   gemm_steps* steps;  ///< counts, or null
 };
 
-/// gemm_wgmma() refuses what has more tiles than this can count.
+/// launch_wgmma() refuses what has more tiles than this can count.
 using tile_walk = mma::tile_walk<tile_rows, tile_cols, cluster_ctas>;
 
 /// The stages of shared memory, one after the other and again from the first; `parity` is that of the `full`
@@ -142,14 +138,12 @@ FOURSCALE_D inline certificates certify_step(fourscale::model::step_bounds of_ro
   return result;
 }
 
-/// Runs of steps along K.
-FOURSCALE_HD constexpr int runs_along(i64 steps) { return static_cast<int>(ceil_div<i64>(steps, run_steps)); }
-
 /// One warp of certify_warps, which take turns at runs of steps, so that reading bounds may take as long as
 /// several runs do.
 template <class P>
 FOURSCALE_D void certify(P const& p, shared_memory& m, int warp) {
-  const int lane = static_cast<int>(threadIdx.x) % 32, runs = runs_along(p.a.steps);
+  const int lane = static_cast<int>(threadIdx.x) % 32,
+            runs = static_cast<int>(ceil_div<i64>(p.a.steps, run_steps));
   int before = 0, turn = 0;  // of all runs of the tiles before; of this warp's runs
   for (tile_walk walk(p); walk.more(); walk.next(), before += runs) {
     const i64 row = walk.row() / bounds_rows + lane, col = walk.col() / bounds_rows + lane;
@@ -214,7 +208,7 @@ struct multiply_state {
         ptx::wgmma_descriptor_b128(first_stage + static_cast<u32>(group * 64 * decoded_row_bytes)));
     b_word = static_cast<u32>(ptx::wgmma_descriptor_b128(first_stage + a_bytes));
     full = ptx::shared_address(m.full);
-    empty = ptx::cluster_address(ptx::shared_address(m.empty), lane % cluster_ctas);
+    empty = ptx::mapa_shared_cluster(ptx::shared_address(m.empty), lane % cluster_ctas);
     turn = ptx::shared_address(m.turn + group);
     other_turn = ptx::shared_address(m.turn + (group ^ 1));
     one = lane == 0;
@@ -227,10 +221,6 @@ struct multiply_state {
       ptx::keep(*x);
   }
   FOURSCALE_D void wait_for(ring const& at) const { ptx::mbarrier_wait(full + 8 * at.stage, at.parity); }
-  /// This warp is done with the stage.
-  FOURSCALE_D void release(ring const& at) const {
-    if (tells) ptx::mbarrier_arrive_cluster(empty + 8 * at.stage);
-  }
 };
 
 /// A step: 64 products for each output, from zero. The other warpgroup's turn comes when half of it is

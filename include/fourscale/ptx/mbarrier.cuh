@@ -23,41 +23,17 @@ FOURSCALE_D inline void mbarrier_arrive([[maybe_unused]] u32 barrier) {
 #endif
 }
 
-/// mapa: the address in CTA `rank` of the cluster.
-FOURSCALE_D inline u32 cluster_address([[maybe_unused]] u32 shared, [[maybe_unused]] u32 rank) {
-  u32 there{};
-#if FOURSCALE_HAS_ELECT
-  asm("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(there) : "r"(shared), "r"(rank));
-#endif
-  return there;
-}
-/// At an address in the cluster. Without a scope: release.cluster would fence all the GPU's memory (in SASS:
-/// MEMBAR.ALL.GPU), and what TMA writes next the barrier itself orders.
+/// At an address in the cluster: mapa_shared_cluster(). Without a scope: release.cluster would fence all the
+/// GPU's memory (in SASS: MEMBAR.ALL.GPU), and what TMA writes next the barrier itself orders.
 FOURSCALE_D inline void mbarrier_arrive_cluster([[maybe_unused]] u32 barrier) {
 #if FOURSCALE_HAS_ELECT
   asm volatile("mbarrier.arrive.shared::cluster.b64 _, [%0];" ::"r"(barrier) : "memory");
 #endif
 }
 
-/// barrier.cta.red.and.pred: true if it is for all 128 threads of a warpgroup, which wait here. `barrier` is
-/// 1 to 15.
-FOURSCALE_D inline bool all_of_warpgroup([[maybe_unused]] int barrier, [[maybe_unused]] bool mine) {
-  u32 all{};
-#if FOURSCALE_HAS_ELECT
-  asm volatile(
-      "{ .reg .pred p, q; setp.ne.b32 p, %2, 0; barrier.cta.red.and.aligned.pred q, %1, 128, p; selp.u32 %0, "
-      "1, 0, q; }"
-      : "=r"(all)
-      : "r"(barrier), "r"(static_cast<u32>(mine))
-      : "memory");
-#endif
-  return all != 0;
-}
-
 /// Keeps x in its register: the compiler cannot compute it once more where it is used, which would cost an
 /// inner loop more than the register.
 FOURSCALE_D inline void keep(u32& x) { asm volatile("" : "+r"(x)); }
-FOURSCALE_D inline void keep(float& x) { asm volatile("" : "+f"(x)); }
 
 /// 8 bytes at a shared address.
 template <class T>

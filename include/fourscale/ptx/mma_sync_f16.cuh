@@ -19,6 +19,17 @@ FOURSCALE_D inline void mma_sync_m16n8k16_bf16(float (&d)[4], u32 const (&a)[4],
       : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
 }
 
+/// The same with D and C apart: D = C + A * B^T.
+FOURSCALE_D inline void mma_sync_m16n8k16_bf16(float (&d)[4], u32 const (&a)[4], u32 const (&b)[2],
+                                               float const (&c)[4]) {
+  asm volatile(
+      "mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "
+      "{%10, %11, %12, %13};"
+      : "=f"(d[0]), "=f"(d[1]), "=f"(d[2]), "=f"(d[3])
+      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]), "f"(c[0]), "f"(c[1]), "f"(c[2]),
+        "f"(c[3]));
+}
+
 /// mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32
 FOURSCALE_D inline void mma_sync_m16n8k16_f16(float (&d)[4], u32 const (&a)[4], u32 b0, u32 b1) {
   asm("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "

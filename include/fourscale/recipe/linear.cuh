@@ -12,20 +12,6 @@ inline namespace FOURSCALE_ARCH {
 
 namespace detail {
 
-/// The one place that says which GEMM a linear layer runs: any with the bits of accumulate::blackwell.
-struct linear_gemm {
-  /// Bytes that it works in.
-  template <class F>
-  static i64 bytes(i64 m, i64 n, i64 k) {
-    return gemm_workspace_bytes(m, n, k);
-  }
-  template <class F, class L, class T>
-  static errc run(block_scaled_view<F, L> const& a, block_scaled_view<F, L> const& b, matrix_view<T> const& d,
-                  gemm_factors factors, linear_memory const& workspace, cudaStream_t stream) {
-    return device::gemm(a, b, d, factors, accumulate::blackwell{}, {workspace.data, workspace.bytes}, stream);
-  }
-};
-
 struct linear_machine {
   cudaStream_t stream = nullptr;
 
@@ -56,13 +42,13 @@ struct linear_machine {
   template <class F, class L, class T>
   errc gemm(block_scaled_view<F, L> const& a, block_scaled_view<F, L> const& b, matrix_view<T> const& d,
             gemm_factors factors, linear_memory const& workspace) const {
-    if (a.rows > 0 && workspace.bytes < linear_gemm::bytes<F>(a.rows, b.rows, a.cols))
+    if (a.rows > 0 && workspace.bytes < gemm_workspace_bytes(a.rows, b.rows, a.cols))
       return errc::no_workspace;
-    return linear_gemm::run(a, b, d, factors, workspace, stream);
+    return device::gemm(a, b, d, factors, accumulate::blackwell{}, {workspace.data, workspace.bytes}, stream);
   }
   template <class F>
   static i64 gemm_bytes(i64 m, i64 n, i64 k) {
-    return linear_gemm::bytes<F>(m, n, k);
+    return gemm_workspace_bytes(m, n, k);
   }
 };
 
