@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The exact product of a GEMM of NVFP4, in integers, and how far from it the sums of accumulate::native and
-// of the model may be. docs/exact_gemm.md derives both bounds.
+// of the model may be. docs/native_gemm.md derives both bounds.
 #pragma once
 
 #include <cmath>

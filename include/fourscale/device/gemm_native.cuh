@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Opt-in, as gemm.cuh: the one GEMM within a bound in place of Blackwell's bits, by whatever this device does
 // it fastest with. A plan, such as that of interop/cublaslt.cuh, lets a library multiply; this header needs
-// none. docs/exact_gemm.md derives the bound.
+// none. docs/native_gemm.md derives the bound.
 #pragma once
 
 #include "gemm.cuh"
@@ -78,7 +78,7 @@ i64 gemm_workspace_bytes(i64 m, i64 n, i64 k, accumulate::native<Plan>) {
 }
 
 /// D = alpha * A * B^T + beta * D as gemm() with accumulate::blackwell has it, each sum of K products within
-/// the bound of docs/exact_gemm.md in place of Blackwell's bits, and each operation of the epilogue rounded
+/// the bound of docs/native_gemm.md in place of Blackwell's bits, and each operation of the epilogue rounded
 /// at most once. A NaN among the scales gives NaN in its row or column; D is not read when beta = 0.
 ///
 /// NVFP4 before Blackwell: the values are decoded and multiplied by the plan's library or, without a plan,
@@ -108,11 +108,11 @@ errc gemm(block_scaled_view<F, LA, BA> const& a, block_scaled_view<G, LB, BB> co
       if constexpr (detail::is_plan<Plan>)
         if (factors.alpha != 0.0f && !a.amax.by_row() && !b.amax.by_row())
           return detail::run_planned(a, b, to, factors, *how.plan, workspace, stream);
-      using wgmma = detail::wgmma_call<F, LA, G, LB, own>;
-      using bf16 = detail::bf16_call<F, LA, G, LB, own>;
+      using by_wgmma = detail::wgmma_call<F, LA, G, LB, own>;
+      using by_mma_sync = detail::bf16_call<F, LA, G, LB, own>;
       return kernel == gemm_kernel::wgmma
-                 ? detail::run_decoded<wgmma, false>(a, b, to, factors, workspace, stream, nullptr)
-                 : detail::run_decoded<bf16, false>(a, b, to, factors, workspace, stream, nullptr);
+                 ? detail::run_decoded<by_wgmma, false>(a, b, to, factors, workspace, stream, nullptr)
+                 : detail::run_decoded<by_mma_sync, false>(a, b, to, factors, workspace, stream, nullptr);
     }
   }
   return gemm(a, b, d, factors, accumulate::blackwell{}, workspace, stream);

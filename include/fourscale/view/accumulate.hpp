@@ -15,7 +15,7 @@ struct blackwell {};
 struct no_plan {};
 
 /// In whatever order and precision a device is fastest with. The sum of K products is within the bound that
-/// docs/exact_gemm.md derives, not a function of its operands alone. `plan`: of a library that multiplies
+/// docs/native_gemm.md derives, not a function of its operands alone. `plan`: of a library that multiplies
 /// bf16 matrices, such as interop::cublaslt_plan; null is an error unless it is no_plan.
 template <class Plan = no_plan>
 struct native {
