@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The bounds of docs/native_gemm.md: Blackwell's sums are within theirs; those of a tensor core that truncates
-// are within that of accumulate::native in any grouping, and reach a third of it; worse sums are beyond it.
+// The bounds of docs/native_gemm.md: Blackwell's sums are within theirs; those of a tensor core that
+// truncates are within that of accumulate::native in any grouping, and reach a third of it; worse sums are
+// beyond it.
 #include "gemm_bound.hpp"
 
 #include <algorithm>
