@@ -53,6 +53,8 @@ TEST_CASE("device gemm native: broken rules are refused and D stays as it was", 
   const i64 bytes = device::gemm_workspace_bytes(30, 20, 64, accumulate::native{});
   const device_buffer<u8> workspace(bytes);
   const matrix_view<float> to = c.view_of(d.data());
+  auto amax_in_workspace = b.view;
+  amax_in_workspace.amax = amax_in(reinterpret_cast<float const*>(workspace.data()));
   const auto refused = [&](auto const& y, device::gemm_workspace w, errc e) {
     CHECK(device::gemm(a.view, y, to, {}, accumulate::native{}, w) == e);
     REQUIRE(cudaDeviceSynchronize() == cudaSuccess);
@@ -62,4 +64,5 @@ TEST_CASE("device gemm native: broken rules are refused and D stays as it was", 
   if (device::kernel_of_gemm(a.view, b.view, to) != device::gemm_kernel::wgmma) return;
   refused(b.view, {workspace.data(), bytes - 1}, errc::no_workspace);
   refused(b.view, {d.data(), bytes}, errc::overlap);
+  refused(amax_in_workspace, {workspace.data(), bytes}, errc::overlap);
 }

@@ -93,7 +93,9 @@ errc check_workspace(A const& a, B const& b, matrix_view<T> const& d, gemm_works
   namespace rules = fourscale::detail;
   const rules::byte_range memory = rules::bytes_of(static_cast<u8*>(workspace.data), workspace.bytes);
   const bool shared = rules::overlaps(d, memory) || rules::overlaps(a, memory) || rules::overlaps(b, memory);
-  return shared ? errc::overlap : errc::ok;
+  const bool with_amax = rules::overlap(rules::bytes_of_amax(a.amax, a.rows), memory) ||
+                         rules::overlap(rules::bytes_of_amax(b.amax, b.rows), memory);
+  return shared || with_amax ? errc::overlap : errc::ok;
 }
 inline u8* aligned_begin(gemm_workspace workspace) {
   return reinterpret_cast<u8*>(

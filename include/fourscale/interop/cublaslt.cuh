@@ -23,7 +23,7 @@ class cublaslt_plan {
   template <class T>
   FOURSCALE_H bool is_for(matrix_view<T> const& d, i64 values) const {
     return d.rows == rows_ && d.cols == cols_ && d.ld == ld_ && padded(values) == k_ &&
-           same_bytes<T>() == d_type_ && reinterpret_cast<u64>(d.data) % alignment_ == 0;
+           type_of_d<T>() == d_type_ && reinterpret_cast<u64>(d.data) % alignment_ == 0;
   }
 
   /// D = alpha * A * B^T + beta * D, with `factors` in device memory. For device::gemm, which has checked
@@ -46,7 +46,7 @@ class cublaslt_plan {
                                     cublaslt_plan (&plans)[most_candidates]) {
     cublaslt_plan shape;
     shape.handle_ = handle;
-    shape.d_type_ = same_bytes<T>();
+    shape.d_type_ = type_of_d<T>();
     shape.rows_ = d.rows, shape.cols_ = d.cols, shape.ld_ = d.ld, shape.k_ = padded(values);
     const u64 address = reinterpret_cast<u64>(d.data), lowest = address & (~address + 1);
     shape.alignment_ = lowest < 256 ? static_cast<u32>(lowest) : 256u;
@@ -68,7 +68,7 @@ class cublaslt_plan {
 
  private:
   template <class T>
-  FOURSCALE_H static constexpr cudaDataType_t same_bytes() {
+  FOURSCALE_H static constexpr cudaDataType_t type_of_d() {
     static_assert(same_type<T, bf16> || same_type<T, float>, "cuBLASLt multiplies bf16 to bf16 or to float.");
     return same_type<T, bf16> ? CUDA_R_16BF : CUDA_R_32F;
   }
