@@ -29,9 +29,14 @@ if(OpenMP_CXX_FOUND)
   target_compile_options(fourscale_dev INTERFACE $<$<COMPILE_LANG_AND_ID:CUDA,NVIDIA>:-Xcompiler=-fopenmp>)
 endif()
 
-# Every header of the library as "folder/name.hpp"; interop/ needs the CUDA toolkit and is left out without it.
+# Every header of the library as "folder/name.hpp"; interop/ needs the CUDA toolkit and is left out without it, and so
+# is what needs cuBLASLt.
 file(GLOB_RECURSE fourscale_headers RELATIVE ${PROJECT_SOURCE_DIR}/include/fourscale CONFIGURE_DEPENDS
   ${PROJECT_SOURCE_DIR}/include/fourscale/*.hpp ${PROJECT_SOURCE_DIR}/include/fourscale/*.cuh)
+if(fourscale_cuda AND NOT TARGET CUDA::cublasLt)
+  message(STATUS "What multiplies by cuBLASLt is left out: this CUDA toolkit has no cuBLAS")
+  list(FILTER fourscale_headers EXCLUDE REGEX "^interop/cublaslt.cuh$")
+endif()
 
 # GPU tests are built everywhere and run where there is a GPU.
 set(fourscale_gpu OFF)

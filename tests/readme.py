@@ -10,7 +10,7 @@ import sys
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 PROGRAMS = {"cpp": ["README.md", "docs/replace_your_quantizer.md"],  # elsewhere they are fragments
-            "cuda": ["docs/replace_your_quantizer.md", "docs/blackwell.md"]}
+            "cuda": ["docs/replace_your_quantizer.md", "docs/blackwell.md", "docs/native_gemm.md"]}
 
 
 def compile_blocks(language, output, compiler):

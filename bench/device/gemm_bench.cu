@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// GEMMs with Blackwell's bits, compared with cublasLt's bf16 on the same values in the same run: from decoded
-// operands, and from packed ones. `certified` is the share of steps whose sum a certificate proved exact.
-#include <fourscale/device/gemm.cuh>
-#include <fourscale/device/gemm_bf16.cuh>
+// GEMMs with Blackwell's bits, and within a bound, compared with cublasLt's bf16 on the same values in the
+// same run: from decoded operands, and from packed ones. `certified` is the share of steps whose sum a
+// certificate proved exact; `native` is accumulate::native by cublasLt, `own` the same by our kernel;
+// `distance` is the largest between native and Blackwell's bits, in percent of the bound.
+#include <fourscale/interop/cublaslt.cuh>
 
 #include "cublaslt.cuh"
 #include "data.cuh"
+#include "mma/gemm_bound.hpp"
 
 using namespace bench;
 
@@ -42,9 +44,117 @@ struct operand {
   }
 };
 
+/// accumulate::native with its workspace, for D of type T.
+template <class T>
+struct native_gemm {
+  operand const &a, &b;
+  cublasLtHandle_t handle{};
+  buffer<T> d;
+  f4::matrix_view<T> to;
+  f4::interop::cublaslt_plan plan;
+  i64 bytes;
+  buffer<u8> memory;
+
+  native_gemm(operand const& x, operand const& y)
+      : a(x),
+        b(y),
+        d(x.rows * y.rows),
+        to{d.data(), x.rows, y.rows},
+        bytes(f4::device::gemm_workspace_bytes(x.rows, y.rows, x.cols, f4::accumulate::native{&plan})),
+        memory(bytes) {
+    require(cublasLtCreate(&handle));
+    require(f4::device::plan_native(handle, a.view, b.view, to, workspace(), plan));
+  }
+  native_gemm(native_gemm const&) = delete;
+  ~native_gemm() { cublasLtDestroy(handle); }
+  f4::device::gemm_workspace workspace() const { return {memory.data(), bytes}; }
+  void run() const {
+    require(f4::device::gemm(a.view, b.view, to, {}, f4::accumulate::native{&plan}, workspace()));
+  }
+  /// From operands that are decoded: by the plan, and by our kernel.
+  launch by_plan() const {
+    return [this, call = f4::device::detail::planned_call(a.view, b.view, to, {}, memory.data())](i64) {
+      require(call.multiply(plan, nullptr));
+    };
+  }
+  launch by_own() const {
+    using call_type = f4::device::detail::wgmma_call<nvfp4, swizzled_128x4, nvfp4, swizzled_128x4, T>;
+    return [call = call_type(a.view, b.view, to, {}, memory.data(), nullptr)](i64) {
+      require(call.multiply(nullptr));
+    };
+  }
+};
+
+/// The Euclidean norm of each row.
+__global__ void norms_kernel(bf16 const* x, i64 cols, float* norms) {
+  __shared__ float sum;
+  if (threadIdx.x == 0) sum = 0;
+  __syncthreads();
+  float mine = 0;
+  for (i64 i = threadIdx.x; i < cols; i += blockDim.x) {
+    const float value = f4::to_float(x[blockIdx.x * cols + i]);
+    mine += value * value;
+  }
+  atomicAdd(&sum, mine);
+  __syncthreads();
+  if (threadIdx.x == 0) norms[blockIdx.x] = sqrtf(sum);
+}
+/// The largest distance between x and y in products of norms, as the bits of a float.
+__global__ void distance_kernel(float const* x, float const* y, i64 rows, i64 cols, float const* of_rows,
+                                float const* of_cols, f4::i32* largest) {
+  for (i64 i = blockIdx.x * i64{256} + threadIdx.x; i < rows * cols; i += i64{gridDim.x} * 256) {
+    const float norm = of_rows[i / cols] * of_cols[i % cols], distance = fabsf(x[i] - y[i]);
+    atomicMax(largest, __float_as_int(distance == 0.0f ? 0.0f : distance / norm));
+  }
+}
+
+/// Between accumulate::native and accumulate::blackwell, in percent of the bound.
+double distance(operand const& a, operand const& b) {
+  const native_gemm<float> native(a, b);
+  const buffer<float> of_model(a.rows * b.rows), norms_a(a.rows), norms_b(b.rows);
+  native.run();
+  require(f4::device::gemm(a.view, b.view, f4::matrix_view<float>{of_model.data(), a.rows, b.rows}, {},
+                           f4::accumulate::blackwell{}, native.workspace()));
+  norms_kernel<<<static_cast<unsigned>(a.rows), 256>>>(a.values.data(), a.cols, norms_a.data());
+  norms_kernel<<<static_cast<unsigned>(b.rows), 256>>>(b.values.data(), b.cols, norms_b.data());
+  const buffer<f4::i32> largest(1);
+  require(cudaMemset(largest.data(), 0, largest.bytes()));
+  distance_kernel<<<2048, 256>>>(native.d.data(), of_model.data(), a.rows, b.rows, norms_a.data(),
+                                 norms_b.data(), largest.data());
+  require(cudaDeviceSynchronize());
+  const double bound = f4::test::native_bound(a.cols, 1) + f4::test::model_bound(a.cols, 1, 0);
+  return 100 * static_cast<double>(f4::bit_cast<float>(largest.to_host()[0])) / bound;
+}
+
+/// What all kernels do in turns: seconds.
+struct gemm_times {
+  double cublaslt, decoded, packed, decode, bf16, native_decoded, native_packed, own_decoded;
+};
+
+/// `call`: of the GEMM with Blackwell's bits.
+template <class Call>
+gemm_times time_all(operand const& a, operand const& b, f4::matrix_view<bf16> to, u8* workspace,
+                    Call const& call) {
+  const buffer<bf16> of_peer(a.rows * b.rows);
+  cublaslt_gemm peer(a.rows, b.rows, a.cols);
+  peer.choose(a.values.data(), b.values.data(), of_peer.data());
+  const native_gemm<bf16> native(a, b);
+  native.run();
+  using call_type = f4::device::detail::wgmma_call<nvfp4, swizzled_128x4, nvfp4, swizzled_128x4, bf16>;
+  const call_type prepared(a.view, b.view, to, {}, workspace, nullptr);
+  const f4::device::detail::bf16_call by_mma_sync(a.view, b.view, to, {}, workspace, nullptr);
+  const std::vector<double> t = medians(
+      {[&](i64) { peer.run(a.values.data(), b.values.data(), of_peer.data()); },
+       [&](i64) { require(prepared.multiply(nullptr)); }, [&](i64) { call(nullptr); },
+       [&](i64) { require(prepared.decode(nullptr)); }, [&](i64) { require(by_mma_sync.multiply(nullptr)); },
+       native.by_plan(), [&](i64) { native.run(); }, native.by_own()},
+      31, 2);
+  return {t[0], t[1], t[2], t[3], t[4], t[5], t[6], t[7]};
+}
+
 void measure(benchmark::State& state, gemm_shape s, data kind_a, data kind_b) {
   const operand a(s.m, s.k, kind_a, 1), b(s.n, s.k, kind_b, 2);
-  const buffer<bf16> d(s.m * s.n), of_peer(s.m * s.n);
+  const buffer<bf16> d(s.m * s.n);
   const i64 bytes = f4::device::gemm_workspace_bytes(s.m, s.n, s.k);
   const buffer<u8> workspace(bytes);
   const buffer<f4::gemm_steps> steps(1);
@@ -57,32 +167,25 @@ void measure(benchmark::State& state, gemm_shape s, data kind_a, data kind_b) {
   call(steps.data());
   require(cudaDeviceSynchronize());
   const f4::gemm_steps counted = steps.to_host()[0];
-  cublaslt_gemm peer(s.m, s.n, s.k);
-  peer.choose(a.values.data(), b.values.data(), of_peer.data());
-  using call_type = f4::device::detail::wgmma_call<nvfp4, swizzled_128x4, nvfp4, swizzled_128x4, bf16>;
-  const call_type prepared(a.view, b.view, to, {}, workspace.data(), nullptr);
-  const f4::device::detail::bf16_call by_mma_sync(a.view, b.view, to, {}, workspace.data(), nullptr);
+  const double all = static_cast<double>(counted.in_f32 + counted.in_double + counted.by_model);
   for (auto _ : state) {
-    const std::vector<double> t =
-        medians({[&](i64) { peer.run(a.values.data(), b.values.data(), of_peer.data()); },
-                 [&](i64) { require(prepared.multiply(nullptr)); }, [&](i64) { call(nullptr); },
-                 [&](i64) { require(prepared.decode(nullptr)); },
-                 [&](i64) { require(by_mma_sync.multiply(nullptr)); }},
-                31, 2);
+    const gemm_times t = time_all(a, b, to, workspace.data(), call);
     const double flop = 2.0 * static_cast<double>(s.m) * static_cast<double>(s.n) * static_cast<double>(s.k);
     const double decoded = static_cast<double>((s.m + s.n) * s.k) * (2.0 + 0.5625 + 1.0 / 16);
-    state.SetIterationTime(t[2]);
-    state.counters["cublasLt_TFLOP/s"] = flop / t[0] * 1e-12;
-    state.counters["TFLOP/s"] = flop / t[2] * 1e-12;
-    state.counters["percent_decoded"] = 100 * t[0] / t[1];
-    state.counters["percent_packed"] = 100 * t[0] / t[2];
-    state.counters["decode_GB/s"] = decoded / t[3] * 1e-9;
-    state.counters["percent_bf16_of_wgmma"] = 100 * t[1] / t[4];
-    state.counters["bf16_TFLOP/s"] = flop / t[4] * 1e-12;
-    state.counters["certified"] = 100.0 * static_cast<double>(counted.in_f32) /
-                                  static_cast<double>(counted.in_f32 + counted.in_double + counted.by_model);
-    state.counters["by_model"] = 100.0 * static_cast<double>(counted.by_model) /
-                                 static_cast<double>(counted.in_f32 + counted.in_double + counted.by_model);
+    state.SetIterationTime(t.packed);
+    state.counters["cublasLt_TFLOP/s"] = flop / t.cublaslt * 1e-12;
+    state.counters["TFLOP/s"] = flop / t.packed * 1e-12;
+    state.counters["percent_decoded"] = 100 * t.cublaslt / t.decoded;
+    state.counters["percent_packed"] = 100 * t.cublaslt / t.packed;
+    state.counters["native_decoded"] = 100 * t.cublaslt / t.native_decoded;
+    state.counters["native_packed"] = 100 * t.cublaslt / t.native_packed;
+    state.counters["own_decoded"] = 100 * t.cublaslt / t.own_decoded;
+    state.counters["distance"] = distance(a, b);
+    state.counters["decode_GB/s"] = decoded / t.decode * 1e-9;
+    state.counters["percent_bf16_of_wgmma"] = 100 * t.decoded / t.bf16;
+    state.counters["bf16_TFLOP/s"] = flop / t.bf16 * 1e-12;
+    state.counters["certified"] = 100 * static_cast<double>(counted.in_f32) / all;
+    state.counters["by_model"] = 100 * static_cast<double>(counted.by_model) / all;
   }
 }
 

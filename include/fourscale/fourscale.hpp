@@ -9,7 +9,7 @@
 //   host/buffer.hpp                        memory that owns itself, which needs <vector>
 //   host/gemm_blackwell.hpp                a GEMM with Blackwell's bits, which needs it too
 //   view/accumulate.hpp                    how that GEMM adds
-//   interop/                               types of other libraries
+//   interop/                               types of other libraries, and what they do faster
 #pragma once
 
 #include "block/ms_eden.hpp"

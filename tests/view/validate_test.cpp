@@ -34,6 +34,7 @@ constexpr errc all_errcs[] = {errc::ok,
                               errc::too_large,
                               errc::bad_recipe,
                               errc::no_workspace,
+                              errc::other_plan,
                               errc::no_instruction,
                               errc::cuda_failed};
 

@@ -86,21 +86,32 @@ struct kernels_of_gemm {
   }
 };
 
-/// Decodes the operands into the workspace and multiplies.
-template <class Call, class A, class B, class T>
-errc run_decoded(A const& a, B const& b, matrix_view<T> const& d, gemm_factors factors,
-                 gemm_workspace workspace, cudaStream_t stream, gemm_steps* steps) {
-  if (workspace.data == nullptr || workspace.bytes < gemm_workspace_bytes(a.rows, b.rows, a.cols))
-    return errc::no_workspace;
+/// Rules for a workspace of which a GEMM needs `bytes`.
+template <class A, class B, class T>
+errc check_workspace(A const& a, B const& b, matrix_view<T> const& d, gemm_workspace workspace, i64 bytes) {
+  if (workspace.data == nullptr || workspace.bytes < bytes) return errc::no_workspace;
   namespace rules = fourscale::detail;
   const rules::byte_range memory = rules::bytes_of(static_cast<u8*>(workspace.data), workspace.bytes);
-  if (rules::overlaps(d, memory) || rules::overlaps(a, memory) || rules::overlaps(b, memory))
-    return errc::overlap;
-  u8* const aligned = reinterpret_cast<u8*>(
+  const bool shared = rules::overlaps(d, memory) || rules::overlaps(a, memory) || rules::overlaps(b, memory);
+  const bool with_amax = rules::overlap(rules::bytes_of_amax(a.amax, a.rows), memory) ||
+                         rules::overlap(rules::bytes_of_amax(b.amax, b.rows), memory);
+  return shared || with_amax ? errc::overlap : errc::ok;
+}
+inline u8* aligned_begin(gemm_workspace workspace) {
+  return reinterpret_cast<u8*>(
       round_up<u64>(reinterpret_cast<u64>(workspace.data), u64{mma::decoded_operand::alignment}));
-  const Call call(a, b, d, factors, aligned, steps);
+}
+
+/// Decodes the operands into the workspace and multiplies.
+template <class Call, bool Certify = true, class A, class B, class T>
+errc run_decoded(A const& a, B const& b, matrix_view<T> const& d, gemm_factors factors,
+                 gemm_workspace workspace, cudaStream_t stream, gemm_steps* steps) {
+  if (const errc e = check_workspace(a, b, d, workspace, gemm_workspace_bytes(a.rows, b.rows, a.cols));
+      e != errc::ok)
+    return e;
+  const Call call(a, b, d, factors, aligned_begin(workspace), steps);
   if (call.state != errc::ok) return call.state;
-  const errc e = call.decode(stream);
+  const errc e = call.template decode<Certify>(stream);
   return e != errc::ok ? e : call.multiply(stream);
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Packed operands of a GEMM to their decoded form, bounds included, in one pass.
+// Packed operands of a GEMM to their decoded form, bounds included where they are needed, in one pass.
 #pragma once
 
 #include "../mma/decoded_operand.cuh"
@@ -66,13 +66,16 @@ FOURSCALE_D inline model::value_facts facts_before(model::value_facts const& ste
   return result;
 }
 
-/// The table of a scale of which 1.5 times is exact in bf16, too; 0 gives zeros.
+/// The table of a scale of which 1.5 times is exact in bf16, too; 0 gives zeros, and NaN gives NaNs.
 FOURSCALE_D inline magnitude_table<bf16> exact_table(float scale) {
   const u32 one = __byte_perm(bit_cast<u32>(scale), bit_cast<u32>(ptx::mul_rn_f32(scale, 1.5f)), 0x7632);
   magnitude_table<bf16> table(one);
-  const u32 keep = scale == 0.0f ? 0u : ~0u;
+  const u32 keep = scale == 0.0f ? 0u : ~0u, nan = scale == scale ? 0u : ~0u;
   FOURSCALE_UNROLL
-  for (int i = 0; i < 2; ++i) table.low[i] &= keep, table.high[i] &= keep;
+  for (int i = 0; i < 2; ++i) {
+    table.low[i] = (table.low[i] & keep) | nan;
+    table.high[i] = (table.high[i] & keep) | nan;
+  }
   return table;
 }
 
@@ -147,9 +150,8 @@ FOURSCALE_D model::value_facts decode_scaled(u32 low, u32 high, typename F::scal
                                              u32& exponent_byte) {
   const u32 codes[2] = {low, high};
   const model::scale_parts parts(scale);
-  const float in_value = parts.nan                                                  ? 0.0f
-                         : mma::is_in_values(parts.exponent) || parts.value == 0.0f ? parts.value
-                                                                                    : 1.0f;
+  const bool in_values = parts.nan || mma::is_in_values(parts.exponent) || parts.value == 0.0f;
+  const float in_value = in_values ? parts.value : 1.0f;
   decode_group(low, high, in_value, words);
   exponent_byte = static_cast<u8>(parts.nan ? mma::nan_exponent : parts.exponent);
   return {facts_of_codes(codes), parts};
@@ -166,8 +168,20 @@ FOURSCALE_D inline model::step_bounds largest_of(model::step_bounds const (&rows
   return most;
 }
 
-/// Eight rows of an operand, a warp each.
-template <class F, class Layout>
+/// The bounds of the warps' steps from `first` on, together those of eight rows.
+FOURSCALE_D inline void store_bounds(mma::decoded_operand const& to, i64 row_group, int first,
+                                     model::step_bounds of_lane,
+                                     model::step_bounds (&of_rows)[decode_steps][decode_warps]) {
+  const int lane = static_cast<int>(threadIdx.x) % 32, warp = static_cast<int>(threadIdx.x) / 32;
+  if (lane % lanes_a_step == 0) of_rows[lane / lanes_a_step][warp] = of_lane;
+  __syncthreads();
+  if (const int mine = static_cast<int>(threadIdx.x); mine < decode_steps && first + mine < to.steps)
+    to.bounds[(first + mine) * to.row_groups() + row_group] = largest_of(of_rows[mine]);
+}
+
+/// Eight rows of an operand, a warp each. Without `Certify` no exponents are stored, and bounds that hold for
+/// anything.
+template <bool Certify, class F, class Layout>
 FOURSCALE_D void decode_rows(block_scaled_view<F, Layout, u8 const> const& q, mma::decoded_operand const& to,
                              i64 row_group, model::step_bounds (*of_rows)[decode_steps][decode_warps]) {
   const int lane = static_cast<int>(threadIdx.x) % 32, warp = static_cast<int>(threadIdx.x) / 32;
@@ -192,31 +206,31 @@ FOURSCALE_D void decode_rows(block_scaled_view<F, Layout, u8 const> const& q, mm
       step.add(decode_scaled<F>(x.codes[2 * i], x.codes[2 * i + 1], x.scales[i], words, bytes[i]));
       store_group(words, values + 2 * col + 32 * i, there);
     }
-    if (there)
-      *reinterpret_cast<u16*>(exponents + col / mma::group_values) =
-          static_cast<u16>(bytes[0] | bytes[1] << 8);
-    add_across(step, 1);
-    if (first >= model::most_steps) step.squares = model::value_facts::infinite();
-    const model::step_bounds bounds = bounds_of_step(step, facts_before(step, before));
-    model::step_bounds(&here)[decode_steps][decode_warps] = of_rows[first / decode_steps % 2];
-    if (lane % lanes_a_step == 0) here[lane / lanes_a_step][warp] = bounds;
-    __syncthreads();
-    if (const int mine = static_cast<int>(threadIdx.x); mine < decode_steps && first + mine < steps)
-      to.bounds[(first + mine) * to.row_groups() + row_group] = largest_of(here[mine]);
+    if constexpr (Certify) {
+      if (there)
+        *reinterpret_cast<u16*>(exponents + col / mma::group_values) =
+            static_cast<u16>(bytes[0] | bytes[1] << 8);
+      add_across(step, 1);
+      if (first >= model::most_steps) step.squares = model::value_facts::infinite();
+      store_bounds(to, row_group, first, bounds_of_step(step, facts_before(step, before)),
+                   of_rows[first / decode_steps % 2]);
+    } else if (warp == 0 && lane < decode_steps && first + lane < steps) {
+      to.bounds[(first + lane) * to.row_groups() + row_group] = {};
+    }
   }
 }
 
 /// A CTA takes eight rows of A or of B.
-template <class F, class LA, class G, class LB>
+template <bool Certify, class F, class LA, class G, class LB>
 FOURSCALE_KERNEL void __launch_bounds__(32 * decode_warps)
     decode_kernel(block_scaled_view<F, LA, u8 const> a, block_scaled_view<G, LB, u8 const> b,
                   mma::decoded_operand to_a, mma::decoded_operand to_b) {
   __shared__ model::step_bounds of_rows[2][decode_steps][decode_warps];
   const i64 groups_a = to_a.row_groups(), group = blockIdx.x;
   if (group < groups_a)
-    decode_rows(a, to_a, group, of_rows);
+    decode_rows<Certify>(a, to_a, group, of_rows);
   else
-    decode_rows(b, to_b, group - groups_a, of_rows);
+    decode_rows<Certify>(b, to_b, group - groups_a, of_rows);
 }
 
 /// What a GEMM from decoded operands is called with: a problem with .a and .b, which lie in `workspace`, at a
@@ -236,9 +250,11 @@ struct decoded_call {
     p.a = mma::decoded_operand::in(at, a.rows, a.cols);
     p.b = mma::decoded_operand::in(at + p.a.bytes(), b.rows, b.cols);
   }
+  template <bool Certify = true>
   errc decode(cudaStream_t stream) const {
-    decode_kernel<<<static_cast<unsigned>(p.a.row_groups() + p.b.row_groups()), 32 * decode_warps, 0,
-                    stream>>>(a, b, p.a, p.b);
+    decode_kernel<Certify>
+        <<<static_cast<unsigned>(p.a.row_groups() + p.b.row_groups()), 32 * decode_warps, 0, stream>>>(
+            a, b, p.a, p.b);
     return launched();
   }
 };

@@ -21,7 +21,8 @@ inline constexpr bool has_decoded_form = same_type<typename F::element, e2m1> &&
                                           (F::block_size == 32 && same_type<typename F::scale, e8m0>));
 
 /// Exponent of a scale, as a byte: what its group of 16 products has in the adder. A scale beyond 2^-40 ..
-/// 2^40 is left out of the values, which bf16 might not hold; only its exponent says it.
+/// 2^40 is left out of the values, which bf16 might not hold; only its exponent says it. Values under a NaN
+/// scale are NaN.
 using group_exponent = signed char;
 inline constexpr group_exponent nan_exponent = -128;
 FOURSCALE_HD constexpr bool is_in_values(int exponent) {

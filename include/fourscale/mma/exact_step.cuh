@@ -54,7 +54,8 @@ __noinline__ FOURSCALE_D inline float add_by_model(float c, float4 sums, u32 exp
     nan = nan || a == nan_exponent || b == nan_exponent;
     // In units of 2^-8 of both scales: 2 bits of codes, 3 of each E4M3.
     const int in_sum = (is_in_values(a) ? a : 0) + (is_in_values(b) ? b : 0);
-    terms[i] = {static_cast<i64>(in_order[i] * fourscale::model::detail::power_of_two(8 - in_sum)), 8, a + b};
+    const float sum = nan ? 0.0f : in_order[i];  // a NaN scale makes it NaN, which is no integer
+    terms[i] = {static_cast<i64>(sum * fourscale::model::detail::power_of_two(8 - in_sum)), 8, a + b};
   }
   if (nan) return bit_cast<float>(fourscale::model::mma_nan_bits);
   if (magnitude == float_inf_bits) return c;

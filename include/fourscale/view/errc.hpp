@@ -29,6 +29,7 @@ enum class [[nodiscard]] errc{
     too_large,
     bad_recipe,
     no_workspace,
+    other_plan,
     no_instruction,
     cuda_failed,
 };
@@ -81,6 +82,8 @@ FOURSCALE_H constexpr char const* message(errc e) {
       return "the format, blocks, rounding, scale rule and transform of this recipe do not go together";
     case errc::no_workspace:
       return "the workspace is smaller than this call needs";
+    case errc::other_plan:
+      return "the plan of this GEMM is for another shape, type, leading dimension or alignment of D";
     case errc::no_instruction:
       return "the device has no such instruction, or this code was not compiled for it";
     case errc::cuda_failed:

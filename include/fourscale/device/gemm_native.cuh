@@ -1,0 +1,122 @@
+// SPDX-License-Identifier: Apache-2.0
+// Opt-in, as gemm.cuh: the one GEMM within a bound in place of Blackwell's bits, by whatever this device does
+// it fastest with. A plan, such as that of interop/cublaslt.cuh, lets a library multiply; this header needs
+// none. docs/native_gemm.md derives the bound.
+#pragma once
+
+#include "gemm.cuh"
+
+namespace FOURSCALE_NAMESPACE::device {
+inline namespace FOURSCALE_ARCH {
+
+namespace detail {
+
+template <class Plan>
+inline constexpr bool is_plan = !same_type<Plan, accumulate::no_plan>;
+
+/// The formats whose values without tensor scales are exact in bf16 and whose sums are far from the ends of
+/// f32. MXFP4 is not: a block scale may be 2^127.
+template <class F, class G>
+inline constexpr bool sums_stay_in_f32 = same_type<F, G>&& mma::has_decoded_form<F>&& F::has_tensor_scale;
+
+struct decoded_pair {
+  mma::decoded_operand a, b;
+};
+
+/// alpha with the tensor scales, and beta, for a library that reads both from device memory.
+template <class Factors>
+FOURSCALE_KERNEL void factors_kernel(Factors factor_of, float beta, gemm_factors* to) {
+  *to = {factor_of(0, 0), beta};
+}
+
+/// A checked call that a plan multiplies: see decoded_call. Behind the operands lie the factors, then the
+/// library's workspace.
+template <class F, class LA, class G, class LB, class T>
+struct planned_call : decoded_call<F, LA, G, LB, decoded_pair> {
+  using base = decoded_call<F, LA, G, LB, decoded_pair>;
+  using base::p;
+  matrix_view<T> d;
+  mma::factor_of_output<F, G> factor_of;
+  float beta;
+
+  template <class BA, class BB>
+  planned_call(block_scaled_view<F, LA, BA> const& a, block_scaled_view<G, LB, BB> const& b,
+               matrix_view<T> const& to, gemm_factors factors, void* workspace)
+      : base(a, b, {}, workspace), d(to), factor_of(factors.alpha, a.amax, b.amax), beta(factors.beta) {}
+
+  u8* behind() const { return reinterpret_cast<u8*>(p.b.values) + p.b.bytes(); }
+  errc decode(cudaStream_t stream) const {
+    if (const errc e = base::template decode<false>(stream); e != errc::ok) return e;
+    factors_kernel<<<1, 1, 0, stream>>>(factor_of, beta, reinterpret_cast<gemm_factors*>(behind()));
+    return launched();
+  }
+  template <class Plan>
+  errc multiply(Plan const& plan, cudaStream_t stream) const {
+    return plan.multiply(p.a, p.b, d, reinterpret_cast<gemm_factors const*>(behind()),
+                         behind() + mma::decoded_operand::alignment, stream);
+  }
+};
+
+/// By a plan, in a workspace that is large enough.
+template <class A, class B, class T, class Plan>
+errc run_planned(A const& a, B const& b, matrix_view<T> const& d, gemm_factors factors, Plan const& plan,
+                 gemm_workspace workspace, cudaStream_t stream) {
+  const planned_call call(a, b, d, factors, aligned_begin(workspace));
+  const errc e = call.decode(stream);
+  return e != errc::ok ? e : call.multiply(plan, stream);
+}
+
+}  // namespace detail
+
+/// The bytes of workspace for A (m x k) and B (n x k): what gemm_workspace_bytes(m, n, k) says, and with a
+/// plan those of its library.
+template <class Plan>
+i64 gemm_workspace_bytes(i64 m, i64 n, i64 k, accumulate::native<Plan>) {
+  i64 bytes = gemm_workspace_bytes(m, n, k);
+  if constexpr (detail::is_plan<Plan>) bytes += mma::decoded_operand::alignment + Plan::workspace_bytes;
+  return bytes;
+}
+
+/// D = alpha * A * B^T + beta * D as gemm() with accumulate::blackwell has it, each sum of K products within
+/// the bound of docs/native_gemm.md in place of Blackwell's bits, and each operation of the epilogue rounded
+/// at most once. A NaN among the scales gives NaN in its row or column; D is not read when beta = 0.
+///
+/// NVFP4 before Blackwell: the values are decoded and multiplied by the plan's library or, without a plan,
+/// where rows have amaxes or alpha is 0, by the kernels of accumulate::blackwell as if every certificate
+/// held. All else, Blackwell's block-scaled tensor cores included, is accumulate::blackwell.
+///
+/// Three kernels or fewer on the stream, and the library's; never synchronises, never allocates. Errors:
+/// those of accumulate::blackwell; null_pointer, if the plan is null; other_plan, if it is for another GEMM;
+/// cuda_failed, if its library fails. D is then untouched.
+template <class F, class LA, class BA, class G, class LB, class BB, class T, class Plan>
+errc gemm(block_scaled_view<F, LA, BA> const& a, block_scaled_view<G, LB, BB> const& b,
+          matrix_view<T> const& d, gemm_factors factors, accumulate::native<Plan> how,
+          gemm_workspace workspace, cudaStream_t stream = nullptr) {
+  if (const errc e = validate_gemm(a, b, d); e != errc::ok) return e;
+  const auto to = detail::as_output(d);
+  using own = typename detail::own_type<T>::type;
+  using kernels = detail::kernels_of_gemm<F, LA, G, LB, own>;
+  if constexpr (detail::is_plan<Plan>) {
+    if (how.plan == nullptr) return errc::null_pointer;
+    if (!how.plan->is_for(to, a.cols)) return errc::other_plan;
+  }
+  if constexpr (detail::sums_stay_in_f32<F, G>) {
+    const gemm_kernel kernel = kernels::choose(a, b);
+    if (kernel == gemm_kernel::wgmma || kernel == gemm_kernel::bf16) {
+      const i64 bytes = gemm_workspace_bytes(a.rows, b.rows, a.cols, how);
+      if (const errc e = detail::check_workspace(a, b, to, workspace, bytes); e != errc::ok) return e;
+      if constexpr (detail::is_plan<Plan>)
+        if (factors.alpha != 0.0f && !a.amax.by_row() && !b.amax.by_row())
+          return detail::run_planned(a, b, to, factors, *how.plan, workspace, stream);
+      using by_wgmma = detail::wgmma_call<F, LA, G, LB, own>;
+      using by_mma_sync = detail::bf16_call<F, LA, G, LB, own>;
+      return kernel == gemm_kernel::wgmma
+                 ? detail::run_decoded<by_wgmma, false>(a, b, to, factors, workspace, stream, nullptr)
+                 : detail::run_decoded<by_mma_sync, false>(a, b, to, factors, workspace, stream, nullptr);
+    }
+  }
+  return gemm(a, b, d, factors, accumulate::blackwell{}, workspace, stream);
+}
+
+}  // namespace FOURSCALE_ARCH
+}  // namespace FOURSCALE_NAMESPACE::device
