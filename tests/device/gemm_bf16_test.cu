@@ -59,15 +59,15 @@ static_assert(stages_are_free());
 
 }  // namespace
 
-TEST_CASE("device gemm bf16: shapes of NVFP4", "[device][gemm][blackwell]") {
-  check_nvfp4_shapes<bf16_gemm>();
+TEST_CASE("device gemm bf16: NVFP4, each shape with each kind of data", "[device][gemm][blackwell]") {
+  check_table<bf16_gemm, nvfp4>();
 }
 
-TEST_CASE("device gemm bf16: NVFP4 under swizzled scales", "[device][gemm][blackwell]") {
-  check_swizzled_nvfp4<bf16_gemm>();
+TEST_CASE("device gemm bf16: MXFP4, each shape with each kind of data", "[device][gemm][blackwell]") {
+  check_table<bf16_gemm, mxfp4>();
 }
 
-TEST_CASE("device gemm bf16: MXFP4", "[device][gemm][blackwell]") { check_mxfp4<bf16_gemm>(); }
+TEST_CASE("device gemm bf16: many tiles", "[device][gemm][blackwell]") { check_many_tiles<bf16_gemm>(); }
 
 TEST_CASE("device gemm bf16: all scales, NaN among them", "[device][gemm][blackwell]") {
   check_all_scales<bf16_gemm>();

@@ -29,15 +29,17 @@ struct blackwell_gemm {
 
 }  // namespace
 
-TEST_CASE("device gemm blackwell: shapes of NVFP4", "[device][gemm][blackwell]") {
-  check_nvfp4_shapes<blackwell_gemm>();
+TEST_CASE("device gemm blackwell: NVFP4, each shape with each kind of data", "[device][gemm][blackwell]") {
+  check_table<blackwell_gemm, nvfp4>();
 }
 
-TEST_CASE("device gemm blackwell: NVFP4 under swizzled scales", "[device][gemm][blackwell]") {
-  check_swizzled_nvfp4<blackwell_gemm>();
+TEST_CASE("device gemm blackwell: MXFP4, each shape with each kind of data", "[device][gemm][blackwell]") {
+  check_table<blackwell_gemm, mxfp4>();
 }
 
-TEST_CASE("device gemm blackwell: MXFP4", "[device][gemm][blackwell]") { check_mxfp4<blackwell_gemm>(); }
+TEST_CASE("device gemm blackwell: many tiles", "[device][gemm][blackwell]") {
+  check_many_tiles<blackwell_gemm>();
+}
 
 TEST_CASE("device gemm blackwell: all scales, NaN among them", "[device][gemm][blackwell]") {
   check_all_scales<blackwell_gemm>();

@@ -34,8 +34,9 @@ struct gemm_operand_data {
 
   /// What a buffer of the library holds.
   template <class Buffer>
-  explicit gemm_operand_data(Buffer const& q)
-      : rows(q.rows), cols(q.cols), start(0), codes(q.codes), scales(q.scales) {
+  explicit gemm_operand_data(Buffer const& q, i64 first = 0)
+      : rows(q.rows), cols(q.cols), start(first), codes(static_cast<std::size_t>(first)), scales(q.scales) {
+    codes.insert(codes.end(), q.codes.begin(), q.codes.end());
     if constexpr (F::has_tensor_scale) amax = q.amax.value;
   }
 

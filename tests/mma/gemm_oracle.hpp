@@ -3,6 +3,7 @@
 // the epilogue. It reads codes and scales one at a time and knows of no fragment, tile or stage.
 #pragma once
 
+#include <cstddef>
 #include <fourscale/host/gemm.hpp>
 #include <fourscale/model/block_scaled_dot.hpp>
 #include <vector>
@@ -68,33 +69,52 @@ float oracle_factor(float alpha, tensor_scale<F> const&, tensor_scale<G> const&)
   return alpha;
 }
 
-/// D of the oracle, in the values of its type.
-template <class F, class LA, class BA, class G, class LB, class BB, class T>
-void gemm_oracle(block_scaled_view<F, LA, BA> const& a, block_scaled_view<G, LB, BB> const& b,
-                 matrix_view<T> const& d, gemm_factors factors = {},
-                 step_order order = step_order::ascending) {
+/// The accumulators of every output, [row][column].
+template <class F, class LA, class BA, class G, class LB, class BB>
+std::vector<float> chained_sums(block_scaled_view<F, LA, BA> const& a, block_scaled_view<G, LB, BB> const& b,
+                                step_order order = step_order::ascending) {
   constexpr model::mma_format f = mma_format_of<F, G>();
   const i64 steps = ceil_div<i64>(a.cols, f.k());
   const std::vector<model::operand_row> rows_a = all_steps(a, steps), rows_b = all_steps(b, steps);
+  std::vector<float> sums(static_cast<std::size_t>(a.rows * b.rows));
 #ifdef _OPENMP
 #pragma omp parallel for
 #endif
-  for (i64 i = 0; i < d.rows; ++i)
-    for (i64 j = 0; j < d.cols; ++j) {
+  for (i64 i = 0; i < a.rows; ++i)
+    for (i64 j = 0; j < b.rows; ++j) {
       float sum = 0.0f;
       for (i64 s = 0; s < steps; ++s) {
         const i64 step = order == step_order::ascending ? s : steps - 1 - s;
         sum =
             model::block_scaled_dot(f, rows_a.data()[i * steps + step], rows_b.data()[j * steps + step], sum);
       }
+      sums[static_cast<std::size_t>(i * b.rows + j)] = sum;
+    }
+  return sums;
+}
+
+/// The epilogue: from sums to D.
+template <class F, class LA, class BA, class G, class LB, class BB, class T>
+void store_sums(std::vector<float> const& sums, block_scaled_view<F, LA, BA> const& a,
+                block_scaled_view<G, LB, BB> const& b, matrix_view<T> const& d, gemm_factors factors) {
+  for (i64 i = 0; i < d.rows; ++i)
+    for (i64 j = 0; j < d.cols; ++j) {
       const float own = oracle_factor(factors.alpha, a.amax.scale_of_row(i), b.amax.scale_of_row(j));
-      volatile float value = own * sum;
+      volatile float value = own * sums[static_cast<std::size_t>(i * d.cols + j)];
       if (factors.beta != 0.0f) {
         volatile float c = factors.beta * to_float(d.at(i, j));
         value = value + c;
       }
       d.at(i, j) = from_float<T>(value);
     }
+}
+
+/// D of the oracle, in the values of its type.
+template <class F, class LA, class BA, class G, class LB, class BB, class T>
+void gemm_oracle(block_scaled_view<F, LA, BA> const& a, block_scaled_view<G, LB, BB> const& b,
+                 matrix_view<T> const& d, gemm_factors factors = {},
+                 step_order order = step_order::ascending) {
+  store_sums(chained_sums(a, b, order), a, b, d, factors);
 }
 
 }  // namespace fourscale::test
