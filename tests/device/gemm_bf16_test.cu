@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // The GEMM with Blackwell's bits on mma.sync of bf16, which any GPU from sm_80 on has: the cases of
 // gemm_blackwell_test.cu, and what is particular to its tile.
-#include <fourscale/device/gemm_bf16.cuh>
-
 #include "mma/gemm_blackwell_cases.cuh"
+#include "mma/gemm_calls.cuh"
 
 using namespace fourscale;
 using namespace fourscale::test;
@@ -11,27 +10,6 @@ using namespace fourscale::test;
 namespace {
 
 namespace tile = mma::bf16_tile;
-
-/// The kernel with a workspace of its own, to be handed to a gemm_case.
-struct bf16_gemm {
-  gemm_steps* counted = nullptr;
-  int most_stages = tile::most_stages;
-
-  template <class A, class B, class T>
-  errc operator()(A const& a, B const& b, matrix_view<T> const& d, gemm_factors factors) const {
-    using mma::decoded_operand;
-    if (const errc e = validate_gemm(a, b, d); e != errc::ok) return e;
-    const device_buffer<u8> workspace(decoded_operand::in(nullptr, a.rows, a.cols).bytes() +
-                                      decoded_operand::in(nullptr, b.rows, b.cols).bytes());
-    const device_buffer<gemm_steps> steps(std::vector<gemm_steps>(1));
-    const device::detail::bf16_call call(a, b, d, factors, workspace.data(), steps.data());
-    errc e = call.decode(nullptr);
-    if (e == errc::ok) e = call.multiply(nullptr, most_stages);
-    REQUIRE(cudaDeviceSynchronize() == cudaSuccess);
-    if (counted != nullptr) *counted = steps.to_host()[0];
-    return e;
-  }
-};
 
 /// ldmatrix and chunk_place: the addresses of blocks along K differ in block_bits() only.
 constexpr bool blocks_differ_in_their_bits() {
