@@ -57,6 +57,23 @@ TEST_CASE("gemm blackwell: how the steps of each kind are added", "[host][gemm]"
     }
 }
 
+TEST_CASE("gemm blackwell: what lies behind the matrix is certified", "[host][gemm]") {
+  auto a = operand<mxfp4, linear>(kind::gaussian, 33, 544, 1);
+  auto b = operand<mxfp4, swizzled_128x4>(kind::gaussian, 34, 544, 2);
+  CHECK(check<float>(a.view(), b.view()).in_f32 == 33 * 34 * 9);
+}
+
+TEST_CASE("gemm blackwell: a block of zeros under a large scale drops what is small", "[host][gemm]") {
+  for (const u8 scale : {u8{0}, u8{127}, u8{140}, u8{180}, u8{254}})
+    for (const i64 block : {0, 1, 2, 3}) {
+      auto a = operand<mxfp4, linear>(kind::gaussian, 5, 128, 1);
+      auto b = operand<mxfp4, linear>(kind::gaussian, 33, 128, 2);
+      for (i64 row = 0; row < 5; ++row) a.view().store(row, block, packed_block<mxfp4>{e8m0{scale}, {}});
+      const gemm_steps steps = check<float>(a.view(), b.view());
+      CHECK((steps.by_model > 0) == (scale >= 180));
+    }
+}
+
 TEST_CASE("gemm blackwell: beta = 0 reads no D", "[host][gemm]") {
   auto a = operand<nvfp4, linear>(kind::gaussian, 5, 64, 1);
   auto b = operand<nvfp4, linear>(kind::gaussian, 7, 64, 2);

@@ -19,36 +19,43 @@ constexpr model::element_type type_of() {
     return model::element_type::e2m1;
   else if constexpr (same_type<E, e5m2>)
     return model::element_type::e5m2;
+  else if constexpr (same_type<E, e2m3>)
+    return model::element_type::e2m3;
+  else if constexpr (same_type<E, e3m2>)
+    return model::element_type::e3m2;
   else
     return model::element_type::e4m3;
 }
 
 template <class F, class G>
 constexpr model::mma_format mma_format_of() {
-  if constexpr (F::element::width == 4) return F::block_size == 16 ? model::nvfp4_mma : model::mxfp4_mma;
+  if constexpr (F::element::width == 4 && G::element::width == 4)
+    return F::block_size == 16 ? model::nvfp4_mma : model::mxfp4_mma;
   model::mma_format f = model::mxfp8_mma;
   f.a = type_of<typename F::element>();
   f.b = type_of<typename G::element>();
   return f;
 }
 
-/// What instruction `step` reads of a row; zero behind the matrix.
+/// What instruction `step` reads of a row; zero behind the matrix. Kind mxf8f6f4 has a byte for each element.
 template <class F, class L, class B>
-model::operand_row row_of_step(block_scaled_view<F, L, B> const& q, i64 row, i64 step) {
-  constexpr int width = F::element::width, n = 256 / width;
+model::operand_row row_of_step(model::mma_format const& f, block_scaled_view<F, L, B> const& q, i64 row,
+                               i64 step) {
+  const int n = f.k(), width = 256 / n, shift = width == 8 && F::element::width == 4 ? 2 : 0;
   model::operand_row x;
   for (int k = 0; k < n && step * n + k < q.cols; ++k)
-    x.words[k * width / 64] |= u64{q.load_code(row, step * n + k).bits} << (k * width % 64);
+    x.words[k * width / 64] |= u64{q.load_code(row, step * n + k).bits} << (k * width % 64 + shift);
   for (int j = 0; j < n / F::block_size; ++j)
     if (const i64 block = step * n / F::block_size + j; block < q.blocks())
       x.scales |= u32{q.load_scale(row, block).bits} << (8 * j);
   return x;
 }
 template <class F, class L, class B>
-std::vector<model::operand_row> all_steps(block_scaled_view<F, L, B> const& q, i64 steps) {
+std::vector<model::operand_row> all_steps(model::mma_format const& f, block_scaled_view<F, L, B> const& q,
+                                          i64 steps) {
   std::vector<model::operand_row> rows;
   for (i64 row = 0; row < q.rows; ++row)
-    for (i64 step = 0; step < steps; ++step) rows.push_back(row_of_step(q, row, step));
+    for (i64 step = 0; step < steps; ++step) rows.push_back(row_of_step(f, q, row, step));
   return rows;
 }
 
@@ -75,7 +82,7 @@ std::vector<float> chained_sums(block_scaled_view<F, LA, BA> const& a, block_sca
                                 step_order order = step_order::ascending) {
   constexpr model::mma_format f = mma_format_of<F, G>();
   const i64 steps = ceil_div<i64>(a.cols, f.k());
-  const std::vector<model::operand_row> rows_a = all_steps(a, steps), rows_b = all_steps(b, steps);
+  const std::vector<model::operand_row> rows_a = all_steps(f, a, steps), rows_b = all_steps(f, b, steps);
   std::vector<float> sums(static_cast<std::size_t>(a.rows * b.rows));
 #ifdef _OPENMP
 #pragma omp parallel for

@@ -83,26 +83,28 @@ host_buffer<F, Layout> in_layout(host_buffer<F, From> const& q) {
 }
 
 /// run(case, sums of the model) for each shape that the format allows, kind, and type of D with its layouts.
-/// B is of the same kind, or Gaussian in every other shape.
-template <class F, class Run>
-void for_each_of_table(Run const& run) {
-  bool gaussian_b = false;
+/// B is of the same kind, or Gaussian in every other shape. A `part` of the shapes: every `parts`-th of them.
+template <class F, class G = F, class Run>
+void for_each_of_table(Run const& run, int part = 0, int parts = 1) {
+  int count = 0;
   for (gemm_options const& o : shapes_of_table()) {
-    if (o.k % F::block_size != 0) continue;
-    gaussian_b = !gaussian_b;
+    if (o.k % F::block_size != 0 || count++ % parts != part) continue;
+    const bool gaussian_b = count / parts % 2 == 0;
     for (const kind what : kinds) {
       const kind other = gaussian_b ? kind::gaussian : what;
-      INFO(F::name << ' ' << o.m << " x " << o.n << " x " << o.k << ", gap " << o.gap << ", kinds "
-                   << name_of(what) << " and " << name_of(other));
-      const auto a = operand<F, linear>(what, o.m, o.k, 1), b = operand<F, linear>(other, o.n, o.k, 2);
-      const auto sa = in_layout<swizzled_128x4>(a), sb = in_layout<swizzled_128x4>(b);
-      const gemm_operand_data<F, linear> la(a, o.start_a), lb(b, o.start_b);
-      const gemm_operand_data<F, swizzled_128x4> za(sa, o.start_a), zb(sb, o.start_b);
-      gemm_case<F, linear, F, linear, float> first(o, la, lb);
+      INFO(F::name << " x " << G::name << ' ' << o.m << " x " << o.n << " x " << o.k << ", gap " << o.gap
+                   << ", kinds " << name_of(what) << " and " << name_of(other));
+      const auto a = operand<F, linear>(what, o.m, o.k, 1);
+      const auto b = operand<G, linear>(other, o.n, o.k, 2);
+      const gemm_operand_data<F, linear> la(a, o.start_a);
+      const gemm_operand_data<G, linear> lb(b, o.start_b);
+      const gemm_operand_data<F, swizzled_128x4> sa(in_layout<swizzled_128x4>(a), o.start_a);
+      const gemm_operand_data<G, swizzled_128x4> sb(in_layout<swizzled_128x4>(b), o.start_b);
+      gemm_case<F, linear, G, linear, float> first(o, la, lb);
       const std::vector<float> sums = first.sums();
       run(first, sums);
-      run(gemm_case<F, swizzled_128x4, F, swizzled_128x4, bf16>(o, za, zb), sums);
-      run(gemm_case<F, linear, F, swizzled_128x4, fp16>(o, la, zb), sums);
+      run(gemm_case<F, swizzled_128x4, G, swizzled_128x4, bf16>(o, sa, sb), sums);
+      run(gemm_case<F, linear, G, swizzled_128x4, fp16>(o, la, sb), sums);
     }
   }
 }
