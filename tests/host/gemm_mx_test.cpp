@@ -78,6 +78,25 @@ TEST_CASE("gemm mx: every code and scale, NaN and infinity among them", "[host][
   try_format(mxfp6_e3m2{});
 }
 
+TEST_CASE("gemm mx: one NaN, infinity or NaN scale among ones and zeros", "[host][gemm]") {
+  const auto try_code = []<class F>(F, u8 code, u8 scale) {
+    own_case<F> c = zeros<F>(3, 96);
+    for (i64 k = 0; k < 96; ++k) set(c.b.data, k, 1.0f);
+    set(c.a.data, 3, 1.0f);
+    c.a.data.codes[96 + 40] = code;
+    c.a.data.scales[3 + 1] = scale;  // row 1, block 1
+    const std::vector<float> sums = c.sums();
+    CHECK_FALSE(sums[4] - sums[4] == 0.0f);
+    CHECK(check(c, sums).by_model >= 4 * 2);  // that step and the next one
+  };
+  try_code(mxfp8_e4m3{}, 0x7f, 127);
+  try_code(mxfp8_e5m2{}, 0x7d, 127);
+  try_code(mxfp8_e5m2{}, 0x7c, 127);
+  try_code(mxfp8_e5m2{}, 0xfc, 127);
+  try_code(mxfp8_e4m3{}, 0x00, 255);
+  try_code(mxfp8_e4m3{}, 0x38, 255);
+}
+
 TEST_CASE("gemm mx: a step of MXFP6 is exact in f32, the largest too", "[host][gemm]") {
   const auto try_format = []<class F>(F, float largest, float least) {
     for (const float sign : {1.0f, -1.0f}) {
