@@ -169,15 +169,15 @@ inline float toward_zero(double x) {
 }
 
 /// Columns of a strip that fit in a register.
-using lanes [[gnu::vector_size(vector_bytes)]] = float;
+using float_lanes [[gnu::vector_size(vector_bytes)]] = float;
 inline constexpr int strip_lanes = strip_cols * static_cast<int>(sizeof(float)) / vector_bytes;
 
 /// Products of `Count` values of Rows rows with a strip. Every sum is exact, so the order is free.
 template <int Rows, int Count>
 void add_products(float const* const (&a)[Rows], float const* b, float (&t)[Rows][strip_cols]) {
-  lanes sums[Rows][strip_lanes] = {};
+  float_lanes sums[Rows][strip_lanes] = {};
   for (int k = 0; k < Count; ++k) {
-    lanes columns[strip_lanes];
+    float_lanes columns[strip_lanes];
     __builtin_memcpy(columns, b + k * strip_cols, sizeof columns);
     FOURSCALE_UNROLL
     for (int r = 0; r < Rows; ++r) {
