@@ -21,18 +21,22 @@ inline constexpr int vector_bytes = 16;
 inline constexpr int strip_cols = 32;
 inline constexpr int rows_at_once = vector_bytes / 16;  ///< so that their sums fit in registers
 
+/// Whether E is one of these.
+template <class E, class... Of>
+inline constexpr bool is_one_of = (same_type<E, Of> || ...);
 template <class F>
-inline constexpr bool has_mx_scale = F::block_size == 32 && same_type<typename F::scale, e8m0>;
+inline constexpr bool is_mx =
+    (F::block_size == 32) &&
+    (same_type<typename F::scale, e8m0>)&&(is_one_of<typename F::element, e2m1, e2m3, e3m2, e4m3, e5m2>);
 template <class F>
 inline constexpr bool is_e2m1 = same_type<typename F::element, e2m1>;
 /// The formats whose step is 64 values of E2M1.
 template <class F, class G>
-inline constexpr bool has_steps_of_64 = same_type<F, G>&& is_e2m1<F> &&
-                                        (has_mx_scale<F> ||
-                                         (F::block_size == 16 && same_type<typename F::scale, e4m3>));
+inline constexpr bool has_steps_of_64 = (same_type<F, G>)&&(is_e2m1<F>)&&(
+    is_mx<F> || (F::block_size == 16 && same_type<typename F::scale, e4m3>));
 /// Those whose step is a block of 32.
 template <class F, class G>
-inline constexpr bool has_steps_of_32 = has_mx_scale<F>&& has_mx_scale<G> && !(is_e2m1<F> && is_e2m1<G>);
+inline constexpr bool has_steps_of_32 = (is_mx<F>)&&(is_mx<G>)&&!(is_e2m1<F> && is_e2m1<G>);
 
 template <class E>
 constexpr model::element_type type_of_element() {
