@@ -25,18 +25,16 @@ inline constexpr int rows_at_once = vector_bytes / 16;  ///< so that their sums 
 template <class E, class... Of>
 inline constexpr bool is_one_of = (same_type<E, Of> || ...);
 template <class F>
-inline constexpr bool is_mx =
-    (F::block_size == 32) &&
-    (same_type<typename F::scale, e8m0>)&&(is_one_of<typename F::element, e2m1, e2m3, e3m2, e4m3, e5m2>);
+concept mx_format = is_one_of<typename F::scale, e8m0> && F::block_size == 32 &&
+                    is_one_of<typename F::element, e2m1, e2m3, e3m2, e4m3, e5m2>;
 template <class F>
-inline constexpr bool is_e2m1 = same_type<typename F::element, e2m1>;
-/// The formats whose step is 64 values of E2M1.
+concept fp4_format = is_one_of<typename F::element, e2m1> &&
+    (mx_format<F> || (is_one_of<typename F::scale, e4m3> && F::block_size == 16));
+/// The formats whose step is 64 values of E2M1, and those whose step is a block of 32.
 template <class F, class G>
-inline constexpr bool has_steps_of_64 = (same_type<F, G>)&&(is_e2m1<F>)&&(
-    is_mx<F> || (F::block_size == 16 && same_type<typename F::scale, e4m3>));
-/// Those whose step is a block of 32.
+concept has_steps_of_64 = fp4_format<F> && same_type<F, G>;
 template <class F, class G>
-inline constexpr bool has_steps_of_32 = (is_mx<F>)&&(is_mx<G>)&&!(is_e2m1<F> && is_e2m1<G>);
+concept has_steps_of_32 = mx_format<F> && mx_format<G> && !(fp4_format<F> && fp4_format<G>);
 
 template <class E>
 constexpr model::element_type type_of_element() {
@@ -137,7 +135,7 @@ struct steps_of_32 {
     const packed_block<F> p = q.load(row, step);
     result.scales = p.scale.bits;
     for (int i = 0; i < values; ++i) {
-      const u32 container = u32{p.get(i).bits} << (is_e2m1<F> ? 2 : 0);
+      const u32 container = u32{p.get(i).bits} << (fp4_format<F> ? 2 : 0);
       result.words[i / 8] |= u64{container} << (8 * (i % 8));
     }
     return result;
