@@ -37,11 +37,15 @@ static_assert(stages_are_free());
 
 }  // namespace
 
-TEST_CASE("device gemm bf16: NVFP4, each shape with each kind of data", "[device][gemm][blackwell]") {
+TEST_CASE("device gemm bf16: each shape with any codes", "[device][gemm][blackwell]") {
+  check_shapes<bf16_gemm>();
+}
+
+TEST_CASE("device gemm bf16: NVFP4, each shape with each kind of data", "[device][gemm][blackwell][large]") {
   check_table<bf16_gemm, nvfp4>();
 }
 
-TEST_CASE("device gemm bf16: MXFP4, each shape with each kind of data", "[device][gemm][blackwell]") {
+TEST_CASE("device gemm bf16: MXFP4, each shape with each kind of data", "[device][gemm][blackwell][large]") {
   check_table<bf16_gemm, mxfp4>();
 }
 

@@ -40,7 +40,7 @@ void check_path(std::string const& path, Gemm const& gemm) {
 
 }  // namespace
 
-TEST_CASE("device gemm: every path of every GPU gives the one hash", "[device][gemm][gemm_bits]") {
+TEST_CASE("device gemm: every path of every GPU gives the one hash", "[device][gemm][gemm_bits][large]") {
   if (!gpu_or_warn()) return;
   int before = 0, count = 0;
   REQUIRE(cudaGetDevice(&before) == cudaSuccess);

@@ -7,11 +7,17 @@
 using namespace fourscale;
 using namespace fourscale::test;
 
-TEST_CASE("device gemm blackwell: NVFP4, each shape with each kind of data", "[device][gemm][blackwell]") {
+TEST_CASE("device gemm blackwell: each shape with any codes", "[device][gemm][blackwell]") {
+  check_shapes<blackwell_gemm>();
+}
+
+TEST_CASE("device gemm blackwell: NVFP4, each shape with each kind of data",
+          "[device][gemm][blackwell][large]") {
   check_table<blackwell_gemm, nvfp4>();
 }
 
-TEST_CASE("device gemm blackwell: MXFP4, each shape with each kind of data", "[device][gemm][blackwell]") {
+TEST_CASE("device gemm blackwell: MXFP4, each shape with each kind of data",
+          "[device][gemm][blackwell][large]") {
   check_table<blackwell_gemm, mxfp4>();
 }
 

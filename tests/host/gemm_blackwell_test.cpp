@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The fast GEMM on the CPU compared with the chained model, bit by bit: shapes, kinds of data, and how the
 // steps were added.
+#include <algorithm>
 #include <fourscale/host/gemm_blackwell.hpp>
 
 #include "mma/gemm_table.hpp"
@@ -132,6 +133,12 @@ TEST_CASE("gemm blackwell: every code and scale, the largest and the least", "[h
   for (size_t i = 0; i < a.scales.size(); ++i) a.scales[i] = static_cast<u8>(mix(i) >> 8);
   check<float>(a.view(), b.view());
   for (size_t i = 0; i < c.scales.size(); ++i) c.scales[i] = static_cast<u8>(mix(i) >> 8);
+  check<float>(c.view(), d.view());
+  for (size_t i = 0; i < c.scales.size(); ++i)
+    if (mix(i + 5) % 2 == 0)
+      std::fill_n(c.codes.begin() + static_cast<std::ptrdiff_t>(16 * i), 16, u8{0});
+    else
+      c.scales[i] = 127;
   check<float>(c.view(), d.view());
 }
 
