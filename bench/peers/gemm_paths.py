@@ -82,13 +82,12 @@ def jax_scaled_matmul(a, b):
     os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")  # torch needs memory as well
     import jax
     import jax.numpy as jnp
+    import ml_dtypes
 
-    def operand(x):
-        codes = torch.stack((x.codes & 15, x.codes >> 4), 2).view(x.rows, x.cols)
-        table = jnp.array([0, .5, 1, 1.5, 2, 3, 4, 6, -0., -.5, -1, -1.5, -2, -3, -4, -6]).astype(jnp.float4_e2m1fn)
-        scales = jax.lax.bitcast_convert_type(jnp.asarray(x.scales.view(torch.uint8).cpu().numpy()),
-                                              jnp.float8_e4m3fn)
-        return table[jnp.asarray(codes.cpu().numpy())][None], scales[None]
+    def operand(x):  # ml_dtypes has a code of E2M1 in the low half of a byte
+        codes = torch.stack((x.codes & 15, x.codes >> 4), 2).view(1, x.rows, x.cols).cpu().numpy()
+        scales = x.scales.view(torch.uint8).unsqueeze(0).cpu().numpy()
+        return jnp.asarray(codes.view(ml_dtypes.float4_e2m1fn)), jnp.asarray(scales.view(ml_dtypes.float8_e4m3fn))
     (x, scale_x), (y, scale_y) = operand(a), operand(b)
     multiply = jax.jit(lambda *o: jax.nn.scaled_matmul(*o, preferred_element_type=jnp.bfloat16))
     scale = a.tensor_scale * b.tensor_scale
