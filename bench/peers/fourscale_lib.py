@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""fourscale_c.cu, built with nvcc when it is not there or old, and called with torch tensors on torch's stream."""
+"""fourscale_c.cu and gemm_c.cu, built with nvcc when they are not there or old, and called with torch tensors on torch's
+stream."""
 import ctypes
 import os
 import pathlib
@@ -21,24 +22,24 @@ def find_nvcc():
     return nvcc
 
 
-def build(folder=ROOT / "build" / "peers"):
+def build(source, folder=ROOT / "build" / "peers"):
     major, minor = torch.cuda.get_device_capability()
     target = f"sm_{major}{minor}" + ("a" if major >= 9 else "")
-    library = pathlib.Path(folder) / f"libfourscale_{target}.so"
+    library = pathlib.Path(folder) / f"lib{pathlib.Path(source).stem}_{target}.so"
     sources = [*HERE.glob("*.cu*"), *(ROOT / "include").rglob("*.*pp"), *(ROOT / "include").rglob("*.cuh")]
     if not library.exists() or library.stat().st_mtime < max(s.stat().st_mtime for s in sources):
         library.parent.mkdir(parents=True, exist_ok=True)
         subprocess.run([find_nvcc(), "-std=c++20", "-O3", f"-arch={target}", "--extended-lambda", "-shared",
                         "-Xcompiler=-fPIC,-fopenmp,-O3,-march=native", f"-I{ROOT / 'include'}", "-o", str(library),
-                        str(HERE / "fourscale_c.cu")], check=True)
+                        str(HERE / source)], check=True)
     return library
 
 
 class Fourscale:
-    """Each method is a function of fourscale_c.cu; x and all outputs are tensors of the caller."""
+    """Each method is a function of its source; x and all outputs are tensors of the caller."""
 
-    def __init__(self):
-        self.library = ctypes.CDLL(str(build()))
+    def __init__(self, source="fourscale_c.cu"):
+        self.library = ctypes.CDLL(str(build(source)))
 
     def _call(self, name, *arguments, stream=True):
         def converted(a):
@@ -92,3 +93,12 @@ class Fourscale:
 
     def ceiling(self, code_bytes, x, codes, scales):
         self._call("ceiling", code_bytes, x, *x.shape, codes, scales)
+
+    def gemm_workspace_bytes(self, m, n, k):
+        self.library.f4_gemm_workspace_bytes.restype = ctypes.c_longlong
+        return self.library.f4_gemm_workspace_bytes(*map(ctypes.c_longlong, (m, n, k)))
+
+    def gemm(self, a, amax_a, b, amax_b, d, workspace):
+        """D of two gemm_operand.Operand, by gemm_c.cu."""
+        self._call("f4_gemm", a.codes, a.scales, amax_a, b.codes, b.scales, amax_b, a.rows, b.rows, a.cols, d, workspace,
+                   workspace.numel())

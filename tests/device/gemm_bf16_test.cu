@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // The GEMM with Blackwell's bits on mma.sync of bf16, which any GPU from sm_80 on has: the cases of
 // gemm_blackwell_test.cu, and what is particular to its tile.
-#include <fourscale/device/gemm_bf16.cuh>
-
 #include "mma/gemm_blackwell_cases.cuh"
+#include "mma/gemm_calls.cuh"
 
 using namespace fourscale;
 using namespace fourscale::test;
@@ -11,27 +10,6 @@ using namespace fourscale::test;
 namespace {
 
 namespace tile = mma::bf16_tile;
-
-/// The kernel with a workspace of its own, to be handed to a gemm_case.
-struct bf16_gemm {
-  gemm_steps* counted = nullptr;
-  int most_stages = tile::most_stages;
-
-  template <class A, class B, class T>
-  errc operator()(A const& a, B const& b, matrix_view<T> const& d, gemm_factors factors) const {
-    using mma::decoded_operand;
-    if (const errc e = validate_gemm(a, b, d); e != errc::ok) return e;
-    const device_buffer<u8> workspace(decoded_operand::in(nullptr, a.rows, a.cols).bytes() +
-                                      decoded_operand::in(nullptr, b.rows, b.cols).bytes());
-    const device_buffer<gemm_steps> steps(std::vector<gemm_steps>(1));
-    const device::detail::bf16_call call(a, b, d, factors, workspace.data(), steps.data());
-    errc e = call.decode(nullptr);
-    if (e == errc::ok) e = call.multiply(nullptr, most_stages);
-    REQUIRE(cudaDeviceSynchronize() == cudaSuccess);
-    if (counted != nullptr) *counted = steps.to_host()[0];
-    return e;
-  }
-};
 
 /// ldmatrix and chunk_place: the addresses of blocks along K differ in block_bits() only.
 constexpr bool blocks_differ_in_their_bits() {
@@ -59,15 +37,19 @@ static_assert(stages_are_free());
 
 }  // namespace
 
-TEST_CASE("device gemm bf16: shapes of NVFP4", "[device][gemm][blackwell]") {
-  check_nvfp4_shapes<bf16_gemm>();
+TEST_CASE("device gemm bf16: each shape with any codes", "[device][gemm][blackwell]") {
+  check_shapes<bf16_gemm>();
 }
 
-TEST_CASE("device gemm bf16: NVFP4 under swizzled scales", "[device][gemm][blackwell]") {
-  check_swizzled_nvfp4<bf16_gemm>();
+TEST_CASE("device gemm bf16: NVFP4, each shape with each kind of data", "[device][gemm][blackwell][large]") {
+  check_table<bf16_gemm, nvfp4>();
 }
 
-TEST_CASE("device gemm bf16: MXFP4", "[device][gemm][blackwell]") { check_mxfp4<bf16_gemm>(); }
+TEST_CASE("device gemm bf16: MXFP4, each shape with each kind of data", "[device][gemm][blackwell][large]") {
+  check_table<bf16_gemm, mxfp4>();
+}
+
+TEST_CASE("device gemm bf16: many tiles", "[device][gemm][blackwell]") { check_many_tiles<bf16_gemm>(); }
 
 TEST_CASE("device gemm bf16: all scales, NaN among them", "[device][gemm][blackwell]") {
   check_all_scales<bf16_gemm>();

@@ -1,43 +1,29 @@
 // SPDX-License-Identifier: Apache-2.0
 // Blackwell's bits on tensor cores that know bf16 only, compared with the chained model: every bit of D, what
 // lies around it, and how the steps were added.
-#include <fourscale/device/gemm.cuh>
-
 #include "mma/gemm_blackwell_cases.cuh"
+#include "mma/gemm_calls.cuh"
 
 using namespace fourscale;
 using namespace fourscale::test;
 
-namespace {
-
-/// device::gemm with a workspace of its own, to be handed to a gemm_case.
-struct blackwell_gemm {
-  gemm_steps* counted = nullptr;
-
-  template <class A, class B, class T>
-  errc operator()(A const& a, B const& b, matrix_view<T> const& d, gemm_factors factors) const {
-    const i64 bytes = device::gemm_workspace_bytes(a.rows, b.rows, a.cols);
-    const device_buffer<u8> workspace(bytes);
-    const device_buffer<gemm_steps> steps(std::vector<gemm_steps>(1));
-    const errc e = device::gemm(a, b, d, factors, accumulate::blackwell{}, {workspace.data(), bytes}, nullptr,
-                                steps.data());
-    REQUIRE(cudaDeviceSynchronize() == cudaSuccess);
-    if (counted != nullptr) *counted = steps.to_host()[0];
-    return e;
-  }
-};
-
-}  // namespace
-
-TEST_CASE("device gemm blackwell: shapes of NVFP4", "[device][gemm][blackwell]") {
-  check_nvfp4_shapes<blackwell_gemm>();
+TEST_CASE("device gemm blackwell: each shape with any codes", "[device][gemm][blackwell]") {
+  check_shapes<blackwell_gemm>();
 }
 
-TEST_CASE("device gemm blackwell: NVFP4 under swizzled scales", "[device][gemm][blackwell]") {
-  check_swizzled_nvfp4<blackwell_gemm>();
+TEST_CASE("device gemm blackwell: NVFP4, each shape with each kind of data",
+          "[device][gemm][blackwell][large]") {
+  check_table<blackwell_gemm, nvfp4>();
 }
 
-TEST_CASE("device gemm blackwell: MXFP4", "[device][gemm][blackwell]") { check_mxfp4<blackwell_gemm>(); }
+TEST_CASE("device gemm blackwell: MXFP4, each shape with each kind of data",
+          "[device][gemm][blackwell][large]") {
+  check_table<blackwell_gemm, mxfp4>();
+}
+
+TEST_CASE("device gemm blackwell: many tiles", "[device][gemm][blackwell]") {
+  check_many_tiles<blackwell_gemm>();
+}
 
 TEST_CASE("device gemm blackwell: all scales, NaN among them", "[device][gemm][blackwell]") {
   check_all_scales<blackwell_gemm>();

@@ -26,22 +26,39 @@ enum class kind {
 constexpr kind kinds[] = {kind::gaussian,         kind::student_2,       kind::lognormal_rows,
                           kind::lognormal_blocks, kind::lognormal_steps, kind::channels_50,
                           kind::zero_rows,        kind::cancelling};
+constexpr char const* name_of(kind what) {
+  constexpr char const* names[] = {"Gaussian",        "t(2)",         "lognormal rows", "lognormal blocks",
+                                   "lognormal steps", "x50 channels", "zero rows",      "cancelling pairs"};
+  return names[static_cast<int>(what)];
+}
+
+/// About 2^x: right where x is an integer, a line between. The same bits on every machine, as everything
+/// here: no function of libm, and no product whose rounding an fma would skip.
+constexpr float about_exp2(double x) {
+  const int whole = static_cast<int>(x) - (x < static_cast<int>(x));
+  const auto power = bit_cast<double>(static_cast<u64>(1023 + whole) << 52);
+  return static_cast<float>(power * (1.0 + (x - whole)));
+}
 
 /// Value (row, col) of a matrix of that kind.
 inline float value_of(kind what, i64 row, i64 col, u64 seed) {
   const auto normal = [&](i64 r, i64 c) { return gaussian(static_cast<u64>(r * 65536 + c) * 64 + seed); };
+  // exp(sigma * normal): factors of 24 bits, so that their product in double is exact.
+  const auto lognormal = [&](float sigma, i64 r, i64 c) {
+    return about_exp2(double{sigma * 1.4375f} * double{normal(r, c)});
+  };
   const float x = normal(row, col);
   switch (what) {
     case kind::student_2: {
-      const float a = normal(row, col + 20000), b = normal(row, col + 40000);
-      return x / std::sqrt((a * a + b * b) / 2 + 1e-9f);
+      const double a{normal(row, col + 20000)}, b{normal(row, col + 40000)};
+      return x / static_cast<float>(std::sqrt((a * a + b * b) / 2 + 1e-9));
     }
     case kind::lognormal_rows:
-      return x * std::exp(2 * normal(row, 60000));
+      return x * lognormal(2.0f, row, 60000);
     case kind::lognormal_blocks:
-      return x * std::exp(1.5f * normal(row, 30000 + col / 16));
+      return x * lognormal(1.5f, row, 30000 + col / 16);
     case kind::lognormal_steps:
-      return x * std::exp(2.5f * normal(row % 8, 50000 + col / 64));
+      return x * lognormal(2.5f, row % 8, 50000 + col / 64);
     case kind::channels_50:
       return col % 97 == 5 ? 50 * x : x;
     case kind::zero_rows:

@@ -29,13 +29,14 @@ struct gemm_operand_data {
     for (i64 i = 0; i < rows; ++i)
       for (i64 j = 0; j < q.blocks(); ++j)
         q.store_scale(i, j, {scale(mix(static_cast<u64>(i * q.blocks() + j) * 1000 + seed + 1))});
-    if (F::has_tensor_scale) amax = 3.7f + static_cast<float>(seed) * 0.3f;
+    if (F::has_tensor_scale) amax = static_cast<float>(37 + 3 * seed) / 10.0f;
   }
 
   /// What a buffer of the library holds.
   template <class Buffer>
-  explicit gemm_operand_data(Buffer const& q)
-      : rows(q.rows), cols(q.cols), start(0), codes(q.codes), scales(q.scales) {
+  explicit gemm_operand_data(Buffer const& q, i64 first = 0)
+      : rows(q.rows), cols(q.cols), start(first), codes(static_cast<std::size_t>(first)), scales(q.scales) {
+    codes.insert(codes.end(), q.codes.begin(), q.codes.end());
     if constexpr (F::has_tensor_scale) amax = q.amax.value;
   }
 

@@ -14,6 +14,12 @@ namespace FOURSCALE_NAMESPACE::model {
 ///           lost: of the values, of the accumulator, and of the accumulator among the scales
 struct step_bounds {
   u8 width = 0, span = 0;
+
+  /// Of both.
+  FOURSCALE_HD constexpr void add(step_bounds other) {
+    width = other.width > width ? other.width : width;
+    span = other.span > span ? other.span : span;
+  }
 };
 inline constexpr u8 unbounded = 255;
 
@@ -79,7 +85,7 @@ struct scale_parts {
 
 /// Of values of a row under block scales, each a code times its scale: the sum of their squares, the exponent
 /// of the lowest bit that one of them has, and the largest exponent of their scales. `squares` is infinite
-/// where a scale is NaN or far from 1: nothing is then certified.
+/// where a scale is NaN, or far from 1 and its codes are not all zero: nothing is then certified.
 struct value_facts {
   static constexpr int far = 40;  ///< scales from 2^-far to 2^far: nothing over- or underflows
   float squares = 0.0f;
@@ -88,7 +94,7 @@ struct value_facts {
   FOURSCALE_HD constexpr value_facts() {}
   /// Of 16 values under one scale, which is a power of two times at most four bits.
   FOURSCALE_HD constexpr value_facts(code_facts const& codes, scale_parts const& scale) {
-    if (scale.exponent > far || scale.exponent < -far) squares = infinite();
+    if (codes.bits != 0 && (scale.exponent > far || scale.exponent < -far)) squares = infinite();
     if (scale.value == 0.0f) squares = 0.0f;
     if (scale.nan) squares = infinite();
     if (scale.value == 0.0f || scale.nan) return;

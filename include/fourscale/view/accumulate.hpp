@@ -7,8 +7,8 @@
 namespace FOURSCALE_NAMESPACE {
 
 namespace accumulate {
-/// With the bits of Blackwell's block-scaled MMA: steps of K = 64 in order, each a sum of four exact sums of
-/// 16 products and the accumulator, truncated as model/block_scaled_dot.hpp describes.
+/// With the bits of Blackwell's block-scaled MMA: steps of K = 64 in order, or 32 of MXFP8 and MXFP6, each a
+/// sum of products and the accumulator, truncated as model/block_scaled_dot.hpp describes.
 struct blackwell {};
 
 /// No library's plan: the kernels of this one.
@@ -27,8 +27,7 @@ native(Plan const*) -> native<Plan>;
 }  // namespace accumulate
 
 /// How the steps of a GEMM were added, counted over all outputs: by sums in f32 that a certificate proved
-/// exact; by blocks in f32 and a sum in double; by the integers of the model. The bits are those of the model
-/// in each.
+/// exact; by a sum in double; by the integers of the model. The bits are those of the model in each.
 struct gemm_steps {
   i64 in_f32 = 0, in_double = 0, by_model = 0;
   friend FOURSCALE_H constexpr bool operator==(gemm_steps const&, gemm_steps const&) = default;

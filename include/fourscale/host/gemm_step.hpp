@@ -1,0 +1,236 @@
+// SPDX-License-Identifier: Apache-2.0
+// A step along K of a GEMM with Blackwell's bits on the CPU: what an instruction reads of a row, its values
+// in f32 and its certificate; and how a step is added. docs/exact_gemm.md has the reasons.
+#pragma once
+
+#include "../model/certificate_8bit.hpp"
+#include "../view/block_scaled_view.hpp"
+
+namespace FOURSCALE_NAMESPACE::host {
+inline namespace FOURSCALE_CPU {
+
+namespace detail {
+
+#if defined(__AVX512F__)
+inline constexpr int vector_bytes = 64;
+#elif defined(__AVX__)
+inline constexpr int vector_bytes = 32;
+#else
+inline constexpr int vector_bytes = 16;
+#endif
+inline constexpr int strip_cols = 32;
+inline constexpr int rows_at_once = vector_bytes / 16;  ///< so that their sums fit in registers
+
+/// Whether E is one of these.
+template <class E, class... Of>
+inline constexpr bool is_one_of = (same_type<E, Of> || ...);
+template <class F>
+concept mx_format = is_one_of<typename F::scale, e8m0> && F::block_size == 32 &&
+                    is_one_of<typename F::element, e2m1, e2m3, e3m2, e4m3, e5m2>;
+template <class F>
+concept fp4_format = is_one_of<typename F::element, e2m1> &&
+    (mx_format<F> || (is_one_of<typename F::scale, e4m3> && F::block_size == 16));
+/// The formats whose step is 64 values of E2M1, and those whose step is a block of 32.
+template <class F, class G>
+concept has_steps_of_64 = fp4_format<F> && same_type<F, G>;
+template <class F, class G>
+concept has_steps_of_32 = mx_format<F> && mx_format<G> && !(fp4_format<F> && fp4_format<G>);
+
+template <class E>
+constexpr model::element_type type_of_element() {
+  if constexpr (same_type<E, e4m3>) return model::element_type::e4m3;
+  if constexpr (same_type<E, e5m2>) return model::element_type::e5m2;
+  if constexpr (same_type<E, e2m3>) return model::element_type::e2m3;
+  if constexpr (same_type<E, e3m2>) return model::element_type::e3m2;
+  return model::element_type::e2m1;
+}
+template <class F, class G>
+constexpr model::mma_format format_of_step() {
+  if constexpr (has_steps_of_64<F, G>) return F::block_size == 16 ? model::nvfp4_mma : model::mxfp4_mma;
+  model::mma_format f = model::mxfp8_mma;
+  f.a = type_of_element<typename F::element>(), f.b = type_of_element<typename G::element>();
+  return f;
+}
+
+/// Of a byte of two codes: their values, and what the certificate asks of them.
+struct code_pairs {
+  float values[256][2] = {};
+  model::code_facts facts[256] = {};
+
+  constexpr code_pairs() {
+    for (u32 byte = 0; byte < 256; ++byte)
+      for (u32 i = 0; i < 2; ++i) {
+        const u32 code = byte >> (4 * i) & 15u;
+        values[byte][i] = decode(e2m1{static_cast<u8>(code)});
+        facts[byte].add(code);
+      }
+  }
+};
+inline constexpr code_pairs of_code_pair{};
+
+/// NVFP4 and MXFP4: kinds mxf4nvf4 and mxf4.
+template <class F>
+struct steps_of_64 {
+  static constexpr int values = 64;
+  using bounds = model::step_bounds;
+  using state = model::row_bounds;  ///< of the row's steps before this one
+
+  /// One row, one step: as the model reads it; zero behind the matrix.
+  template <class L, class B>
+  static model::operand_row read(block_scaled_view<F, L, B> const& q, i64 row, i64 step) {
+    constexpr int blocks = values / F::block_size, words = 4 / blocks;
+    model::operand_row result;
+    for (int j = 0; j < blocks; ++j) {
+      const i64 block = step * blocks + j;
+      if (row >= q.rows || block >= q.blocks()) break;
+      const packed_block<F> p = q.load(row, block);
+      result.scales |= u32{p.scale.bits} << (8 * j);
+      for (int i = 0; i < block_code_bytes<F>; ++i)
+        result.words[j * words + i / 8] |= u64{p.codes[i]} << (8 * (i % 8));
+    }
+    return result;
+  }
+  /// Decodes a step of a row; and what the certificate asks of it.
+  static bounds decode(model::operand_row const& x, state& row, float* to) {
+    using scale = typename F::scale;
+    model::code_facts facts[4];
+    for (int group = 0; group < 4; ++group)
+      for (int i = 0; i < 8; ++i) {
+        const u32 byte = static_cast<u32>(x.words[group] >> (8 * i)) & 0xffu;
+        facts[group].add(of_code_pair.facts[byte]);
+        __builtin_memcpy(to + 16 * group + 2 * i, of_code_pair.values[byte], 2 * sizeof(float));
+      }
+    const auto scale_of = [&](int group) {
+      return model::scale_parts(scale{static_cast<u8>(x.scales >> (8 * (group * 16 / F::block_size)))});
+    };
+    const model::scale_parts scales[4] = {scale_of(0), scale_of(1), scale_of(2), scale_of(3)};
+    for (int i = 0; i < values; ++i) to[i] *= scales[i / 16].value;
+    return row.next(facts, scales);
+  }
+};
+
+/// Of each container of an element.
+struct element_table {
+  model::element_facts facts[256] = {};
+
+  constexpr explicit element_table(model::element_type type) {
+    for (u32 i = 0; i < 256; ++i) facts[i] = model::element_facts(type, i);
+  }
+};
+template <class E>
+inline constexpr element_table of_element{type_of_element<E>()};
+
+/// MXFP8 and MXFP6, MXFP4 with one of them: kind mxf8f6f4.
+template <class F>
+struct steps_of_32 {
+  static constexpr int values = 32;
+  using bounds = model::block_bounds;
+  struct state {};
+
+  /// One row, one step: as the model reads it; zero behind the matrix.
+  template <class L, class B>
+  static model::operand_row read(block_scaled_view<F, L, B> const& q, i64 row, i64 step) {
+    model::operand_row result;
+    if (row >= q.rows) return result;
+    const packed_block<F> p = q.load(row, step);
+    result.scales = p.scale.bits;
+    for (int i = 0; i < values; ++i) {
+      const u32 container = u32{p.get(i).bits} << (fp4_format<F> ? 2 : 0);
+      result.words[i / 8] |= u64{container} << (8 * (i % 8));
+    }
+    return result;
+  }
+  /// Decodes a step of a row; and what the certificate asks of it.
+  static bounds decode(model::operand_row const& x, state&, float* to) {
+    element_table const& table = of_element<typename F::element>;
+    const e8m0 scale{static_cast<u8>(x.scales)};
+    const float factor = fourscale::decode(scale);
+    model::block_facts facts;
+    for (int i = 0; i < values; ++i) {
+      model::element_facts const& of = table.facts[x.words[i / 8] >> (8 * (i % 8)) & 0xffu];
+      facts.add(of);
+      to[i] = of.value * factor;
+    }
+    return facts.under(scale);
+  }
+};
+
+/// The steps of an operand in format F whose partner is in G.
+template <class F, class G>
+struct steps_of : steps_of_32<F> {};
+template <class F, class G>
+requires has_steps_of_64<F, G>
+struct steps_of<F, G> : steps_of_64<F> {
+};
+
+/// x as f32, rounded toward zero.
+inline float toward_zero(double x) {
+  const float nearest = static_cast<float>(x);
+  const double back = static_cast<double>(nearest);
+  return bit_cast<float>(bit_cast<u32>(nearest) - u32{(back < 0.0 ? -back : back) > (x < 0.0 ? -x : x)});
+}
+
+/// Columns of a strip that fit in a register.
+using float_lanes [[gnu::vector_size(vector_bytes)]] = float;
+inline constexpr int strip_lanes = strip_cols * static_cast<int>(sizeof(float)) / vector_bytes;
+
+/// Products of `Count` values of Rows rows with a strip. Every sum is exact, so the order is free.
+template <int Rows, int Count>
+void add_products(float const* const (&a)[Rows], float const* b, float (&t)[Rows][strip_cols]) {
+  float_lanes sums[Rows][strip_lanes] = {};
+  for (int k = 0; k < Count; ++k) {
+    float_lanes columns[strip_lanes];
+    __builtin_memcpy(columns, b + k * strip_cols, sizeof columns);
+    FOURSCALE_UNROLL
+    for (int r = 0; r < Rows; ++r) {
+      FOURSCALE_UNROLL
+      for (int l = 0; l < strip_lanes; ++l) sums[r][l] += a[r][k] * columns[l];
+    }
+  }
+  __builtin_memcpy(t, sums, sizeof t);
+}
+
+/// A step of Rows rows whose certificates hold for the whole strip.
+template <int Values, int Rows>
+void step_in_f32(float const* const (&a)[Rows], float const* b, float* const (&sums)[Rows]) {
+  float t[Rows][strip_cols];
+  add_products<Rows, Values>(a, b, t);
+  for (int r = 0; r < Rows; ++r)
+    for (int j = 0; j < strip_cols; ++j)
+      sums[r][j] = toward_zero(static_cast<double>(sums[r][j]) + static_cast<double>(t[r][j]));
+}
+
+/// A step of a row whose sums f32 may not hold, where nothing is dropped: 64 values by blocks of 16, each of
+/// them exact in f32; 32 values one by one.
+template <int Values>
+void step_in_double(float const* a, float const* b, float const* sums, float* result) {
+  constexpr int count = Values == 64 ? 16 : 1;
+  double all[strip_cols];
+  for (int j = 0; j < strip_cols; ++j) all[j] = static_cast<double>(sums[j]);
+  for (int k = 0; k < Values; k += count) {
+    float t[1][strip_cols];
+    float const* const row[1] = {a + k};
+    add_products<1, count>(row, b + k * strip_cols, t);
+    for (int j = 0; j < strip_cols; ++j) all[j] += static_cast<double>(t[0][j]);
+  }
+  for (int j = 0; j < strip_cols; ++j) result[j] = toward_zero(all[j]);
+}
+
+/// Whether the adder drops nothing of an accumulator, or of all of a strip, nor of the products beside them:
+/// the bounds of steps of 64 know it, those of 32 ask the accumulators.
+inline bool is_kept(model::step_bounds, model::step_bounds, float) { return true; }
+inline bool are_kept(model::step_bounds, model::step_bounds, float const*) { return true; }
+inline bool is_kept(model::block_bounds a, model::block_bounds b, float sum) {
+  return model::kept_accumulators(a, b).have(sum);
+}
+inline bool are_kept(model::block_bounds a, model::block_bounds b, float const* sums) {
+  const model::kept_accumulators kept(a, b);
+  int lost = 0;
+  for (int j = 0; j < strip_cols; ++j) lost |= !kept.have(sums[j]);
+  return lost == 0;
+}
+
+}  // namespace detail
+
+}  // namespace FOURSCALE_CPU
+}  // namespace FOURSCALE_NAMESPACE::host

@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: Apache-2.0
+// The certificate of kind mxf8f6f4: when does an ordinary sum in f32 have the bits of a step of 32 products
+// of MXFP8, MXFP6 and MXFP4? Each product is a term of its own and the adder keeps 25 bits, so the
+// accumulator is asked as it is, not for a bound. docs/exact_gemm.md derives the bounds.
+#pragma once
+
+#include "certificate.hpp"
+
+namespace FOURSCALE_NAMESPACE::model {
+
+/// Of one element: its value and its square; the exponents of its lowest bit and of the element itself, as
+/// the adder knows it. Zero has no bit. NaN and infinity are marked.
+struct element_facts {
+  static constexpr int no_bit = 200;
+  float value = 0.0f;
+  double square = 0.0;
+  int lowest = no_bit, top = detail::zero_exponent;
+  bool finite = true;
+
+  FOURSCALE_HD constexpr element_facts() {}
+  /// The element in this container: see operand_row.
+  FOURSCALE_HD constexpr element_facts(element_type type, u32 container) {
+    const detail::element x = detail::read_element(type, container);
+    finite = !x.nan && !x.infinite;
+    top = x.value.exponent;
+    if (x.value.m == 0) return;
+    const int unit = x.value.exponent - x.fraction;
+    value = static_cast<float>(x.value.m) * detail::power_of_two(unit);
+    square = static_cast<double>(value) * static_cast<double>(value);
+    lowest = unit + detail::lowest_bit(static_cast<u32>(x.value.m < 0 ? -x.value.m : x.value.m));
+  }
+};
+
+/// Of one row of an operand and one step: a block of 32 elements under one scale.
+///   width   8 * log2(Euclidean norm / lowest bit that any value has), rounded up; 0 if all are zero
+///   lowest  exponent of that bit
+///   top     the largest exponent that the adder sees in a value
+struct block_bounds {
+  u8 width = 0;
+  int lowest = element_facts::no_bit, top = 2 * detail::zero_exponent;
+
+  /// Under scales of 2^-40 to 2^24 no product underflows, and no sum overflows for K up to 2^40.
+  static constexpr int least_scale = -40, largest_scale = 24;
+  /// No step is certified.
+  FOURSCALE_HD static constexpr block_bounds none() { return {unbounded, -4000, 4000}; }
+  /// Of both.
+  FOURSCALE_HD constexpr void add(block_bounds other) {
+    width = other.width > width ? other.width : width;
+    lowest = other.lowest < lowest ? other.lowest : lowest;
+    top = other.top > top ? other.top : top;
+  }
+};
+
+/// Collects the elements of a block.
+class block_facts {
+ public:
+  FOURSCALE_HD constexpr void add(element_facts const& x) {
+    squares_ += x.square;
+    lowest_ = x.lowest < lowest_ ? x.lowest : lowest_;
+    top_ = x.top > top_ ? x.top : top_;
+    finite_ = finite_ && x.finite;
+  }
+  FOURSCALE_HD constexpr block_bounds under(e8m0 scale) const {
+    const int s = static_cast<int>(scale.bits) - e8m0::bias;
+    if (!finite_ || scale.bits == e8m0::nan_bits) return block_bounds::none();
+    const int top = top_ + s;
+    if (squares_ == 0.0) return {0, element_facts::no_bit, top};
+    if (s < block_bounds::least_scale || s > block_bounds::largest_scale) return block_bounds::none();
+    const int width = detail::quarter_log2_up(static_cast<float>(squares_) * 0x1.00001p0f) - 8 * lowest_;
+    return {static_cast<u8>(width < unbounded ? width : unbounded), lowest_ + s, top};
+  }
+
+ private:
+  double squares_ = 0.0;
+  int lowest_ = element_facts::no_bit, top_ = detail::zero_exponent;
+  bool finite_ = true;
+};
+
+/// Every partial sum of the step's 32 products, in any order, is exact in f32.
+FOURSCALE_HD constexpr bool sums_are_exact(block_bounds a, block_bounds b) {
+  return a.width + b.width < 8 * 24;
+}
+/// No product drops a bit beside the others; and the sum of all and of a kept accumulator is exact in double.
+FOURSCALE_HD constexpr bool nothing_is_dropped(block_bounds a, block_bounds b) {
+  return (a.top - a.lowest) + (b.top - b.lowest) <= 25;
+}
+
+/// The accumulators beside which no product drops a bit, and that drop none beside the products.
+class kept_accumulators {
+ public:
+  FOURSCALE_HD constexpr kept_accumulators(block_bounds a, block_bounds b)
+      : below_(power(a.lowest + b.lowest + 26)), whole_(power(a.top + b.top - 25 + 23)) {}
+  FOURSCALE_HD constexpr bool have(float c) const {
+    const float m = bit_cast<float>(bit_cast<u32>(c) & 0x7fff'ffffu);
+    return m < below_ && (m >= whole_ || (m + whole_) - whole_ == m);
+  }
+
+ private:
+  FOURSCALE_HD static constexpr float power(int exponent) {
+    return detail::power_of_two(exponent < -126 ? -126 : (exponent > 127 ? 127 : exponent));
+  }
+  float below_;  ///< its exponent is at most 25 above the lowest bit of a product
+  float whole_;  ///< 2^23 units of the lowest bit that is kept: m + whole_ rounds m to such units
+};
+
+}  // namespace FOURSCALE_NAMESPACE::model
