@@ -66,6 +66,21 @@ FOURSCALE_KERNEL void __launch_bounds__(cta_threads)
   raise_by_cta(mine, largest);
 }
 
+/// The larger one of `most` and what the transform makes of two columns. Rounding keeps the order, so that
+/// the caller rounds the largest last.
+template <int N, class T, int M>
+FOURSCALE_D float larger_sum(cta::column_pair<T, N> const& columns,
+                             fourscale::prepared_hadamard<M> const& transform, float most) {
+  FOURSCALE_UNROLL
+  for (int which = 0; which < 2; ++which) {
+    float sums[N];
+    transform.sums(cta::column_block<T, N>{&columns, which}, sums);
+    FOURSCALE_UNROLL
+    for (int j = 0; j < N; ++j) most = fmaxf(most, fabsf(sums[j]));  // NaN is dropped
+  }
+  return most;
+}
+
 /// The amax of 16-bit values in memory and that of their columns, N rows at a time, after the transform: a
 /// thread takes two columns over 4 * N rows.
 inline constexpr int column_blocks = 4, column_warps = cta_threads / 32;
@@ -82,19 +97,12 @@ FOURSCALE_KERNEL void __launch_bounds__(cta_threads)
   for (int i = 0; i < column_blocks && row < x.rows && col < x.cols; ++i, row += N) {
     const cta::column_pair<T, N> columns(reinterpret_cast<u32 const*>(&x.at(row, col)), x.ld / 2);
     plain = cta::detail::larger_magnitudes<T, false>(plain, columns.template magnitudes<false>());
-    FOURSCALE_UNROLL
-    for (int which = 0; which < 2; ++which) {
-      float sums[N];
-      transform.sums(cta::column_block<T, N>{&columns, which}, sums);
-      FOURSCALE_UNROLL
-      for (int j = 0; j < N; ++j) most = fmaxf(most, fabsf(sums[j]));  // NaN is dropped
-    }
+    most = larger_sum(columns, transform, most);
   }
   if (largest != nullptr) {
     raise_by_cta(bit_cast<i32>(cta::detail::pair_amax<T, false>(plain)), largest);
     __syncthreads();
   }
-  // Rounding keeps the order, so that the largest is rounded last.
   raise_by_cta(bit_cast<i32>(to_float(from_float<bf16>(most))), largest_transformed);
 }
 

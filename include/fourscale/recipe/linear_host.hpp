@@ -5,6 +5,7 @@
 #include "../host/copies.hpp"
 #include "../host/gemm_blackwell.hpp"
 #include "../host/transform.hpp"
+#include "../view/computed_view.hpp"
 #include "linear_steps.hpp"
 
 namespace FOURSCALE_NAMESPACE::host {
@@ -13,22 +14,21 @@ inline namespace FOURSCALE_CPU {
 namespace detail {
 
 struct linear_machine {
-  template <class T>
-  static errc amax(matrix_view<T> const& x, float* to) {
+  template <class F, matrix_like M>
+  static errc amax(M const& x, float* to) {
     return host::amax(x, to);
   }
-  template <class F, class T, class Transform>
-  static errc amax_both(matrix_view<T> const& x, Transform const& t, float* to, float* to_t) {
+  template <class F, matrix_like M, class Transform>
+  static errc amax_both(M const& x, Transform const& t, float* to, float* to_t) {
     return host::amax_both<F>(x, t, to, to_t);
   }
-  template <class T, class F, class L, class Rowwise, class Columnwise, class Blocks>
-  static errc quantize_both(matrix_view<T> const& x, block_scaled_view<F, L> const& q,
-                            block_scaled_view<F, L> const& qt, Rowwise const& rowwise,
-                            Columnwise const& columnwise, Blocks shape) {
+  template <matrix_like M, class F, class L, class Rowwise, class Columnwise, class Blocks>
+  static errc quantize_both(M const& x, block_scaled_view<F, L> const& q, block_scaled_view<F, L> const& qt,
+                            Rowwise const& rowwise, Columnwise const& columnwise, Blocks shape) {
     return host::quantize_both(x, q, qt, rowwise, columnwise, shape);
   }
-  template <class T, class F, class L, class Quantizer, class Blocks>
-  static errc quantize(matrix_view<T> const& x, block_scaled_view<F, L> const& q, Quantizer const& quantizer,
+  template <matrix_like M, class F, class L, class Quantizer, class Blocks>
+  static errc quantize(M const& x, block_scaled_view<F, L> const& q, Quantizer const& quantizer,
                        Blocks shape) {
     return host::quantize(x, q, quantizer, shape);
   }
