@@ -6,7 +6,7 @@
 #include "../device/copies.cuh"
 #include "../device/gemm.cuh"
 #include "../view/computed_view.hpp"
-#include "linear_steps.hpp"
+#include "linear_grouped.hpp"
 
 namespace FOURSCALE_NAMESPACE::device {
 inline namespace FOURSCALE_ARCH {
@@ -67,6 +67,13 @@ struct linear_machine {
       return errc::no_workspace;
     return device::gemm(a, b, d, factors, accumulate::blackwell{}, {workspace.data, workspace.bytes}, stream);
   }
+  template <class T>
+  errc clear(matrix_view<T> const& m) const {
+    const auto bytes = [](i64 count) { return static_cast<size_t>(count) * sizeof(T); };
+    const cudaError_t e =
+        cudaMemset2DAsync(m.data, bytes(m.ld), 0, bytes(m.cols), static_cast<size_t>(m.rows), stream);
+    return e == cudaSuccess ? errc::ok : errc::cuda_failed;
+  }
   template <class F>
   static i64 gemm_bytes(i64 m, i64 n, i64 k) {
     return gemm_workspace_bytes(m, n, k);
@@ -82,6 +89,14 @@ template <linear_recipe R, scale_layout L = linear>
 struct linear_layer : fourscale::detail::linear_steps<detail::linear_machine, R, L> {
   explicit linear_layer(cudaStream_t stream = nullptr)
       : fourscale::detail::linear_steps<detail::linear_machine, R, L>{{stream}} {}
+};
+
+/// Linear layers of one shape for the experts of an MoE layer, one after the other on a stream: see
+/// linear_grouped.hpp. All memory but the offsets is the device's.
+template <linear_recipe R, scale_layout L = linear>
+struct grouped_linear_layer : fourscale::detail::grouped_linear_steps<linear_layer<R, L>> {
+  explicit grouped_linear_layer(cudaStream_t stream = nullptr)
+      : fourscale::detail::grouped_linear_steps<linear_layer<R, L>>{linear_layer<R, L>(stream)} {}
 };
 
 }  // namespace FOURSCALE_ARCH

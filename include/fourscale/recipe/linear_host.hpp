@@ -6,7 +6,7 @@
 #include "../host/gemm_blackwell.hpp"
 #include "../host/transform.hpp"
 #include "../view/computed_view.hpp"
-#include "linear_steps.hpp"
+#include "linear_grouped.hpp"
 
 namespace FOURSCALE_NAMESPACE::host {
 inline namespace FOURSCALE_CPU {
@@ -37,6 +37,11 @@ struct linear_machine {
                    matrix_view<T> const& d, gemm_factors factors, linear_memory const&) {
     return host::gemm(a, b, d, factors, accumulate::blackwell{});
   }
+  template <class T>
+  static errc clear(matrix_view<T> const& m) {
+    for (i64 r = 0; r < m.rows; ++r) __builtin_memset(&m.at(r, 0), 0, static_cast<u64>(m.cols) * sizeof(T));
+    return errc::ok;
+  }
   template <class F>
   static constexpr i64 gemm_bytes(i64, i64, i64) {
     return 0;
@@ -51,6 +56,12 @@ struct linear_machine {
 template <linear_recipe R, scale_layout L = linear>
 struct linear_layer : fourscale::detail::linear_steps<detail::linear_machine, R, L> {
   linear_layer() = default;
+};
+
+/// Linear layers of one shape for the experts of an MoE layer: see linear_grouped.hpp.
+template <linear_recipe R, scale_layout L = linear>
+struct grouped_linear_layer : fourscale::detail::grouped_linear_steps<linear_layer<R, L>> {
+  grouped_linear_layer() = default;
 };
 
 }  // namespace FOURSCALE_CPU

@@ -146,20 +146,14 @@ struct linear_steps {
   template <class Source, class D, class G>
   FOURSCALE_H errc backward(Source const& dy, draw_key const& key, tensors* t, matrix_view<D> const& dx,
                             matrix_view<G> const& dw, float beta) const {
-    if (t == nullptr) return errc::null_pointer;
-    if (const errc e = validate_tensor(dy, t->dy); e != errc::ok) return e;
-    if (!(t->x.signs == t->dy.signs_under(key))) return errc::other_signs;
-    if (const errc e = validate_gemm(t->dy.rowwise, t->w.columnwise, dx); e != errc::ok) return e;
-    if (const errc e = validate_gemm(t->dy.columnwise, t->x.columnwise, dw); e != errc::ok) return e;
-    if (overlaps_source(dx, dw) || overlaps_source(dw, dy) || overlaps_source(dx, dy)) return errc::overlap;
+    if (const errc e = validate_backward(dy, key, t, dx, dw); e != errc::ok) return e;
     if (const errc e = amax(dy, key, t->dy); e != errc::ok) return e;
     if (const errc e = quantize(dy, key, &t->dy); e != errc::ok) return e;
     if (const errc e = dgrad(*t, dx); e != errc::ok) return e;
     return wgrad(*t, dw, beta);
   }
 
- private:
-  /// What forward() can know to be wrong before it writes anything.
+  /// What forward() and backward() can know to be wrong before they write anything.
   template <class Source, class Y>
   static FOURSCALE_H errc validate_forward(Source const& x, tensors const* t, matrix_view<Y> const& y) {
     if (t == nullptr) return errc::null_pointer;
@@ -167,7 +161,19 @@ struct linear_steps {
     if (const errc e = validate_gemm(t->x.rowwise, t->w.rowwise, y); e != errc::ok) return e;
     return overlaps_source(y, x) ? errc::overlap : errc::ok;
   }
+  template <class Source, class D, class G>
+  static FOURSCALE_H errc validate_backward(Source const& dy, draw_key const& key, tensors const* t,
+                                            matrix_view<D> const& dx, matrix_view<G> const& dw) {
+    if (t == nullptr) return errc::null_pointer;
+    if (const errc e = validate_tensor(dy, t->dy); e != errc::ok) return e;
+    if (!(t->x.signs == t->dy.signs_under(key))) return errc::other_signs;
+    if (const errc e = validate_gemm(t->dy.rowwise, t->w.columnwise, dx); e != errc::ok) return e;
+    if (const errc e = validate_gemm(t->dy.columnwise, t->x.columnwise, dw); e != errc::ok) return e;
+    const bool overlaps = overlaps_source(dx, dw) || overlaps_source(dw, dy) || overlaps_source(dx, dy);
+    return overlaps ? errc::overlap : errc::ok;
+  }
 
+ private:
   /// The most that one of the three GEMMs works in.
   static FOURSCALE_H i64 gemm_bytes(linear_shape const& s) {
     const i64 all[] = {Machine::template gemm_bytes<format>(s.tokens, s.out, s.in),
