@@ -40,17 +40,16 @@ struct matrices {
 };
 
 /// One of the three GEMMs, from packed operands: A * B^T to D.
-template <class View, class T>
+template <class F, class L, class T>
 struct packed_gemm {
   static constexpr bool adds = sizeof(T) == 4;
-  using call_type = f4::device::detail::wgmma_call<typename View::format, typename View::layout,
-                                                   typename View::format, typename View::layout, T>;
   T* d;
   buffer<u8> workspace;  ///< of its own, so that what it decodes stays
-  call_type ours;
+  f4::device::detail::wgmma_call<F, L, F, L, T> ours;
   cublaslt_gemm peer;
 
-  packed_gemm(View const& a, View const& b, matrix_view<T> const& to)
+  packed_gemm(f4::block_scaled_view<F, L> const& a, f4::block_scaled_view<F, L> const& b,
+              matrix_view<T> const& to)
       : d(to.data),
         workspace(f4::device::gemm_workspace_bytes(a.rows, b.rows, a.cols)),
         ours(a, b, to, {1.0f, adds ? 1.0f : 0.0f}, workspace.data(), nullptr),
