@@ -106,6 +106,14 @@ FOURSCALE_KERNEL void __launch_bounds__(cta_threads)
   raise_by_cta(bit_cast<i32>(to_float(from_float<bf16>(most))), largest_transformed);
 }
 
+/// Zeroes two amaxes, neighbours in one operation.
+inline errc clear_amaxes(float* amax, float* amax_t, cudaStream_t stream) {
+  const bool side_by_side = amax_t == amax + 1;
+  cudaError_t e = cudaMemsetAsync(amax, 0, side_by_side ? 2 * sizeof(float) : sizeof(float), stream);
+  if (e == cudaSuccess && !side_by_side) e = cudaMemsetAsync(amax_t, 0, sizeof(float), stream);
+  return e == cudaSuccess ? errc::ok : errc::cuda_failed;
+}
+
 template <int N, class T>
 i64 column_amax_ctas(matrix_view<T const> const& x) {
   return ceil_div<i64>(x.cols, 64) * ceil_div<i64>(x.rows, N * column_blocks * column_warps);
@@ -206,8 +214,8 @@ errc amax(M const& x, Transform const& transform, float* out, cudaStream_t strea
 
 /// Both amaxes of a tensor: of x, for the rowwise copy, and of transposed(x) after `transform`, for the
 /// columnwise one; from one read of x if the transform is a Hadamard transform to bf16 and x holds pairs of
-/// 16-bit values (an even number in a row, rows at multiples of 4 bytes), otherwise from two. Two memsets of
-/// 4 bytes and a kernel or two; never synchronises, never allocates. Also rejects x.rows that is no multiple
+/// 16-bit values (an even number in a row, rows at multiples of 4 bytes), otherwise from two. One memset
+/// or two, and a kernel or two; never synchronises, never allocates. Also rejects x.rows that is no multiple
 /// of the block size; both outputs are then untouched.
 template <block_format F, class T, transform_policy<F::block_size> Transform>
 errc amax_both(matrix_view<T> const& x, Transform const& transform, float* amax, float* amax_t,
@@ -219,8 +227,7 @@ errc amax_both(matrix_view<T> const& x, Transform const& transform, float* amax,
   for (float* out : outputs)
     if (const errc e = fourscale::detail::check_amax_output(out); e != errc::ok) return e;
   if (detail::fits_column_amax<F::block_size>(m, transform)) {
-    for (float* out : outputs)
-      if (cudaMemsetAsync(out, 0, sizeof(float), stream) != cudaSuccess) return errc::cuda_failed;
+    if (const errc e = detail::clear_amaxes(amax, amax_t, stream); e != errc::ok) return e;
     detail::launch_column_amax<F::block_size>(m, transform, amax, amax_t, stream);
     return detail::launched();
   }

@@ -94,9 +94,9 @@ errc amax(Producer const& source, float* amax, cudaStream_t stream = nullptr) {
 }
 
 /// Both amaxes of what a producer of 16-bit values makes, as amax_both() of the matrix gives them, under a
-/// Hadamard transform to bf16. Each block is asked for once. Two memsets of 4 bytes and a kernel on the
-/// stream. Errors: as above, and partial_block for rows that are no multiple of the block size; both outputs
-/// are then untouched.
+/// Hadamard transform to bf16. Each block is asked for once. One memset or two, and a kernel on the stream.
+/// Errors: as above, and partial_block for rows that are no multiple of the block size; both outputs are then
+/// untouched.
 template <block_format F, cta::producer Producer, transform_policy<F::block_size> Transform>
 errc amax_both(Producer const& source, Transform const& transform, float* amax, float* amax_t,
                cudaStream_t stream = nullptr) {
@@ -111,8 +111,7 @@ errc amax_both(Producer const& source, Transform const& transform, float* amax, 
   const i64 along = ceil_div<i64>(source.cols, detail::amax_tile_cols),
             ctas = along * ceil_div<i64>(source.rows, detail::amax_tile_rows);
   if (ctas > 0x7fff'ffff) return errc::too_large;
-  for (float* out : {amax, amax_t})
-    if (cudaMemsetAsync(out, 0, sizeof(float), stream) != cudaSuccess) return errc::cuda_failed;
+  if (const errc e = detail::clear_amaxes(amax, amax_t, stream); e != errc::ok) return e;
   detail::producer_amax_both_kernel<n><<<static_cast<unsigned>(ctas), detail::cta_threads, 0, stream>>>(
       source, transform.prepared(), along, reinterpret_cast<i32*>(amax), reinterpret_cast<i32*>(amax_t));
   return detail::launched();
