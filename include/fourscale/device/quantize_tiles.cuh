@@ -17,8 +17,14 @@ FOURSCALE_KERNEL void __launch_bounds__(Copies::threads, cta::tile_ctas<Copies::
   cta::quantize_tile(p, tile);
 }
 
+/// CTAs per SM: two rows of fp32 values are in registers.
 template <class Copies>
-FOURSCALE_KERNEL void __launch_bounds__(Copies::threads, cta::tile_ctas<Copies::tile_cols>)
+inline constexpr int square_ctas =
+    !same_type<typename Copies::value, float> ? cta::tile_ctas<Copies::tile_cols>
+    : Copies::format::block_size > 16         ? 2
+                                              : 3;
+template <class Copies>
+FOURSCALE_KERNEL void __launch_bounds__(Copies::threads, square_ctas<Copies>)
     quantize_squares_kernel(Copies p) {
   __shared__ typename Copies::memory tile;
   cta::quantize_tile_of_squares(p, tile);
