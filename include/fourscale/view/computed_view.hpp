@@ -8,7 +8,7 @@ namespace FOURSCALE_NAMESPACE {
 
 namespace detail {
 template <class T>
-T const& some();  // never called
+FOURSCALE_HD T const& some();  // never called
 }
 
 /// The values f(row, column) of a function, or their transpose, computed as they are read, and more than
