@@ -20,7 +20,8 @@ constexpr linear_recipe drawn_signs() {
 
 template <class T>
 bool same_bits(std::vector<T> const& a, std::vector<T> const& b) {
-  return a.size() == b.size() && __builtin_memcmp(a.data(), b.data(), a.size() * sizeof(T)) == 0;
+  return a.size() == b.size() &&
+         (a.empty() || __builtin_memcmp(a.data(), b.data(), a.size() * sizeof(T)) == 0);
 }
 template <class T>
 std::vector<T> part(std::vector<T> const& v, i64 first, i64 count) {
