@@ -10,18 +10,31 @@ namespace bench {
 
 inline void require(cublasStatus_t s) { require(s == CUBLAS_STATUS_SUCCESS, cublasLtGetStatusString(s)); }
 
+/// How the matrices of a GEMM lie: A as k x m, B as k x n. D in FP32 is added to.
+struct gemm_form {
+  bool a_by_columns = false, b_by_columns = false, adds_to_f32 = false;
+};
+
 /// D (m x n) = A (m x k) * B (n x k)^T, row-major, bf16 with FP32 sums.
 class cublaslt_gemm {
  public:
-  cublaslt_gemm(i64 m, i64 n, i64 k) : workspace_(64 << 20) {
+  cublaslt_gemm(i64 m, i64 n, i64 k, gemm_form form = {})
+      : workspace_(64 << 20), beta_(form.adds_to_f32 ? 1.0f : 0.0f) {
     require(cublasLtCreate(&handle_));
     require(cublasLtMatmulDescCreate(&operation_, CUBLAS_COMPUTE_32F, CUDA_R_32F));
-    const cublasOperation_t t = CUBLAS_OP_T;
-    require(cublasLtMatmulDescSetAttribute(operation_, CUBLASLT_MATMUL_DESC_TRANSA, &t, sizeof t));
     // In columns: D^T (n x m) = (B^T)^T * A^T.
-    require(cublasLtMatrixLayoutCreate(&b_, CUDA_R_16BF, u64(k), u64(n), k));
-    require(cublasLtMatrixLayoutCreate(&a_, CUDA_R_16BF, u64(k), u64(m), k));
-    require(cublasLtMatrixLayoutCreate(&d_, CUDA_R_16BF, u64(n), u64(m), n));
+    const cublasOperation_t plain = CUBLAS_OP_N, transposed = CUBLAS_OP_T;
+    require(cublasLtMatmulDescSetAttribute(operation_, CUBLASLT_MATMUL_DESC_TRANSA,
+                                           form.b_by_columns ? &plain : &transposed, sizeof plain));
+    require(cublasLtMatmulDescSetAttribute(operation_, CUBLASLT_MATMUL_DESC_TRANSB,
+                                           form.a_by_columns ? &transposed : &plain, sizeof plain));
+    const auto layout = [&](cublasLtMatrixLayout_t& to, i64 rows, bool by_columns) {
+      const i64 along = by_columns ? rows : k, down = by_columns ? k : rows;
+      require(cublasLtMatrixLayoutCreate(&to, CUDA_R_16BF, u64(along), u64(down), along));
+    };
+    layout(b_, n, form.b_by_columns);
+    layout(a_, m, form.a_by_columns);
+    require(cublasLtMatrixLayoutCreate(&d_, form.adds_to_f32 ? CUDA_R_32F : CUDA_R_16BF, u64(n), u64(m), n));
     cublasLtMatmulPreference_t preference;
     require(cublasLtMatmulPreferenceCreate(&preference));
     const size_t bytes = workspace_.bytes();
@@ -41,8 +54,8 @@ class cublaslt_gemm {
     cublasLtDestroy(handle_);
   }
   void run(void const* a, void const* b, void* d) const {
-    const float one = 1.0f, zero = 0.0f;
-    require(cublasLtMatmul(handle_, operation_, &one, b, b_, a, a_, &zero, d, d_, d, d_,
+    const float one = 1.0f;
+    require(cublasLtMatmul(handle_, operation_, &one, b, b_, a, a_, &beta_, d, d_, d, d_,
                            &heuristics_[best_].algo, workspace_.data(), workspace_.bytes(), nullptr));
   }
   /// Chooses the fastest of the heuristics for these operands.
@@ -63,6 +76,7 @@ class cublaslt_gemm {
   cublasLtMatrixLayout_t a_{}, b_{}, d_{};
   cublasLtMatmulHeuristicResult_t heuristics_[8]{};
   buffer<u8> workspace_;
+  float beta_;
   int found_ = 0, best_ = 0;
 };
 

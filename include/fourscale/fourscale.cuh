@@ -17,6 +17,7 @@
 
 #if !FOURSCALE_RTC
 #include "device/amax.cuh"
+#include "device/amax_of_producer.cuh"
 #include "device/copies.cuh"
 #include "device/delayed.cuh"
 #include "device/dequantize.cuh"

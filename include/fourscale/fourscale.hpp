@@ -20,6 +20,7 @@
 #include "scaling/two_level_inference.hpp"
 #include "transform/hadamard.hpp"
 #include "view/block_scaled_view.hpp"
+#include "view/computed_view.hpp"
 #include "view/validate.hpp"
 
 #if !FOURSCALE_RTC

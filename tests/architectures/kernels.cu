@@ -34,6 +34,13 @@ bool nvfp4_kernels(values const& x, quantized<nvfp4> const& q, quantized<nvfp4, 
             device::dequantize(rows, y), device::gemm_mma_sync(q, q, y));
 }
 
+bool producer_kernels(values const& x, quantized<nvfp4> const& q, float* amax) {
+  const cta::matrix_producer<bf16, 16, cta::access::vectors> source{x.data, x.rows, x.cols, x.ld};
+  return ok(device::amax(source, amax), device::amax_both<nvfp4>(source, rht, amax, amax),
+            device::quantize(source, q),
+            device::quantize_both(source, q, q, quantizer{}, quantizer{by_words, two_level{}, rht}));
+}
+
 bool other_kernels(values const& x, quantized<mxfp8_e4m3> const& q8, quantized<mxfp4, linear> const& q4,
                    quantized<fp8_block_e4m3, linear> const& tiles, matrix_view<float> const& y) {
   return ok(device::quantize(x, q8), device::quantize(transposed(x), q8), device::quantize(x, q4),

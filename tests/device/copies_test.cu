@@ -71,6 +71,36 @@ void check_both(i64 rows, i64 cols, i64 ld, i64 start) {
   check_equal(qt, dt);
 }
 
+/// Both copies of fp32 values under the scales of squares; `spread_from` as in launch_squares().
+template <class F, class Layout, class LayoutT>
+void check_squares(test_matrix<float> const& m, i64 spread_from) {
+  INFO(F::name << ' ' << m.rows << 'x' << m.cols << " ld " << m.ld << " start " << m.start);
+  constexpr blocks_2d<F::block_size, F::block_size> squares;
+  on_host<F, Layout> q(m.rows, m.cols);
+  on_host<F, LayoutT> qt(m.cols, m.rows);
+  on_device<F, Layout> d(m.rows, m.cols);
+  on_device<F, LayoutT> dt(m.cols, m.rows);
+  q.view.amax = qt.view.amax = d.view.amax = dt.view.amax = amax_value(amax_of(m.on_host()));
+  REQUIRE(host::quantize_both(m.on_host(), q.view, qt.view, quantizer{}, quantizer{}, squares) == errc::ok);
+  REQUIRE(device::quantize_both(m.on_device(), d.view, dt.view, quantizer{}, quantizer{}, squares) ==
+          errc::ok);
+  check_equal(q, d);
+  check_equal(qt, dt);
+  if (spread_from > 0) return;
+  device::detail::launch_squares<F>(m.on_device(), d.view, dt.view, quantizer{}, nullptr, spread_from);
+  check_equal(q, d);
+  check_equal(qt, dt);
+}
+template <class F>
+void check_squares_of_floats() {
+  constexpr i64 never = 1;
+  for (float (*value)(u64, u64) : {activation, ugly_value, constant_zero}) {
+    check_squares<F, linear, linear>({512, 512, 512, 0, value}, 0);
+    check_squares<F, swizzled_128x4, linear>({1056, 288, 292, 4, value}, never);  // tiles of three kinds
+    check_squares<F, linear, swizzled_128x4>({96, 160, 163, 1, value}, never);    // rows that are no vectors
+  }
+}
+
 template <class F>
 void check_transpose(i64 rows, i64 cols) {
   constexpr int n = F::block_size;
@@ -125,6 +155,12 @@ TEST_CASE("device: both copies of MXFP4 in swizzled layouts equal the host", "[d
     check_equal(q, d);
     check_equal(qt, dt);
   }
+}
+
+TEST_CASE("device: both copies of fp32 squares equal the host", "[device][copies]") {
+  if (!gpu_or_warn()) return;
+  check_squares_of_floats<nvfp4>();
+  check_squares_of_floats<mxfp4>();
 }
 
 TEST_CASE("device: the transpose of a finished 2-D tensor equals the host's", "[device][copies]") {

@@ -68,19 +68,31 @@ void check_meaning() {
   CHECK(relative_error(c.dw, product(transposed(c.in_dy()), transposed(c.in_x()), out, in, tokens)) < 0.25);
 }
 
-/// Values that NVFP4 has under tensor amax 42 and block scale 7 in any direction: 42 once in each row and
-/// column of each tile of 16 x 16.
-float on_grid(u64 row, u64 col, u64 seed) {
-  constexpr float codes[] = {0.0f, 0.5f, 1.0f, 1.5f, 2.0f, 3.0f, 4.0f, 6.0f};
-  const u64 r = mix(row * 1000 + col + (seed << 40));
-  if (row % 16 == col % 16) return r % 2 == 0 ? 42.0f : -42.0f;
-  return 7.0f * codes[r % 8] * (r >> 8 & 1 ? -1.0f : 1.0f);
-}
-template <class T>
-void fill_grid(std::vector<T>& v, i64 cols, u64 seed) {
-  for (size_t i = 0; i < v.size(); ++i)
-    v[i] = from_float<T>(on_grid(i / static_cast<u64>(cols), i % static_cast<u64>(cols), seed));
-}
+/// Values that a format has in blocks of n along rows and along columns: codes times `unit`, the largest one
+/// once in each row and column of each tile of n x n. Units are such that no factor of a GEMM
+/// rounds: 7 under the range of 6 * 448, powers of two under 6 * 256 and for MXFP4.
+struct grid {
+  u64 n;
+  float unit;
+
+  float value(u64 row, u64 col, u64 seed) const {
+    constexpr float codes[] = {0.0f, 0.5f, 1.0f, 1.5f, 2.0f, 3.0f, 4.0f, 6.0f};
+    const u64 r = mix(row * 1000 + col + (seed << 40));
+    const float sign = (r >> 8 & 1) != 0 ? -unit : unit;
+    return row % n == col % n ? 6.0f * sign : codes[r % 8] * sign;
+  }
+  template <class T>
+  void fill(std::vector<T>& v, i64 cols, u64 seed) const {
+    for (size_t i = 0; i < v.size(); ++i)
+      v[i] = from_float<T>(value(i / static_cast<u64>(cols), i % static_cast<u64>(cols), seed));
+  }
+  bool is_largest(float x) const { return std::fabs(x) == 6.0f * unit; }
+  /// Another value of the grid, which leaves all scales as they are.
+  float other(float x) const {
+    const float size = std::fabs(x) / unit;
+    return size == 0.0f ? 0.5f * unit : size == 4.0f ? 0.75f * x : size == 3.0f ? 4.0f * unit : 0.0f;
+  }
+};
 
 /// Sum of dy * y, the loss whose gradient by y is dy, with y in float.
 template <linear_recipe R>
@@ -93,6 +105,41 @@ double loss(linear_case<R>& c) {
   for (size_t i = 0; i < y.size(); ++i)
     sum += static_cast<double>(y[i]) * static_cast<double>(to_float(c.dy[i]));
   return sum;
+}
+
+/// Changes some of `values` one after the other, and compares the loss with what `gradient` says of it.
+template <linear_recipe R, class T>
+int compare_differences(linear_case<R>& c, std::vector<T>& values, std::vector<float> const& gradient,
+                        size_t step, grid const& g) {
+  const double before = loss(c);
+  int checked = 0;
+  for (size_t i = 0; i < values.size(); i += step) {
+    const T old = values[i];
+    if (g.is_largest(to_float(old))) continue;
+    const float next = g.other(to_float(old));
+    values[i] = from_float<T>(next);
+    CHECK((loss(c) - before) / static_cast<double>(next - to_float(old)) == static_cast<double>(gradient[i]));
+    values[i] = old;
+    ++checked;
+  }
+  return checked;
+}
+
+/// dX, and where nothing is transformed dW, from data on the grid.
+template <linear_recipe R>
+void check_differences(linear_shape s, grid const& g, grid const& of_dy) {
+  linear_case<R> c(s);
+  g.fill(c.x, s.in, 1);
+  g.fill(c.w, s.in, 2);
+  of_dy.fill(c.dy, s.out, 3);
+  std::vector<float> dx(c.x.size()), dw(c.w.size());
+  REQUIRE(c.forward() == errc::ok);
+  REQUIRE(c.backward() == errc::ok);
+  const typename linear_case<R>::layer run;
+  REQUIRE(run.dgrad(c.t, matrix_view<float>{dx, s.tokens, s.in}) == errc::ok);
+  REQUIRE(run.wgrad(c.t, matrix_view<float>{dw, s.out, s.in}, 0.0f) == errc::ok);
+  CHECK(compare_differences(c, c.x, dx, 37, g) > 30);
+  if (R.wgrad.a.hadamard == 0) CHECK(compare_differences(c, c.w, dw, 53, g) > 30);
 }
 
 }  // namespace
@@ -121,42 +168,15 @@ TEST_CASE("linear: each GEMM is near the one without quantization", "[recipe][li
   check_meaning<drawn_signs()>();
 }
 
-// X, W and dY lie on the grid, so that rounding, stochastic too, changes nothing, and a step to the next code
-// is a step of X itself: differences are the derivatives of the quantized forward, without an error.
+// X, W and dY lie on the grid, so that rounding, stochastic too, changes nothing, and a step to another code
+// is a step of X itself: differences are the derivatives of the quantized forward, without an error. A
+// transform leaves the grid: then dW has its emulation alone.
 TEST_CASE("linear: gradients are the finite differences of the quantized forward", "[recipe][linear]") {
-  linear_case<no_rht> c({32, 48, 64});
-  fill_grid(c.x, c.s.in, 1);
-  fill_grid(c.w, c.s.in, 2);
-  fill_grid(c.dy, c.s.out, 3);
-  std::vector<float> dx(c.x.size()), dw(c.w.size());
-  REQUIRE(c.forward() == errc::ok);
-  REQUIRE(c.backward() == errc::ok);
-  using layer = decltype(c)::layer;
-  REQUIRE(layer{}.dgrad(c.t, matrix_view<float>{dx, c.s.tokens, c.s.in}) == errc::ok);
-  REQUIRE(layer{}.wgrad(c.t, matrix_view<float>{dw, c.s.out, c.s.in}, 0.0f) == errc::ok);
-  const double before = loss(c);
-  int checked = 0;
-  for (u64 i = 0; i < c.x.size(); i += 37) {
-    const float old = to_float(c.x[i]);
-    if (std::fabs(old) == 42.0f) continue;
-    const float next = old == 0.0f               ? 3.5f
-                       : std::fabs(old) == 28.0f ? old * 0.75f
-                       : old == 21.0f            ? 28.0f
-                                                 : 0.0f;
-    c.x[i] = from_float<bf16>(next);
-    CHECK((loss(c) - before) / static_cast<double>(next - old) == static_cast<double>(dx[i]));
-    c.x[i] = from_float<bf16>(old);
-    ++checked;
-  }
-  for (u64 i = 0; i < c.w.size(); i += 53) {
-    const float old = c.w[i], next = old == 0.0f ? 3.5f : 0.0f;
-    if (std::fabs(old) == 42.0f) continue;
-    c.w[i] = next;
-    CHECK((loss(c) - before) / static_cast<double>(next - old) == static_cast<double>(dw[i]));
-    c.w[i] = old;
-    ++checked;
-  }
-  CHECK(checked > 70);
+  constexpr grid sevens{16, 7.0f}, eighths{16, 0.125f}, mxfp4_quarters{32, 0.25f};
+  check_differences<no_rht>({32, 48, 64}, sevens, sevens);
+  check_differences<te>({32, 48, 64}, sevens, sevens);
+  check_differences<weighed>({32, 48, 64}, eighths, sevens);
+  check_differences<mx>({32, 64, 96}, mxfp4_quarters, mxfp4_quarters);
 }
 
 // The straight-through estimator: off the grid, dX is the derivative by the quantized X, under the same W as

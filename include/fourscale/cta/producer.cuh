@@ -13,6 +13,13 @@
 
 namespace FOURSCALE_NAMESPACE::cta {
 
+/// What a producer is.
+template <class P>
+concept producer = requires(P p) {
+  typename P::block_type;
+  p.rows, p.cols;
+};
+
 /// How the rows of a matrix lie in memory: as one run of 16-byte vectors without gaps, as 16-byte vectors, or
 /// anywhere.
 enum class access : u8 { contiguous, vectors, anywhere };

@@ -11,13 +11,6 @@
 
 namespace FOURSCALE_NAMESPACE::cta {
 
-/// What a producer is: see producer.cuh.
-template <class P>
-concept producer = requires(P p) {
-  typename P::block_type;
-  p.rows, p.cols;
-};
-
 /// By all threads of a CTA. `q` is prepared(). `ByRow`: each row has an amax of its own.
 template <block_format F, bool ByRow, class Cursor, producer Producer, class Sink, quantizer_for<F> Quantizer>
 FOURSCALE_D void quantize(Cursor const& cursor, Producer const& source, Sink const& sink,

@@ -98,6 +98,15 @@ FOURSCALE_D typename F::scale quantize_square(column_pair<T, F::block_size>& col
   return scaled.scale;
 }
 
+/// The words of a row or a column of codes, at a multiple of their bytes.
+template <u32 N>
+FOURSCALE_D void store_words(u32 const (&w)[N], u32* to) {
+  if constexpr (N == 2)
+    *reinterpret_cast<u64*>(to) = u64{w[1]} << 32 | w[0];
+  else
+    *reinterpret_cast<vector16*>(to) = {{w[0], w[1], w[2], w[3]}};
+}
+
 /// A thread takes two columns over 32 rows; then, of the same squares, two rows. All codes stay in shared
 /// memory.
 template <class Copies, class Quantizer, class T = typename Copies::value, class F = typename Copies::format>
@@ -131,27 +140,102 @@ FOURSCALE_D void quantize_squares(Quantizer const& q, typename Copies::memory& t
     for (u32 which = 0; which < 2; ++which) {
       const u32 r = block * n + 2 * (pair % (n / 2)) + which;
       tile.row_scales[r][square] = scale;
-      u32* const to = tile.row_codes(r, pair / 32) + pair % 32 / (n / 2) * (n / 8);
-      u32 const(&w)[n / 8] = transposed.w[which];
-      if constexpr (n == 16)
-        *reinterpret_cast<u64*>(to) = u64{w[1]} << 32 | w[0];
-      else
-        *reinterpret_cast<vector16*>(to) = {{w[0], w[1], w[2], w[3]}};
+      store_words(transposed.w[which], tile.row_codes(r, pair / 32) + pair % 32 / (n / 2) * (n / 8));
     }
   }
 }
 
-/// By all threads of a CTA.
+/// N values of a row; `vectors`: they begin at a multiple of 16 bytes.
+template <int N>
+FOURSCALE_D values<float, N> load_row(float const* from, bool vectors) {
+  if (vectors) return values<float, N>::load(from);
+  values<float, N> v;
+  FOURSCALE_UNROLL
+  for (int i = 0; i < N; ++i) v.set(i, from[i]);
+  return v;
+}
+
+/// The amax of a square; each lane has two of its rows.
+template <bool KeepNan, int N>
+FOURSCALE_D float square_amax(values<float, N> const (&rows)[2]) {
+  const auto of_row = [&](int i) { return bit_cast<i32>(KeepNan ? rows[i].amax_or_nan() : rows[i].amax()); };
+  i32 largest = max(of_row(0), of_row(1));
+  FOURSCALE_UNROLL
+  for (int lanes = 1; lanes < N / 2; lanes *= 2)
+    largest = max(largest, __shfl_xor_sync(0xffff'ffffu, largest, lanes));
+  return bit_cast<float>(largest);
+}
+
+/// The codes of both rows, and the scale of the square. All lanes of a warp take part.
+template <class F, class Quantizer>
+FOURSCALE_D typename F::scale quantize_square(values<float, F::block_size> const (&rows)[2],
+                                              Quantizer const& q, tensor_scale<F> const& tensor,
+                                              u8 (&codes)[2][block_code_bytes<F>]) {
+  if constexpr (detail::has_fast_form<F, Quantizer>()) {
+    const detail::scale_choice<F> chosen =
+        detail::choose_fast<F>(square_amax<true>(rows), q.scale, tensor, position{});
+    if (__all_sync(0xffff'ffffu, chosen.valid)) {
+      FOURSCALE_UNROLL
+      for (int i = 0; i < 2; ++i)
+        detail::round_fast<F, decltype(q.round)::fast_limited()>(rows[i], chosen.multiplier, q.round,
+                                                                 position{}, codes[i]);
+      return chosen.scale;
+    }
+  }
+  const block_scale<F> scaled = scale_for<F>(q.scale, square_amax<false>(rows), tensor, position{});
+  FOURSCALE_UNROLL
+  for (int i = 0; i < 2; ++i) {
+    float x[F::block_size];
+    rows[i].to_floats(x);
+    round_block<F>(x, scaled.multiplier, q.round, position{}, codes[i]);
+  }
+  return scaled.scale;
+}
+
+/// Both copies of fp32 values, which are too wide for a tile: a lane takes two rows of a square from memory
+/// to registers; after the codes are transposed it has two of its columns. All codes go to shared memory.
+template <class Copies, class Quantizer, class F = typename Copies::format>
+FOURSCALE_D void quantize_squares_of_rows(Copies const& p, typename Copies::place_of_tile const& place,
+                                          Quantizer const& q, typename Copies::memory& tile) {
+  constexpr u32 n = F::block_size, bytes = block_code_bytes<F>, lanes = n / 2,
+                along = Copies::memory::along_row, squares = along * Copies::memory::along_column;
+  const tensor_scale<F> tensor = tile.tensor;
+  const u32 lane = threadIdx.x % lanes;
+#pragma unroll 1
+  for (u32 s = threadIdx.x / lanes; s < squares; s += Copies::threads / lanes) {
+    const u32 i = s / along, j = s % along;
+    const i64 row = place.row() + i * n + 2 * lane, block = i64{place.tile_col} * along + j;
+    const bool inside = place.inside || (row < p.q.rows && block < p.q.blocks());
+    values<float, n> rows[2] = {};
+    FOURSCALE_UNROLL
+    for (int k = 0; k < 2; ++k)
+      if (inside) rows[k] = load_row<n>(&p.x.at(row + k, block * n), p.wide_values);
+    u8 codes[2][bytes];
+    const u8 scale = quantize_square<F>(rows, q, tensor, codes).bits;
+    nibble_square<n> square{};
+    FOURSCALE_UNROLL
+    for (u32 k = 0; k < 2; ++k) {
+      const u32 r = i * n + 2 * lane + k;
+      FOURSCALE_UNROLL
+      for (u32 b = 0; b < bytes; ++b) square.w[k][b / 4] |= u32{codes[k][b]} << (8 * (b % 4));
+      store_words(square.w[k], tile.row_codes(r, j * n / 64) + j * n % 64 / 8);
+      tile.row_scales[r][j] = scale;
+    }
+    square.transpose();
+    FOURSCALE_UNROLL
+    for (u32 k = 0; k < 2; ++k) {
+      const u32 c = j * n + 2 * lane + k;
+      store_words(square.w[k], reinterpret_cast<u32*>(tile.codes_of(c) + i * bytes));
+      tile.scales[c][i] = scale;
+    }
+  }
+}
+
+/// What is in a tile's shared memory, to both copies, or to the one that is wanted. By all threads of a CTA.
 template <class Copies>
-FOURSCALE_D void quantize_tile_of_squares(Copies const& p, typename Copies::memory& tile) {
+FOURSCALE_D void store_squares(Copies const& p, typename Copies::place_of_tile const& place,
+                               typename Copies::memory& tile) {
   using F = typename Copies::format;
-  const auto place = p.place();
-  p.load(place, tile);
-  if constexpr (Copies::has_columnwise)
-    quantize_squares<Copies>(p.columnwise, tile);
-  else
-    quantize_squares<Copies>(p.rowwise, tile);
-  __syncthreads();
   if constexpr (Copies::has_columnwise) {
     p.store_codes_of_columns(place, tile);
     if (!p.scales_of_first_rows) p.store_scales_of_columns(place, tile);
@@ -168,6 +252,25 @@ FOURSCALE_D void quantize_tile_of_squares(Copies const& p, typename Copies::memo
           tile.row_scales[r][b];
     }
   }
+}
+
+/// By all threads of a CTA.
+template <class Copies>
+FOURSCALE_D void quantize_tile_of_squares(Copies const& p, typename Copies::memory& tile) {
+  const auto place = p.place();
+  if constexpr (same_type<typename Copies::value, float>) {
+    p.find_tensor_scale(tile);
+    __syncthreads();
+    quantize_squares_of_rows(p, place, p.columnwise, tile);
+  } else {
+    p.load(place, tile);
+    if constexpr (Copies::has_columnwise)
+      quantize_squares<Copies>(p.columnwise, tile);
+    else
+      quantize_squares<Copies>(p.rowwise, tile);
+  }
+  __syncthreads();
+  store_squares(p, place, tile);
 }
 
 inline constexpr u32 spread_squares = 32;  ///< that a CTA takes in each direction

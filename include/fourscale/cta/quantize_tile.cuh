@@ -2,6 +2,7 @@
 // The columnwise copy, alone or with the rowwise one, from one read of a tile.
 #pragma once
 
+#include "producer.cuh"
 #include "tile.cuh"
 
 namespace FOURSCALE_NAMESPACE::cta {
@@ -9,8 +10,10 @@ namespace FOURSCALE_NAMESPACE::cta {
 /// Stands for the quantizer of a copy that is not wanted.
 struct no_copy {};
 
-/// The arguments of a kernel that works by tiles.
-template <class T, class F, class LayoutR, class LayoutC, class Rowwise, class Columnwise, bool ByRow = false>
+/// The arguments of a kernel that works by tiles. A producer as `Source` needs both copies, or the rowwise
+/// one.
+template <class T, class F, class LayoutR, class LayoutC, class Rowwise, class Columnwise, bool ByRow = false,
+          class Source = matrix_view<T const>>
 struct tile_copies {
   static constexpr bool by_row = ByRow;  ///< each column has an amax of its own
   using value = T;
@@ -24,7 +27,7 @@ struct tile_copies {
   using memory = tile_memory<F, tile_cols>;
   using place_of_tile = tile_place<tile_cols, has_rowwise && has_columnwise ? 4 : 1>;
 
-  matrix_view<T const> x;
+  Source x;
   block_scaled_view<F, LayoutR> q;
   block_scaled_view<F, LayoutC> qt;
   Rowwise rowwise;
@@ -121,7 +124,7 @@ FOURSCALE_D void quantize_columns(Copies const& p, typename Copies::place_of_til
 }
 
 /// The rowwise copy: a thread takes blocks of rows as they pass from memory to the tile. `Inside`: all of the
-/// tile is in the matrix, and its rows are vectors.
+/// tile is in the matrix, and its rows are vectors or a producer's.
 template <bool Inside, class T, class F, int Cols, class Copies>
 FOURSCALE_D void quantize_rows_into_tile(Copies const& p, typename Copies::place_of_tile const& place,
                                          tile_memory<F, Cols>& tile) {
@@ -133,10 +136,14 @@ FOURSCALE_D void quantize_rows_into_tile(Copies const& p, typename Copies::place
   const u32 first_row = place.tile_row * tile_rows + static_cast<u32>(r),
             first_block = place.tile_col * along + static_cast<u32>(b);
   u8 const* const from = p.values.at(first_row, first_block * static_cast<u32>(n * sizeof(T)));
-  const auto load = [&](int k) {
-    T const* const first = reinterpret_cast<T const*>(from + static_cast<u64>(k) * p.values.step(step));
-    if (Inside || p.wide_values) return values<T, n>::load(first);
-    return shifted_values<T, n>(first, p.x.data + p.x.extent()).arrived();
+  const auto load = [&](int k) -> values<T, n> {
+    if constexpr (producer<decltype(p.x)>) {
+      return p.x.load(place_in(p.q.blocks(), row + k * step, block));
+    } else {
+      T const* const first = reinterpret_cast<T const*>(from + static_cast<u64>(k) * p.values.step(step));
+      if (Inside || p.wide_values) return values<T, n>::load(first);
+      return shifted_values<T, n>(first, p.x.data + p.x.extent()).arrived();
+    }
   };
   values<T, n> raw[each];
   FOURSCALE_UNROLL

@@ -29,6 +29,9 @@ struct place {
   int gathered = 0;
 };
 
+/// The place of a block in rows of `along` blocks without padding.
+FOURSCALE_D inline place place_in(i64 along, i64 row, i64 block) { return {row, block, row * along + block}; }
+
 /// Blocks that a thread has on their way: 128 bytes of values, or one block.
 template <int N, class T>
 inline constexpr int blocks_on_the_way = N * sizeof(T) > 64   ? 1

@@ -66,6 +66,21 @@ FOURSCALE_KERNEL void __launch_bounds__(cta_threads)
   raise_by_cta(mine, largest);
 }
 
+/// The larger one of `most` and what the transform makes of two columns. Rounding keeps the order, so that
+/// the caller rounds the largest last.
+template <int N, class T, int M>
+FOURSCALE_D float larger_sum(cta::column_pair<T, N> const& columns,
+                             fourscale::prepared_hadamard<M> const& transform, float most) {
+  FOURSCALE_UNROLL
+  for (int which = 0; which < 2; ++which) {
+    float sums[N];
+    transform.sums(cta::column_block<T, N>{&columns, which}, sums);
+    FOURSCALE_UNROLL
+    for (int j = 0; j < N; ++j) most = fmaxf(most, fabsf(sums[j]));  // NaN is dropped
+  }
+  return most;
+}
+
 /// The amax of 16-bit values in memory and that of their columns, N rows at a time, after the transform: a
 /// thread takes two columns over 4 * N rows.
 inline constexpr int column_blocks = 4, column_warps = cta_threads / 32;
@@ -82,20 +97,21 @@ FOURSCALE_KERNEL void __launch_bounds__(cta_threads)
   for (int i = 0; i < column_blocks && row < x.rows && col < x.cols; ++i, row += N) {
     const cta::column_pair<T, N> columns(reinterpret_cast<u32 const*>(&x.at(row, col)), x.ld / 2);
     plain = cta::detail::larger_magnitudes<T, false>(plain, columns.template magnitudes<false>());
-    FOURSCALE_UNROLL
-    for (int which = 0; which < 2; ++which) {
-      float sums[N];
-      transform.sums(cta::column_block<T, N>{&columns, which}, sums);
-      FOURSCALE_UNROLL
-      for (int j = 0; j < N; ++j) most = fmaxf(most, fabsf(sums[j]));  // NaN is dropped
-    }
+    most = larger_sum(columns, transform, most);
   }
   if (largest != nullptr) {
     raise_by_cta(bit_cast<i32>(cta::detail::pair_amax<T, false>(plain)), largest);
     __syncthreads();
   }
-  // Rounding keeps the order, so that the largest is rounded last.
   raise_by_cta(bit_cast<i32>(to_float(from_float<bf16>(most))), largest_transformed);
+}
+
+/// Zeroes two amaxes, neighbours in one operation.
+inline errc clear_amaxes(float* amax, float* amax_t, cudaStream_t stream) {
+  const bool side_by_side = amax_t == amax + 1;
+  cudaError_t e = cudaMemsetAsync(amax, 0, side_by_side ? 2 * sizeof(float) : sizeof(float), stream);
+  if (e == cudaSuccess && !side_by_side) e = cudaMemsetAsync(amax_t, 0, sizeof(float), stream);
+  return e == cudaSuccess ? errc::ok : errc::cuda_failed;
 }
 
 template <int N, class T>
@@ -198,8 +214,8 @@ errc amax(M const& x, Transform const& transform, float* out, cudaStream_t strea
 
 /// Both amaxes of a tensor: of x, for the rowwise copy, and of transposed(x) after `transform`, for the
 /// columnwise one; from one read of x if the transform is a Hadamard transform to bf16 and x holds pairs of
-/// 16-bit values (an even number in a row, rows at multiples of 4 bytes), otherwise from two. Two memsets of
-/// 4 bytes and a kernel or two; never synchronises, never allocates. Also rejects x.rows that is no multiple
+/// 16-bit values (an even number in a row, rows at multiples of 4 bytes), otherwise from two. One memset
+/// or two, and a kernel or two; never synchronises, never allocates. Also rejects x.rows that is no multiple
 /// of the block size; both outputs are then untouched.
 template <block_format F, class T, transform_policy<F::block_size> Transform>
 errc amax_both(matrix_view<T> const& x, Transform const& transform, float* amax, float* amax_t,
@@ -211,8 +227,7 @@ errc amax_both(matrix_view<T> const& x, Transform const& transform, float* amax,
   for (float* out : outputs)
     if (const errc e = fourscale::detail::check_amax_output(out); e != errc::ok) return e;
   if (detail::fits_column_amax<F::block_size>(m, transform)) {
-    for (float* out : outputs)
-      if (cudaMemsetAsync(out, 0, sizeof(float), stream) != cudaSuccess) return errc::cuda_failed;
+    if (const errc e = detail::clear_amaxes(amax, amax_t, stream); e != errc::ok) return e;
     detail::launch_column_amax<F::block_size>(m, transform, amax, amax_t, stream);
     return detail::launched();
   }

@@ -63,7 +63,8 @@ errc quantize_both(matrix_view<T> const& x, block_scaled_view<F, Layout> const& 
       if constexpr (best == path::both_squares)
         detail::launch_squares<F>(input, q, qt, for_input<source>(rowwise), stream, detail::spread_from);
       else
-        detail::launch_both(input, q, qt, for_input<source>(rowwise), for_input<source>(columnwise), stream);
+        detail::launch_both<value>(input, q, qt, for_input<source>(rowwise), for_input<source>(columnwise),
+                                   stream);
       return detail::launched();
     }
   }
@@ -72,6 +73,33 @@ errc quantize_both(matrix_view<T> const& x, block_scaled_view<F, Layout> const& 
     return transpose(q, qt, stream);
   else
     return device::quantize(transposed(x), qt, columnwise, shape, stream);
+}
+
+/// Both copies of what a producer of 16-bit values makes, in 1-D blocks: a matrix that is never in memory.
+/// See cta/producer.cuh; each block is asked for once, and once more where a fast form does not hold. The
+/// bits are those of the matrix. One kernel on the stream; never synchronises, never allocates. Errors: those
+/// of validate(), shape_mismatch, overlap; bad_recipe for amaxes of rows, misaligned for codes that do not
+/// begin at a multiple of 8 bytes (in blocks of 32: 16). Both outputs are then untouched.
+template <cta::producer Producer, class F, class Layout, class LayoutT,
+          quantizer_for<F> Rowwise = quantizer<>, quantizer_for<F> Columnwise = quantizer<>>
+errc quantize_both(Producer const& source, block_scaled_view<F, Layout> const& q,
+                   block_scaled_view<F, LayoutT> const& qt, Rowwise const& rowwise = {},
+                   Columnwise const& columnwise = {}, cudaStream_t stream = nullptr) {
+  using value = decltype(typename Producer::block_type{}.get(0));
+  static_assert(
+      detail::has_tiles<value, F>,
+      "Both copies of a producer are made from 16-bit values, to 4 or 8 bits: let its block_type be "
+      "cta::values<bf16, N>.");
+  if (const errc e = validate(q, rowwise); e != errc::ok) return e;
+  if (const errc e = validate(qt, columnwise); e != errc::ok) return e;
+  const bool matching =
+      source.rows == q.rows && source.cols == q.cols && source.rows == qt.cols && source.cols == qt.rows;
+  if (!matching) return errc::shape_mismatch;
+  if (fourscale::detail::overlaps(q, qt) || fourscale::detail::overlaps(qt, q)) return errc::overlap;
+  if (q.amax.by_row() || qt.amax.by_row()) return errc::bad_recipe;
+  if (!detail::fits_tiles(source, q) || !detail::fits_tiles(source, qt)) return errc::misaligned;
+  detail::launch_both<value>(source, q, qt, for_input<value>(rowwise), for_input<value>(columnwise), stream);
+  return detail::launched();
 }
 
 }  // namespace FOURSCALE_ARCH

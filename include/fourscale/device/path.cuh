@@ -84,9 +84,10 @@ inline constexpr bool both_like_squares = same_type<Rowwise, Columnwise>&& cta::
 /// The same for both copies of a matrix of T.
 template <class F, bool Is2d, class T, class Rowwise, class Columnwise>
 constexpr path best_path_of_both() {
-  if (!has_tiles<T, F>) return path::one_by_one;
-  if (!Is2d) return path::both;
-  return both_like_squares<F, Rowwise, Columnwise> ? path::both_squares : path::one_by_one;
+  constexpr bool squares = has_tiles<T, F> || (same_type<T, float> && has_tiles<bf16, F>);
+  if (Is2d)
+    return squares && both_like_squares<F, Rowwise, Columnwise> ? path::both_squares : path::one_by_one;
+  return has_tiles<T, F> ? path::both : path::one_by_one;
 }
 template <bool Is2d, class Rowwise, class Columnwise, class T, class F, class Layout, class LayoutT>
 path path_of_both(matrix_view<T const> const& x, block_scaled_view<F, Layout> const& q,

@@ -17,8 +17,14 @@ FOURSCALE_KERNEL void __launch_bounds__(Copies::threads, cta::tile_ctas<Copies::
   cta::quantize_tile(p, tile);
 }
 
+/// CTAs per SM: two rows of fp32 values are in registers.
 template <class Copies>
-FOURSCALE_KERNEL void __launch_bounds__(Copies::threads, cta::tile_ctas<Copies::tile_cols>)
+inline constexpr int square_ctas =
+    !same_type<typename Copies::value, float> ? cta::tile_ctas<Copies::tile_cols>
+    : Copies::format::block_size > 16         ? 2
+                                              : 3;
+template <class Copies>
+FOURSCALE_KERNEL void __launch_bounds__(Copies::threads, square_ctas<Copies>)
     quantize_squares_kernel(Copies p) {
   __shared__ typename Copies::memory tile;
   cta::quantize_tile_of_squares(p, tile);
@@ -51,17 +57,23 @@ bool fits_tiles(matrix_view<T const> const& x, block_scaled_view<F, Layout> cons
   constexpr i64 most = 0xffff'ffff;
   return x.rows <= most && x.ld * static_cast<i64>(sizeof(T)) <= most && codes_are_words(q);
 }
+/// The same for what a producer makes.
+template <cta::producer Producer, class F, class Layout>
+bool fits_tiles(Producer const&, block_scaled_view<F, Layout> const& q) {
+  return codes_are_words(q);
+}
 /// True for 16-bit values that become codes of four or eight bits.
 template <class T, class F>
 inline constexpr bool has_tiles =
     cta::is_packed<T>&& F::block_size <= 32 && F::element::width != 6 && block_scale_bytes<F> <= 1;
 
 /// Launches a kernel over tiles: those of the matrix, and those that hold only padding of a layout.
-template <class T, class F, class LayoutR, class LayoutC, class Rowwise, class Columnwise, bool ByRow>
-void launch_tiles(void (*kernel)(cta::tile_copies<T, F, LayoutR, LayoutC, Rowwise, Columnwise, ByRow>),
-                  cta::tile_copies<T, F, LayoutR, LayoutC, Rowwise, Columnwise, ByRow> p,
-                  cudaStream_t stream) {
-  using copies = cta::tile_copies<T, F, LayoutR, LayoutC, Rowwise, Columnwise, ByRow>;
+template <class T, class F, class LayoutR, class LayoutC, class Rowwise, class Columnwise, bool ByRow,
+          class Source>
+void launch_tiles(
+    void (*kernel)(cta::tile_copies<T, F, LayoutR, LayoutC, Rowwise, Columnwise, ByRow, Source>),
+    cta::tile_copies<T, F, LayoutR, LayoutC, Rowwise, Columnwise, ByRow, Source> p, cudaStream_t stream) {
+  using copies = cta::tile_copies<T, F, LayoutR, LayoutC, Rowwise, Columnwise, ByRow, Source>;
   constexpr int cols = copies::tile_cols;
   // The view of a copy that is not wanted has no rows.
   using cta::tile_rows;
@@ -70,14 +82,15 @@ void launch_tiles(void (*kernel)(cta::tile_copies<T, F, LayoutR, LayoutC, Rowwis
             cols_r = LayoutR::padded_blocks(p.q.blocks()) * n, cols_c = LayoutC::padded_rows(p.qt.rows);
   const i64 along = ceil_div<i64>(cols_r > cols_c ? cols_r : cols_c, cols),
             down = ceil_div<i64>(rows_r > rows_c ? rows_r : rows_c, tile_rows);
-  p.values = {reinterpret_cast<u8 const*>(p.x.data), static_cast<u32>(p.x.ld * i64{sizeof(T)})};
+  if constexpr (!cta::producer<Source>)
+    p.values = {reinterpret_cast<u8 const*>(p.x.data), static_cast<u32>(p.x.ld * i64{sizeof(T)})};
   p.codes = {p.q.codes, static_cast<u32>(p.q.blocks() * block_code_bytes<F>)};
   p.scales = {p.q.scales, static_cast<u32>(p.q.blocks())};
   p.codes_t = {p.qt.codes, static_cast<u32>(p.qt.blocks() * block_code_bytes<F>)};
   p.scales_t = {p.qt.scales, static_cast<u32>(p.qt.blocks())};
   p.rows_inside = static_cast<u32>(p.x.rows / tile_rows);
   p.cols_inside = static_cast<u32>(p.x.cols / cols);
-  p.wide_values = rows_are_vectors(p.x);
+  p.wide_values = cta::producer<Source> || rows_are_vectors(p.x);
   p.wide_codes = codes_are_vectors(p.q);
   p.wide_codes_t = codes_are_vectors(p.qt);
   p.wide_scales = scales_are_vectors<copies::memory::along_row>(p.q);
@@ -131,13 +144,13 @@ void launch_columns(matrix_view<T const> const& x, block_scaled_view<F, Layout> 
     if (q.amax.by_row()) return launch(cta::detail::boolean<true>{});
   launch(cta::detail::boolean<false>{});
 }
-/// Both copies, each with a quantizer of its own.
-template <class F, class Layout, class LayoutT, class T, class Rowwise, class Columnwise>
-void launch_both(matrix_view<T const> const& x, block_scaled_view<F, Layout> const& q,
+/// Both copies of values of T, each with a quantizer of its own: of a matrix, or of what a producer makes.
+template <class T, class Source, class F, class Layout, class LayoutT, class Rowwise, class Columnwise>
+void launch_both(Source const& x, block_scaled_view<F, Layout> const& q,
                  block_scaled_view<F, LayoutT> const& qt, Rowwise const& rowwise,
                  Columnwise const& columnwise, cudaStream_t stream) {
   using copies = cta::tile_copies<T, F, Layout, LayoutT, decltype(cta::prepared(rowwise)),
-                                  decltype(cta::prepared(columnwise))>;
+                                  decltype(cta::prepared(columnwise)), false, Source>;
   launch_tiles(&quantize_tile_kernel<copies>,
                copies{x, q, qt, cta::prepared(rowwise), cta::prepared(columnwise)}, stream);
 }

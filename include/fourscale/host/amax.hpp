@@ -10,17 +10,16 @@ inline namespace FOURSCALE_CPU {
 namespace detail {
 
 /// The largest magnitude of m, of any number of rows: no rows give 0.
-template <class T>
-float amax_of(matrix_view<T> const& m) {
+template <matrix_like M>
+float amax_of(M const& m) {
   i32 largest = 0;
 #ifdef _OPENMP
 #pragma omp parallel for reduction(max : largest) if (m.rows * m.cols > 65536)
 #endif
   for (i64 r = 0; r < m.rows; ++r) {
-    T* row = m.data + r * m.ld;
     i32 in_row = 0;
     for (i64 c = 0; c < m.cols; ++c) {
-      const i32 magnitude = amax_bits(to_float(row[c]));
+      const i32 magnitude = amax_bits(to_float(m.at(r, c)));
       in_row = magnitude > in_row ? magnitude : in_row;
     }
     largest = in_row > largest ? in_row : largest;
@@ -33,8 +32,8 @@ float amax_of(matrix_view<T> const& m) {
 /// Writes the largest magnitude of m to *amax: NaN is dropped, infinity stays. On all cores under OpenMP; the
 /// result does not depend on their number. A separate step from quantize(), so that ranks can reduce it in
 /// between. Errors: see validate(); *amax is then untouched.
-template <class T>
-requires real<typename matrix_view<T>::value_type> errc amax(matrix_view<T> const& m, float* amax) {
+template <matrix_like M>
+errc amax(M const& m, float* amax) {
   if (const errc e = validate(m); e != errc::ok) return e;
   if (const errc e = fourscale::detail::check_amax_output(amax); e != errc::ok) return e;
   *amax = detail::amax_of(m);

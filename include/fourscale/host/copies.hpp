@@ -37,9 +37,9 @@ errc transpose(block_scaled_view<F, Layout, Byte> const& q, block_scaled_view<F,
 /// its own transform, rounding, random stream and amax (that of qt is taken after its transform). With 2-D
 /// blocks there is one set of scales and qt is the transpose of q, so `columnwise` and qt.amax must be as for
 /// q. Errors: see validate(); both outputs are then untouched.
-template <class T, class F, class Layout, class LayoutT, quantizer_for<F> Rowwise = quantizer<>,
+template <matrix_like M, class F, class Layout, class LayoutT, quantizer_for<F> Rowwise = quantizer<>,
           quantizer_for<F> Columnwise = quantizer<>, class Blocks = blocks_1d>
-errc quantize_both(matrix_view<T> const& x, block_scaled_view<F, Layout, u8> const& q,
+errc quantize_both(M const& x, block_scaled_view<F, Layout, u8> const& q,
                    block_scaled_view<F, LayoutT, u8> const& qt, Rowwise const& rowwise = {},
                    Columnwise const& columnwise = {}, Blocks shape = {}) {
   if (const errc e = validate_both(x, q, qt, shape, rowwise, columnwise); e != errc::ok) return e;

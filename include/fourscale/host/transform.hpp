@@ -68,8 +68,8 @@ errc amax(M const& x, Transform const& transform, float* amax) {
 /// Both amaxes of a tensor: of x, for the rowwise copy, and of transposed(x) after `transform`, for the
 /// columnwise one. Also rejects x.rows that is no multiple of the block size; both outputs are then
 /// untouched.
-template <block_format F, class T, transform_policy<F::block_size> Transform>
-errc amax_both(matrix_view<T> const& x, Transform const& transform, float* amax, float* amax_t) {
+template <block_format F, matrix_like M, transform_policy<F::block_size> Transform>
+errc amax_both(M const& x, Transform const& transform, float* amax, float* amax_t) {
   if (const errc e = fourscale::detail::check_amax_output(amax); e != errc::ok) return e;
   if (const errc e = host::amax<F>(transposed(x), transform, amax_t); e != errc::ok) return e;
   return host::amax(x, amax);

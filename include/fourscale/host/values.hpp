@@ -118,6 +118,12 @@ constexpr bool is_bf16() {
     return same_type<T, bf16> && bit_cast<u32>(two{{1}, {0}}) == 1;
 }
 
+/// Values of M that lie in memory: its own, or those of a transpose, which are gathered.
+template <class M>
+constexpr bool lies_in_memory() {
+  return M::is_transposed || requires(M const& m) { &m.at(0, 0); };
+}
+
 /// The type that holds the values of a matrix M: bf16 stays in place, unless a policy takes floats.
 template <class F, class M, class Quantizer>
 constexpr auto values_for() {
@@ -128,7 +134,7 @@ constexpr auto values_for() {
       same_type<decltype(Quantizer::transform), identity> &&
       (lane_rounding_policy<round, element> ||
        drawing_lane_rounding_policy<round, element>)&&amax_scaling_policy<decltype(Quantizer::scale), F>;
-  if constexpr (by_pairs && is_bf16<value>())
+  if constexpr (by_pairs && is_bf16<value>() && lies_in_memory<M>())
     return bf16_values<value>{};
   else
     return float_values{};

@@ -38,6 +38,13 @@ struct draw_key {
     return {u64{w.words[1]} << 32 | w.words[0], u64{w.words[3]} << 32 | w.words[2]};
   }
 
+  /// For expert number `e` of this layer, as if it were a layer under another seed. No expert has the key
+  /// itself.
+  FOURSCALE_HD constexpr draw_key of_expert(u32 e) const {
+    const philox_words w = philox4x32(e, ~0u, ~0u, ~0u, seed);
+    return {u64{w.words[1]} << 32 | w.words[0], layer, step, microbatch};
+  }
+
  private:
   FOURSCALE_HD constexpr u64 stream(u32 use) const {
     return (step & 0xffff'ffffu) << 32 | u64{microbatch & 0xffffu} << 16 | u64{layer & 0xfffu} << 4 | use;

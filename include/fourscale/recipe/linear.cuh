@@ -2,41 +2,62 @@
 // A linear layer under a recipe, on a stream.
 #pragma once
 
-#include "../device/amax.cuh"
+#include "../device/amax_of_producer.cuh"
 #include "../device/copies.cuh"
 #include "../device/gemm.cuh"
-#include "linear_steps.hpp"
+#include "../view/computed_view.hpp"
+#include "linear_grouped.hpp"
 
 namespace FOURSCALE_NAMESPACE::device {
 inline namespace FOURSCALE_ARCH {
 
 namespace detail {
 
+/// A tensor as kernels read it: a matrix in memory, or a producer, which a computed_view becomes.
+template <class F, class T>
+matrix_view<T> const& source_for(matrix_view<T> const& x) {
+  return x;
+}
+template <class F, class Function>
+cta::view_producer<computed_view<Function>, F::block_size> source_for(computed_view<Function> const& x) {
+  return {x};
+}
+template <class F, cta::producer Producer>
+Producer const& source_for(Producer const& x) {
+  return x;
+}
+
 struct linear_machine {
   cudaStream_t stream = nullptr;
 
-  template <class T>
-  errc amax(matrix_view<T> const& x, float* to) const {
-    return device::amax(x, to, stream);
+  template <class F, class Source>
+  errc amax(Source const& x, float* to) const {
+    return device::amax(source_for<F>(x), to, stream);
   }
-  template <class F, class T, class Transform>
-  errc amax_both(matrix_view<T> const& x, Transform const& t, float* to, float* to_t) const {
-    return device::amax_both<F>(x, t, to, to_t, stream);
+  template <class F, class Source, class Transform>
+  errc amax_both(Source const& x, Transform const& t, float* to, float* to_t) const {
+    return device::amax_both<F>(source_for<F>(x), t, to, to_t, stream);
   }
-  template <class T, class F, class L, class Rowwise, class Columnwise, class Blocks>
-  errc quantize_both(matrix_view<T> const& x, block_scaled_view<F, L> const& q,
-                     block_scaled_view<F, L> const& qt, Rowwise const& rowwise, Columnwise const& columnwise,
-                     Blocks shape) const {
-    return device::quantize_both(x, q, qt, rowwise, columnwise, shape, stream);
+  template <class Source, class F, class L, class Rowwise, class Columnwise, class Blocks>
+  errc quantize_both(Source const& x, block_scaled_view<F, L> const& q, block_scaled_view<F, L> const& qt,
+                     Rowwise const& rowwise, Columnwise const& columnwise, Blocks shape) const {
+    const auto& source = source_for<F>(x);
+    if constexpr (requires { x.ld; }) {
+      return device::quantize_both(source, q, qt, rowwise, columnwise, shape, stream);
+    } else {
+      static_assert(!Blocks::is_2d, "A producer is quantized in 1-D blocks.");
+      return device::quantize_both(source, q, qt, rowwise, columnwise, stream);
+    }
   }
   template <class Source, class F, class L, class Quantizer, class Blocks>
   errc quantize(Source const& x, block_scaled_view<F, L> const& q, Quantizer const& quantizer,
                 Blocks shape) const {
-    if constexpr (cta::producer<Source>) {
-      static_assert(!Blocks::is_2d, "A producer is quantized in 1-D blocks.");
-      return device::quantize(x, q, quantizer, stream);
+    const auto& source = source_for<F>(x);
+    if constexpr (requires { x.ld; }) {
+      return device::quantize(source, q, quantizer, shape, stream);
     } else {
-      return device::quantize(x, q, quantizer, shape, stream);
+      static_assert(!Blocks::is_2d, "A producer is quantized in 1-D blocks.");
+      return device::quantize(source, q, quantizer, stream);
     }
   }
   template <class F, class L, class T>
@@ -45,6 +66,13 @@ struct linear_machine {
     if (a.rows > 0 && workspace.bytes < gemm_workspace_bytes(a.rows, b.rows, a.cols))
       return errc::no_workspace;
     return device::gemm(a, b, d, factors, accumulate::blackwell{}, {workspace.data, workspace.bytes}, stream);
+  }
+  template <class T>
+  errc clear(matrix_view<T> const& m) const {
+    const auto bytes = [](i64 count) { return static_cast<size_t>(count) * sizeof(T); };
+    const cudaError_t e =
+        cudaMemset2DAsync(m.data, bytes(m.ld), 0, bytes(m.cols), static_cast<size_t>(m.rows), stream);
+    return e == cudaSuccess ? errc::ok : errc::cuda_failed;
   }
   template <class F>
   static i64 gemm_bytes(i64 m, i64 n, i64 k) {
@@ -61,6 +89,14 @@ template <linear_recipe R, scale_layout L = linear>
 struct linear_layer : fourscale::detail::linear_steps<detail::linear_machine, R, L> {
   explicit linear_layer(cudaStream_t stream = nullptr)
       : fourscale::detail::linear_steps<detail::linear_machine, R, L>{{stream}} {}
+};
+
+/// Linear layers of one shape for the experts of an MoE layer, one after the other on a stream: see
+/// linear_grouped.hpp. All memory but the offsets is the device's.
+template <linear_recipe R, scale_layout L = linear>
+struct grouped_linear_layer : fourscale::detail::grouped_linear_steps<linear_layer<R, L>> {
+  explicit grouped_linear_layer(cudaStream_t stream = nullptr)
+      : fourscale::detail::grouped_linear_steps<linear_layer<R, L>>{linear_layer<R, L>(stream)} {}
 };
 
 }  // namespace FOURSCALE_ARCH

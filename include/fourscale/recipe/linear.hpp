@@ -103,6 +103,21 @@ FOURSCALE_H inline errc validate_memory(linear_memory const& m, i64 bytes) {
   return m.bytes < bytes ? errc::no_workspace : errc::ok;
 }
 
+/// Rules for the three memories of a layer, which need so much: those of validate_memory(), overlap.
+FOURSCALE_H inline errc validate_memories(linear_memory const& weights, linear_memory const& saved,
+                                          linear_memory const& workspace, linear_bytes const& need) {
+  const linear_memory memories[] = {weights, saved, workspace};
+  const i64 bytes[] = {need.weights, need.saved, need.workspace};
+  byte_range parts[3];
+  for (int i = 0; i < 3; ++i) {
+    if (const errc e = validate_memory(memories[i], bytes[i]); e != errc::ok) return e;
+    parts[i] = bytes_of(static_cast<u8*>(memories[i].data), bytes[i]);
+  }
+  const bool apart =
+      !overlap(parts[0], parts[1]) && !overlap(parts[0], parts[2]) && !overlap(parts[1], parts[2]);
+  return apart ? errc::ok : errc::overlap;
+}
+
 /// The part of m from `at` on.
 FOURSCALE_H inline linear_memory from(linear_memory const& m, i64 at) {
   return {m.data == nullptr ? nullptr : static_cast<u8*>(m.data) + at, m.bytes - at};
@@ -226,17 +241,13 @@ struct linear_tensors {
   FOURSCALE_H errc place(linear_shape const& s, linear_memory const& weights, linear_memory const& saved,
                          linear_memory const& workspace, i64 gemm_bytes = 0) {
     linear_tensors t;
+    if (const errc e = validate(s, decltype(w)::format::block_size); e != errc::ok) return e;
+    if (const errc e = detail::validate_memories(weights, saved, workspace, bytes(s, gemm_bytes));
+        e != errc::ok)
+      return e;
     if (const errc e = t.w.place(s, weights); e != errc::ok) return e;
-    const linear_bytes need = bytes(s, gemm_bytes);
-    if (const errc e = detail::validate_memory(workspace, need.workspace); e != errc::ok) return e;
     if (const errc e = t.x.place(s, workspace, saved); e != errc::ok) return e;
     if (const errc e = t.dy.place(s, workspace); e != errc::ok) return e;
-    const detail::byte_range parts[] = {detail::bytes_of(static_cast<u8*>(weights.data), need.weights),
-                                        detail::bytes_of(static_cast<u8*>(saved.data), need.saved),
-                                        detail::bytes_of(static_cast<u8*>(workspace.data), need.workspace)};
-    if (detail::overlap(parts[0], parts[1]) || detail::overlap(parts[0], parts[2]) ||
-        detail::overlap(parts[1], parts[2]))
-      return errc::overlap;
     t.gemm = detail::from(workspace, before_gemm(s));
     *this = t;
     return errc::ok;

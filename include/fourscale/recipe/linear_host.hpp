@@ -5,7 +5,8 @@
 #include "../host/copies.hpp"
 #include "../host/gemm_blackwell.hpp"
 #include "../host/transform.hpp"
-#include "linear_steps.hpp"
+#include "../view/computed_view.hpp"
+#include "linear_grouped.hpp"
 
 namespace FOURSCALE_NAMESPACE::host {
 inline namespace FOURSCALE_CPU {
@@ -13,22 +14,21 @@ inline namespace FOURSCALE_CPU {
 namespace detail {
 
 struct linear_machine {
-  template <class T>
-  static errc amax(matrix_view<T> const& x, float* to) {
+  template <class F, matrix_like M>
+  static errc amax(M const& x, float* to) {
     return host::amax(x, to);
   }
-  template <class F, class T, class Transform>
-  static errc amax_both(matrix_view<T> const& x, Transform const& t, float* to, float* to_t) {
+  template <class F, matrix_like M, class Transform>
+  static errc amax_both(M const& x, Transform const& t, float* to, float* to_t) {
     return host::amax_both<F>(x, t, to, to_t);
   }
-  template <class T, class F, class L, class Rowwise, class Columnwise, class Blocks>
-  static errc quantize_both(matrix_view<T> const& x, block_scaled_view<F, L> const& q,
-                            block_scaled_view<F, L> const& qt, Rowwise const& rowwise,
-                            Columnwise const& columnwise, Blocks shape) {
+  template <matrix_like M, class F, class L, class Rowwise, class Columnwise, class Blocks>
+  static errc quantize_both(M const& x, block_scaled_view<F, L> const& q, block_scaled_view<F, L> const& qt,
+                            Rowwise const& rowwise, Columnwise const& columnwise, Blocks shape) {
     return host::quantize_both(x, q, qt, rowwise, columnwise, shape);
   }
-  template <class T, class F, class L, class Quantizer, class Blocks>
-  static errc quantize(matrix_view<T> const& x, block_scaled_view<F, L> const& q, Quantizer const& quantizer,
+  template <matrix_like M, class F, class L, class Quantizer, class Blocks>
+  static errc quantize(M const& x, block_scaled_view<F, L> const& q, Quantizer const& quantizer,
                        Blocks shape) {
     return host::quantize(x, q, quantizer, shape);
   }
@@ -36,6 +36,11 @@ struct linear_machine {
   static errc gemm(block_scaled_view<F, L> const& a, block_scaled_view<F, L> const& b,
                    matrix_view<T> const& d, gemm_factors factors, linear_memory const&) {
     return host::gemm(a, b, d, factors, accumulate::blackwell{});
+  }
+  template <class T>
+  static errc clear(matrix_view<T> const& m) {
+    for (i64 r = 0; r < m.rows; ++r) __builtin_memset(&m.at(r, 0), 0, static_cast<u64>(m.cols) * sizeof(T));
+    return errc::ok;
   }
   template <class F>
   static constexpr i64 gemm_bytes(i64, i64, i64) {
@@ -51,6 +56,12 @@ struct linear_machine {
 template <linear_recipe R, scale_layout L = linear>
 struct linear_layer : fourscale::detail::linear_steps<detail::linear_machine, R, L> {
   linear_layer() = default;
+};
+
+/// Linear layers of one shape for the experts of an MoE layer: see linear_grouped.hpp.
+template <linear_recipe R, scale_layout L = linear>
+struct grouped_linear_layer : fourscale::detail::grouped_linear_steps<linear_layer<R, L>> {
+  grouped_linear_layer() = default;
 };
 
 }  // namespace FOURSCALE_CPU

@@ -8,21 +8,31 @@
 
 namespace FOURSCALE_NAMESPACE::detail {
 
-/// Rules for a matrix that must be as large as a quantized tensor: those of validate(), shape_mismatch.
-template <class T, linear_recipe R, tensor_role Role, class L>
-FOURSCALE_H errc validate_tensor(matrix_view<T> const& x, linear_operand<R, Role, L> const& to) {
-  if (const errc e = validate(x); e != errc::ok) return e;
+/// Rules for a tensor that must be as large as its quantized copies: those of validate() for a matrix,
+/// shape_mismatch.
+template <class Source, linear_recipe R, tensor_role Role, class L>
+FOURSCALE_H errc validate_tensor(Source const& x, linear_operand<R, Role, L> const& to) {
+  if constexpr (matrix_like<Source>)
+    if (const errc e = validate(x); e != errc::ok) return e;
   return x.rows != to.rowwise.rows || x.cols != to.rowwise.cols ? errc::shape_mismatch : errc::ok;
 }
 
-template <class T, class U>
-FOURSCALE_H bool overlaps(matrix_view<T> const& a, matrix_view<U> const& b) {
-  return overlaps(a, bytes_of(b.data, b.extent()));
+/// Whether a matrix shares a byte with what a tensor is read from; what a producer reads is not known here.
+template <class T, class Source>
+FOURSCALE_H bool overlaps_source([[maybe_unused]] matrix_view<T> const& a, [[maybe_unused]] Source const& x) {
+  if constexpr (requires { x.extent(); })
+    return overlaps(a, bytes_of(x.data, x.extent()));
+  else
+    return false;
 }
 
 /// A linear layer Y = X * W^T. Matrices are bf16, fp16 or float; what the steps write lies in the memories
-/// that place() was given. Each step validates before it writes: what it returns other than `ok` left its
-/// outputs untouched. No step allocates on the device, or synchronizes.
+/// that place() was given. X and dY, in 1-D blocks, may also be computed as they are read and never lie in
+/// memory: computed(rows, cols, f) on both machines, or on the device a producer (cta/producer.cuh) of 16-bit
+/// values. The bits are those of the matrix that it stands for. amax() and quantize() each ask for its
+/// values, so they must be the same both times; what it reads must not overlap an output, which nobody
+/// checks. Each step validates before it writes: what it returns other than `ok` left its outputs untouched.
+/// No step allocates on the device, or synchronizes.
 ///
 /// A training step: amax() of each tensor, a reduction of the amaxes over ranks if there are several,
 /// quantize(), and the GEMMs. forward() and backward() run all of it for one rank.
@@ -50,15 +60,14 @@ struct linear_steps {
   /// their largest before quantize(). Nothing to do in MXFP4, or where the recipe takes an amax of the
   /// caller's. `key` is that of quantize(): where the recipe draws signs, the second amax depends on it.
   /// Errors: those of validate(), shape_mismatch.
-  template <class T, tensor_role Role>
-  FOURSCALE_H errc amax(matrix_view<T> const& x, draw_key const& key,
-                        linear_operand<R, Role, L> const& to) const {
+  template <class Source, tensor_role Role>
+  FOURSCALE_H errc amax(Source const& x, draw_key const& key, linear_operand<R, Role, L> const& to) const {
     using operand = linear_operand<R, Role, L>;
     if (const errc e = validate_tensor(x, to); e != errc::ok) return e;
     if constexpr (operand::amax_count == 0 || operand::of_rowwise.amax != amax_source::current)
       return errc::ok;
     else if constexpr (operand::amax_count == 1)
-      return machine.amax(x, to.amax);
+      return machine.template amax<format>(x, to.amax);
     else
       return machine.template amax_both<format>(
           x, transform_of<operand::of_columnwise>(operand::at_columnwise(key)), to.amax, to.amax + 1);
@@ -67,9 +76,8 @@ struct linear_steps {
   /// Both copies of X, W or dY under the amaxes in to->amax, from one call, and the signs that they were
   /// transformed by to to->signs. Random bits are those of `key`; X and dY of one microbatch have the same
   /// key. Errors: those of validate(), shape_mismatch, overlap.
-  template <class T, tensor_role Role>
-  FOURSCALE_H errc quantize(matrix_view<T> const& x, draw_key const& key,
-                            linear_operand<R, Role, L>* to) const {
+  template <class Source, tensor_role Role>
+  FOURSCALE_H errc quantize(Source const& x, draw_key const& key, linear_operand<R, Role, L>* to) const {
     using operand = linear_operand<R, Role, L>;
     if (to == nullptr) return errc::null_pointer;
     if (const errc e = validate_tensor(x, *to); e != errc::ok) return e;
@@ -80,8 +88,7 @@ struct linear_steps {
     return e;
   }
 
-  /// The rowwise copy alone, under the amax in to->amax: for a forward without a backward. On the device,
-  /// `x` may be a producer (cta/producer.cuh), whose values never lie in memory, in 1-D blocks. Errors: those
+  /// The rowwise copy alone, under the amax in to->amax: for a forward without a backward. Errors: those
   /// of quantize().
   template <class Source, tensor_role Role>
   FOURSCALE_H errc quantize_rows(Source const& x, draw_key const& key, linear_operand<R, Role, L>* to) const {
@@ -114,9 +121,8 @@ struct linear_steps {
   }
 
   /// amax, quantize and fprop, under the weights that t->w already has.
-  template <class T, class Y>
-  FOURSCALE_H errc forward(matrix_view<T> const& x, draw_key const& key, tensors* t,
-                           matrix_view<Y> const& y) const {
+  template <class Source, class Y>
+  FOURSCALE_H errc forward(Source const& x, draw_key const& key, tensors* t, matrix_view<Y> const& y) const {
     if (const errc e = validate_forward(x, t, y); e != errc::ok) return e;
     if (const errc e = amax(x, key, t->x); e != errc::ok) return e;
     if (const errc e = quantize(x, key, &t->x); e != errc::ok) return e;
@@ -124,12 +130,12 @@ struct linear_steps {
   }
   /// The same, with the weights quantized first. Errors: those of the steps; Y, and *t with what it views,
   /// are then untouched, unless CUDA failed.
-  template <class T, class W, class Y>
-  FOURSCALE_H errc forward(matrix_view<T> const& x, matrix_view<W> const& w, draw_key const& key, tensors* t,
+  template <class Source, class W, class Y>
+  FOURSCALE_H errc forward(Source const& x, matrix_view<W> const& w, draw_key const& key, tensors* t,
                            matrix_view<Y> const& y) const {
     if (const errc e = validate_forward(x, t, y); e != errc::ok) return e;
     if (const errc e = validate_tensor(w, t->w); e != errc::ok) return e;
-    if (overlaps(y, w)) return errc::overlap;
+    if (overlaps_source(y, w)) return errc::overlap;
     if (const errc e = amax(w, key, t->w); e != errc::ok) return e;
     if (const errc e = quantize(w, key, &t->w); e != errc::ok) return e;
     return forward(x, key, t, y);
@@ -137,32 +143,37 @@ struct linear_steps {
 
   /// amax, quantize, dgrad and wgrad, after forward() under the same key. Errors: those of the steps; dX, dW,
   /// and *t with what it views, are then untouched, unless CUDA failed.
-  template <class T, class D, class G>
-  FOURSCALE_H errc backward(matrix_view<T> const& dy, draw_key const& key, tensors* t,
-                            matrix_view<D> const& dx, matrix_view<G> const& dw, float beta) const {
-    if (t == nullptr) return errc::null_pointer;
-    if (const errc e = validate_tensor(dy, t->dy); e != errc::ok) return e;
-    if (!(t->x.signs == t->dy.signs_under(key))) return errc::other_signs;
-    if (const errc e = validate_gemm(t->dy.rowwise, t->w.columnwise, dx); e != errc::ok) return e;
-    if (const errc e = validate_gemm(t->dy.columnwise, t->x.columnwise, dw); e != errc::ok) return e;
-    if (overlaps(dx, dw) || overlaps(dw, dy) || overlaps(dx, dy)) return errc::overlap;
+  template <class Source, class D, class G>
+  FOURSCALE_H errc backward(Source const& dy, draw_key const& key, tensors* t, matrix_view<D> const& dx,
+                            matrix_view<G> const& dw, float beta) const {
+    if (const errc e = validate_backward(dy, key, t, dx, dw); e != errc::ok) return e;
     if (const errc e = amax(dy, key, t->dy); e != errc::ok) return e;
     if (const errc e = quantize(dy, key, &t->dy); e != errc::ok) return e;
     if (const errc e = dgrad(*t, dx); e != errc::ok) return e;
     return wgrad(*t, dw, beta);
   }
 
- private:
-  /// What forward() can know to be wrong before it writes anything.
-  template <class T, class Y>
-  static FOURSCALE_H errc validate_forward(matrix_view<T> const& x, tensors const* t,
-                                           matrix_view<Y> const& y) {
+  /// What forward() and backward() can know to be wrong before they write anything.
+  template <class Source, class Y>
+  static FOURSCALE_H errc validate_forward(Source const& x, tensors const* t, matrix_view<Y> const& y) {
     if (t == nullptr) return errc::null_pointer;
     if (const errc e = validate_tensor(x, t->x); e != errc::ok) return e;
     if (const errc e = validate_gemm(t->x.rowwise, t->w.rowwise, y); e != errc::ok) return e;
-    return overlaps(y, x) ? errc::overlap : errc::ok;
+    return overlaps_source(y, x) ? errc::overlap : errc::ok;
+  }
+  template <class Source, class D, class G>
+  static FOURSCALE_H errc validate_backward(Source const& dy, draw_key const& key, tensors const* t,
+                                            matrix_view<D> const& dx, matrix_view<G> const& dw) {
+    if (t == nullptr) return errc::null_pointer;
+    if (const errc e = validate_tensor(dy, t->dy); e != errc::ok) return e;
+    if (!(t->x.signs == t->dy.signs_under(key))) return errc::other_signs;
+    if (const errc e = validate_gemm(t->dy.rowwise, t->w.columnwise, dx); e != errc::ok) return e;
+    if (const errc e = validate_gemm(t->dy.columnwise, t->x.columnwise, dw); e != errc::ok) return e;
+    const bool overlaps = overlaps_source(dx, dw) || overlaps_source(dw, dy) || overlaps_source(dx, dy);
+    return overlaps ? errc::overlap : errc::ok;
   }
 
+ private:
   /// The most that one of the three GEMMs works in.
   static FOURSCALE_H i64 gemm_bytes(linear_shape const& s) {
     const i64 all[] = {Machine::template gemm_bytes<format>(s.tokens, s.out, s.in),

@@ -171,8 +171,8 @@ FOURSCALE_H errc validate_groups(M const& x, block_scaled_view<F, Layout, u8> co
 }
 
 /// Rules for both copies of x: q of x, qt of its transpose. Under 2-D blocks they share their scales.
-template <class T, class F, class Layout, class LayoutT, class Blocks, class Rowwise, class Columnwise>
-FOURSCALE_H errc validate_both(matrix_view<T> const& x, block_scaled_view<F, Layout, u8> const& q,
+template <matrix_like M, class F, class Layout, class LayoutT, class Blocks, class Rowwise, class Columnwise>
+FOURSCALE_H errc validate_both(M const& x, block_scaled_view<F, Layout, u8> const& q,
                                block_scaled_view<F, LayoutT, u8> const& qt, Blocks shape,
                                Rowwise const& rowwise, Columnwise const& columnwise) {
   if (const errc e = validate(x, q, shape, rowwise); e != errc::ok) return e;

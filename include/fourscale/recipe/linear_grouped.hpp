@@ -1,0 +1,204 @@
+// SPDX-License-Identifier: Apache-2.0
+// Linear layers of one shape whose tokens are packed rows: the experts of an MoE layer. Shared by host
+// (linear_host.hpp) and device (linear.cuh).
+#pragma once
+
+#include "../view/row_groups.hpp"
+#include "linear_steps.hpp"
+
+namespace FOURSCALE_NAMESPACE {
+
+/// The tensors of `count` experts: an array of the caller's, which place() fills.
+template <class Tensors>
+struct linear_experts {
+  Tensors* data = nullptr;
+  i64 count = 0;
+};
+
+namespace detail {
+
+/// `count` rows of m from `first` on.
+template <class T>
+FOURSCALE_H matrix_view<T> rows_of(matrix_view<T> const& m, i64 first, i64 count) {
+  return {m.data + first * m.ld, count, m.cols, m.ld};
+}
+
+/// Whether a matrix shares a byte with a quantized copy of a layer.
+template <class T, class Tensors>
+FOURSCALE_H bool overlaps_copies(matrix_view<T> const& m, Tensors const& t) {
+  return overlaps(m, t.x.rowwise) || overlaps(m, t.x.columnwise) || overlaps(m, t.w.rowwise) ||
+         overlaps(m, t.w.columnwise) || overlaps(m, t.dy.rowwise) || overlaps(m, t.dy.columnwise);
+}
+
+/// One call for all experts. X, Y, dY and dX hold the rows of one expert after the other; rows behind the
+/// last one's are neither read nor written. W and dW are stacked: expert e has the rows from e * out on. Each
+/// has the bits of a `Layer` by itself, with amaxes of its own, under key.of_expert(e).
+///
+/// An expert without tokens writes no Y and no dX, and its dW is 0. The host knows how many tokens each has:
+/// the calls launch what a layer launches, expert after expert, on one stream.
+template <class Layer>
+struct grouped_linear_steps {
+  using tensors = typename Layer::tensors;
+  using format = typename Layer::format;
+  using experts = linear_experts<tensors>;
+  static constexpr i64 block = format::block_size;
+
+  Layer layer;
+
+  /// The bytes that suffice however `all.tokens` tokens, or fewer, fall to `count` experts.
+  static FOURSCALE_H linear_bytes bytes(linear_shape const& all, i64 count) {
+    const linear_bytes of_one = Layer::bytes(all);
+    using layout = typename decltype(tensors{}.x.columnwise)::layout;
+    const i64 padding = scale_bytes<format, layout>(all.in, block) + 3 * linear_part;
+    return {count * of_one.weights, of_one.saved + count * padding, of_one.workspace};
+  }
+
+  /// Lays the tensors of groups.count experts into memories of bytes(all, groups.count), to t[0] and those
+  /// after it. The offsets lie in host memory. Called again with other offsets, it leaves the quantized
+  /// weights where they are. Errors: those of linear_layer::place() and of the groups, bad_offsets;
+  /// partial_block for an expert whose tokens are no whole blocks (pad with rows of 0, which change nothing).
+  /// The tensors are then untouched.
+  static FOURSCALE_H errc place(linear_shape const& all, row_groups const& groups,
+                                linear_memory const& weights, linear_memory const& saved,
+                                linear_memory const& workspace, tensors* t) {
+    if (t == nullptr) return errc::null_pointer;
+    if (const errc e = validate(all, format::block_size); e != errc::ok) return e;
+    if (const errc e = validate(groups); e != errc::ok) return e;
+    if (const errc e = validate_offsets(groups, all.tokens); e != errc::ok) return e;
+    for (i64 i = 0; i < groups.count; ++i)
+      if (groups.offset(i + 1) % block != 0) return errc::partial_block;
+    const linear_bytes need = bytes(all, groups.count);
+    if (const errc e = validate_memories(weights, saved, workspace, need); e != errc::ok) return e;
+    i64 saved_at = 0;
+    for (i64 i = 0; i < groups.count; ++i) {
+      const linear_shape s{groups.offset(i + 1) - groups.offset(i), all.in, all.out};
+      const linear_memory of_w = from(weights, i * (need.weights / groups.count));
+      t[i] = {};
+      const errc e = s.tokens == 0 ? t[i].w.place({block, all.in, all.out}, of_w)
+                                   : Layer::place(s, of_w, from(saved, saved_at), workspace, &t[i]);
+      if (e != errc::ok) return e;
+      if (s.tokens > 0) saved_at += t[i].x.columnwise_bytes(s);
+    }
+    return errc::ok;
+  }
+
+  /// Y of each expert's X under the weights that it already has: see linear_layer::forward(). Errors: those
+  /// of it, and shape_mismatch for fewer rows than tokens; all outputs are then untouched, unless CUDA
+  /// failed.
+  template <class T, class Y>
+  FOURSCALE_H errc forward(matrix_view<T> const& x, draw_key const& key, experts const& t,
+                           matrix_view<Y> const& y) const {
+    if (const errc e = validate_forward(x, t, y); e != errc::ok) return e;
+    return each(t, [&](i64 i, i64 first, i64 count) {
+      if (count == 0) return errc::ok;
+      return layer.forward(rows_of(x, first, count), key.of_expert(static_cast<u32>(i)), t.data + i,
+                           rows_of(y, first, count));
+    });
+  }
+  /// The same, with the weights of all experts quantized first, those of experts without tokens too.
+  template <class T, class W, class Y>
+  FOURSCALE_H errc forward(matrix_view<T> const& x, matrix_view<W> const& w, draw_key const& key,
+                           experts const& t, matrix_view<Y> const& y) const {
+    if (const errc e = validate_forward(x, t, y); e != errc::ok) return e;
+    if (const errc e = validate_stacked(w, t); e != errc::ok) return e;
+    if (overlaps_source(y, w)) return errc::overlap;
+    const errc e = each(t, [&](i64 i, i64, i64) {
+      auto& to = t.data[i].w;
+      const auto of_expert = rows_of(w, i * to.rowwise.rows, to.rowwise.rows);
+      const draw_key of = key.of_expert(static_cast<u32>(i));
+      const errc failed = layer.amax(of_expert, of, to);
+      return failed != errc::ok ? failed : layer.quantize(of_expert, of, &to);
+    });
+    return e != errc::ok ? e : forward(x, key, t, y);
+  }
+
+  /// dX and dW of each expert's dY, after forward() under the same key: see linear_layer::backward(). `add`
+  /// adds to dW, as for each microbatch but the first. Errors: as forward().
+  template <class T, class D, class G>
+  FOURSCALE_H errc backward(matrix_view<T> const& dy, draw_key const& key, experts const& t,
+                            matrix_view<D> const& dx, matrix_view<G> const& dw, bool add) const {
+    if (const errc e = validate_backward(dy, key, t, dx, dw); e != errc::ok) return e;
+    return each(t, [&](i64 i, i64 first, i64 count) {
+      const i64 out = t.data[i].w.rowwise.rows;
+      const auto of_dw = rows_of(dw, i * out, out);
+      if (count == 0) return add ? errc::ok : layer.machine.clear(of_dw);
+      return layer.backward(rows_of(dy, first, count), key.of_expert(static_cast<u32>(i)), t.data + i,
+                            rows_of(dx, first, count), of_dw, add ? 1.0f : 0.0f);
+    });
+  }
+
+ private:
+  /// Calls action(expert, first row, rows) until one fails.
+  template <class Action>
+  static FOURSCALE_H errc each(experts const& t, Action action) {
+    i64 first = 0;
+    for (i64 i = 0; i < t.count; ++i) {
+      const i64 count = t.data[i].x.rowwise.rows;
+      if (const errc e = action(i, first, count); e != errc::ok) return e;
+      first += count;
+    }
+    return errc::ok;
+  }
+  static FOURSCALE_H i64 tokens_of(experts const& t) {
+    i64 sum = 0;
+    for (i64 i = 0; i < t.count; ++i) sum += t.data[i].x.rowwise.rows;
+    return sum;
+  }
+
+  /// Rules for packed rows: those of validate(), shape_mismatch for too few; overlap with quantized copies.
+  template <class T>
+  static FOURSCALE_H errc validate_packed(matrix_view<T> const& m, experts const& t) {
+    if (t.data == nullptr) return errc::null_pointer;
+    if (t.count < 1) return errc::empty_matrix;
+    if (const errc e = validate(m); e != errc::ok) return e;
+    return m.rows < tokens_of(t) ? errc::shape_mismatch : apart(m, t);
+  }
+  /// Rules for W or dW: as many rows as all experts have outputs.
+  template <class T>
+  static FOURSCALE_H errc validate_stacked(matrix_view<T> const& m, experts const& t) {
+    if (const errc e = validate(m); e != errc::ok) return e;
+    auto const& first = t.data[0].w.rowwise;
+    for (i64 i = 0; i < t.count; ++i) {
+      auto const& w = t.data[i].w.rowwise;
+      if (w.rows != first.rows || w.cols != first.cols) return errc::shape_mismatch;
+    }
+    if (m.rows != t.count * first.rows || m.cols != first.cols) return errc::shape_mismatch;
+    return apart(m, t);
+  }
+  template <class T>
+  static FOURSCALE_H errc apart(matrix_view<T> const& m, experts const& t) {
+    for (i64 i = 0; i < t.count; ++i)
+      if (overlaps_copies(m, t.data[i])) return errc::overlap;
+    return errc::ok;
+  }
+
+  template <class T, class Y>
+  static FOURSCALE_H errc validate_forward(matrix_view<T> const& x, experts const& t,
+                                           matrix_view<Y> const& y) {
+    if (const errc e = validate_packed(x, t); e != errc::ok) return e;
+    if (const errc e = validate_packed(y, t); e != errc::ok) return e;
+    if (overlaps_source(y, x)) return errc::overlap;
+    return each(t, [&](i64 i, i64 first, i64 count) {
+      if (count == 0) return validate(t.data[i].w.rowwise);
+      return Layer::validate_forward(rows_of(x, first, count), t.data + i, rows_of(y, first, count));
+    });
+  }
+  template <class T, class D, class G>
+  static FOURSCALE_H errc validate_backward(matrix_view<T> const& dy, draw_key const& key, experts const& t,
+                                            matrix_view<D> const& dx, matrix_view<G> const& dw) {
+    if (const errc e = validate_packed(dy, t); e != errc::ok) return e;
+    if (const errc e = validate_packed(dx, t); e != errc::ok) return e;
+    if (const errc e = validate_stacked(dw, t); e != errc::ok) return e;
+    if (overlaps_source(dx, dw) || overlaps_source(dw, dy) || overlaps_source(dx, dy)) return errc::overlap;
+    return each(t, [&](i64 i, i64 first, i64 count) {
+      if (count == 0) return errc::ok;
+      const i64 out = t.data[i].w.rowwise.rows;
+      return Layer::validate_backward(rows_of(dy, first, count), key.of_expert(static_cast<u32>(i)),
+                                      t.data + i, rows_of(dx, first, count), rows_of(dw, i * out, out));
+    });
+  }
+};
+
+}  // namespace detail
+
+}  // namespace FOURSCALE_NAMESPACE

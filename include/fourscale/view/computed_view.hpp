@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+// A matrix that is never in memory: a function of row and column.
+#pragma once
+
+#include "validate.hpp"
+
+namespace FOURSCALE_NAMESPACE {
+
+namespace detail {
+template <class T>
+FOURSCALE_HD T const& some();  // never called
+}
+
+/// The values f(row, column) of a function, or their transpose, computed as they are read, and more than
+/// once: the function must give the same each time. What it reads is its own matter: no call can tell whether
+/// it overlaps an output.
+template <class Function, bool Transposed = false>
+struct computed_view {
+  using value_type = decltype(detail::some<Function>()(i64{}, i64{}));
+  static constexpr bool is_transposed = Transposed;
+
+  Function f;
+  i64 rows = 0, cols = 0;
+
+  FOURSCALE_HD constexpr value_type at(i64 r, i64 c) const { return Transposed ? f(c, r) : f(r, c); }
+};
+
+/// The matrix of f(row, column), a trivially copyable functor that returns bf16, fp16 or float. For functions
+/// of device/, its call operator must be one of the device.
+template <class Function>
+FOURSCALE_HD constexpr computed_view<Function> computed(i64 rows, i64 cols, Function const& f) {
+  return {f, rows, cols};
+}
+
+template <class Function, bool Transposed>
+FOURSCALE_HD constexpr computed_view<Function, !Transposed> transposed(
+    computed_view<Function, Transposed> const& m) {
+  return {m.f, m.cols, m.rows};
+}
+
+template <class Function, bool Transposed>
+FOURSCALE_H errc validate(computed_view<Function, Transposed> const& m) {
+  return detail::check_shape(m.rows, m.cols);
+}
+
+namespace detail {
+template <class Function, bool Transposed>
+FOURSCALE_H bool overlaps(computed_view<Function, Transposed> const&, byte_range) {
+  return false;
+}
+}  // namespace detail
+
+}  // namespace FOURSCALE_NAMESPACE

@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: Apache-2.0
+// Linear layers of X and dY that are never in memory, on the device: every bit is the host's, which has them
+// in memory. By a function of row and column, and by a producer of blocks. And both copies of a producer
+// where tiles are not whole.
+#include "linear_case.cuh"
+#include "recipe/gated.hpp"
+
+using namespace fourscale;
+using namespace fourscale::test;
+
+namespace {
+
+/// The same values, a block at a time.
+template <int N>
+struct gated_blocks {
+  using block_type = cta::values<bf16, N>;
+  gated f;
+  i64 rows, cols;
+
+  __device__ block_type load(cta::place const& at) const {
+    block_type block{};
+    FOURSCALE_UNROLL
+    for (int i = 0; i < N; ++i) block.set(i, f(at.row, at.block * N + i));
+    return block;
+  }
+};
+
+/// The tensors on both machines.
+struct gated_on_device : gated_matrix {
+  device_buffer<bf16> copy;
+
+  gated_on_device(i64 r, i64 c, u64 seed) : gated_matrix(r, c, seed), copy(gate_up) {}
+  gated on_device() const { return {copy.data(), cols}; }
+};
+
+/// Forward and backward, from what `source` makes of a tensor.
+template <linear_recipe R, class L, class Source>
+void check_source(linear_shape s, Source source) {
+  INFO(s.tokens << " x " << s.in << " x " << s.out);
+  const gated_on_device x(s.tokens, s.in, 21), dy(s.tokens, s.out, 22);
+  linear_case<R, L> h(s);
+  h.x = x.values;
+  h.dy = dy.values;
+  linear_on_device<R, L> d(h);
+  REQUIRE(h.forward() == errc::ok);
+  REQUIRE(h.backward() == errc::ok);
+  const typename decltype(d)::layer run;
+  REQUIRE(run.forward(source(x), d.in_w(), h.key, &d.t, d.out_y()) == errc::ok);
+  REQUIRE(run.backward(source(dy), h.key, &d.t, d.out_dx(), d.out_dw(), 0.0f) == errc::ok);
+  d.check_same();
+}
+
+template <linear_recipe R, class L = linear>
+void check_producers(linear_shape s) {
+  if (!gpu_or_warn()) return;
+  constexpr int n = format_of<R.fprop.a>::block_size;
+  check_source<R, L>(s, [](gated_on_device const& m) { return computed(m.rows, m.cols, m.on_device()); });
+  check_source<R, L>(s, [](gated_on_device const& m) {
+    return gated_blocks<n>{m.on_device(), m.rows, m.cols};
+  });
+}
+
+}  // namespace
+
+TEST_CASE("device linear: producers under te_nvfp4 equal matrices on the host", "[device][recipe][linear]") {
+  check_producers<presets::te_nvfp4().linear>({48, 64, 80});
+  check_producers<presets::te_nvfp4().linear, swizzled_128x4>({272, 144, 400});
+}
+
+TEST_CASE("device linear: producers under the other recipes equal matrices on the host",
+          "[device][recipe][linear]") {
+  check_producers<presets::te_nvfp4_no_rht().linear, swizzled_128x4>({144, 272, 160});
+  check_producers<presets::four_over_six().linear>({48, 64, 80});
+  check_producers<presets::mxfp4().linear>({288, 160, 224});
+}
+
+TEST_CASE("device: amaxes of a producer are those of its matrix", "[device][recipe][amax]") {
+  if (!gpu_or_warn()) return;
+  const hadamard<16> rht{te_signs};
+  for (const linear_shape s : {linear_shape{16, 16, 0}, {144, 80, 0}, {4096, 1040, 0}}) {
+    const gated_on_device m(s.tokens, s.in, 31);
+    const gated_blocks<16> source{m.on_device(), m.rows, m.cols};
+    const device_buffer<float> got(3);
+    float want[2] = {};
+    REQUIRE(host::amax_both<nvfp4>(matrix_view<bf16 const>{m.values, m.rows, m.cols}, rht, want, want + 1) ==
+            errc::ok);
+    REQUIRE(device::amax_both<nvfp4>(source, rht, got.data(), got.data() + 1) == errc::ok);
+    REQUIRE(device::amax(source, got.data() + 2) == errc::ok);
+    CHECK(got.to_host() == std::vector<float>{want[0], want[1], want[0]});
+  }
+}
+
+TEST_CASE("device: what both copies of a producer refuse stays unwritten", "[device][recipe][linear]") {
+  if (!gpu_or_warn()) return;
+  const gated_on_device m(48, 64, 41);
+  const gated_blocks<16> source{m.on_device(), 48, 64};
+  const device_buffer<u8> memory(16384);
+  const device_buffer<float> amax(std::vector<float>{1.0f});
+  u8* const at = memory.data();
+  const auto view = [&](i64 rows, i64 cols, i64 codes, i64 scales) {
+    return block_scaled_view<nvfp4>{at + codes, at + scales, rows, cols, amax_in(amax.data())};
+  };
+  const auto q = view(48, 64, 0, 4096), qt = view(64, 48, 8192, 12288);
+  CHECK(device::quantize_both(source, view(64, 64, 0, 4096), qt) == errc::shape_mismatch);
+  CHECK(device::quantize_both(source, q, view(48, 64, 8192, 12288)) == errc::shape_mismatch);
+  CHECK(device::quantize_both(source, q, view(64, 48, 0, 12288)) == errc::overlap);
+  CHECK(device::quantize_both(source, q, view(64, 48, 8196, 12288)) == errc::misaligned);
+  CHECK(device::quantize_both(source, q, view(64, 40, 8192, 12288)) == errc::partial_block);
+  auto by_row = q;
+  by_row.amax = amax_of_rows(amax.data());
+  CHECK(device::quantize_both(source, by_row, qt) == errc::bad_recipe);
+  const gated_blocks<16> empty{m.on_device(), 0, 64}, partial{m.on_device(), 40, 64};
+  float* const nowhere = nullptr;
+  CHECK(device::amax(source, nowhere) == errc::null_pointer);
+  CHECK(device::amax(empty, amax.data()) == errc::empty_matrix);
+  CHECK(device::amax_both<nvfp4>(partial, hadamard<16>{te_signs}, amax.data(), amax.data()) ==
+        errc::partial_block);
+  REQUIRE(cudaDeviceSynchronize() == cudaSuccess);
+  CHECK(memory.to_host() == std::vector<u8>(16384, poison));
+  CHECK(amax.to_host() == std::vector<float>{1.0f});
+}
