@@ -42,7 +42,10 @@ TEST_CASE("device gemm native: beta = 0 reads no D", "[device][gemm][native]") {
 
 TEST_CASE("device gemm native: MXFP4, whose scales may be far from 1, has Blackwell's bits",
           "[device][gemm][native]") {
-  check_mxfp4<native_gemm>();
+  check_gemm<native_gemm, mxfp4, linear, linear, float>(
+      {{1, 1, 32}, {16, 8, 64}, {130, 129, 320}, {20, 30, 96}, {40, 50, 192, {0.5f, 2.0f}, 2, 1, 9}});
+  check_gemm<native_gemm, mxfp4, swizzled_128x4, swizzled_128x4, bf16>(
+      {{129, 127, 224}, {61, 62, 352, {1.25f, 0.5f}, 4}});
 }
 
 TEST_CASE("device gemm native: broken rules are refused and D stays as it was", "[device][gemm][native]") {

@@ -157,33 +157,47 @@ FOURSCALE_D model::value_facts decode_scaled(u32 low, u32 high, typename F::scal
   return {facts_of_codes(codes), parts};
 }
 
-/// The bounds of a step in eight rows, their largest.
-FOURSCALE_D inline model::step_bounds largest_of(model::step_bounds const (&rows)[decode_warps]) {
-  model::step_bounds most;
-  FOURSCALE_UNROLL
-  for (int i = 0; i < decode_warps; ++i) {
-    most.width = max(most.width, rows[i].width);
-    most.span = max(most.span, rows[i].span);
-  }
-  return most;
+/// What the warps of a CTA know of their rows' steps, to be made that of eight rows.
+struct certify_memory {
+  model::step_bounds bounds[decode_steps][decode_warps];
+  u32 norms[decode_steps][lanes_a_step][decode_warps];
+};
+
+/// A norm over 2^lowest from its square, as block_norms has it.
+FOURSCALE_D inline u32 norm_up(float squares, int lowest) {
+  float norm = 0.0f;
+  asm("sqrt.approx.f32 %0, %1;" : "=f"(norm) : "f"(squares));  // off by at most 2 in its last place
+  return (bit_cast<u32>(norm * model::detail::power_of_two(-lowest)) + 0x1'0003u) >> 16;
 }
 
-/// The bounds of the warps' steps from `first` on, together those of eight rows.
+/// The bounds of the warps' steps from `first` on, together those of eight rows: the largest of each.
 FOURSCALE_D inline void store_bounds(mma::decoded_operand const& to, i64 row_group, int first,
-                                     model::step_bounds of_lane,
-                                     model::step_bounds (&of_rows)[decode_steps][decode_warps]) {
+                                     model::step_bounds of_lane, u32 norms, certify_memory& of_rows) {
   const int lane = static_cast<int>(threadIdx.x) % 32, warp = static_cast<int>(threadIdx.x) / 32;
-  if (lane % lanes_a_step == 0) of_rows[lane / lanes_a_step][warp] = of_lane;
+  if (lane % lanes_a_step == 0) of_rows.bounds[lane / lanes_a_step][warp] = of_lane;
+  of_rows.norms[lane / lanes_a_step][lane % lanes_a_step][warp] = norms;
   __syncthreads();
-  if (const int mine = static_cast<int>(threadIdx.x); mine < decode_steps && first + mine < to.steps)
-    to.bounds[(first + mine) * to.row_groups() + row_group] = largest_of(of_rows[mine]);
+  const int mine = static_cast<int>(threadIdx.x);
+  if (mine >= decode_steps || first + mine >= to.steps) return;
+  model::step_bounds bounds;
+  model::block_norms most;
+  FOURSCALE_UNROLL
+  for (int i = 0; i < decode_warps; ++i) {
+    bounds.width = max(bounds.width, of_rows.bounds[mine][i].width);
+    bounds.span = max(bounds.span, of_rows.bounds[mine][i].span);
+    FOURSCALE_UNROLL
+    for (int k = 0; k < lanes_a_step; ++k) most.words[k] = __vmaxu2(most.words[k], of_rows.norms[mine][k][i]);
+  }
+  const i64 at = (first + mine) * to.row_groups() + row_group;
+  to.bounds[at] = bounds;
+  to.norms[at] = most;
 }
 
 /// Eight rows of an operand, a warp each. Without `Certify` no exponents are stored, and bounds that hold for
 /// anything.
 template <bool Certify, class F, class Layout>
 FOURSCALE_D void decode_rows(block_scaled_view<F, Layout, u8 const> const& q, mma::decoded_operand const& to,
-                             i64 row_group, model::step_bounds (*of_rows)[decode_steps][decode_warps]) {
+                             i64 row_group, certify_memory* of_rows) {
   const int lane = static_cast<int>(threadIdx.x) % 32, warp = static_cast<int>(threadIdx.x) / 32;
   const i64 row = row_group * mma::bounds_rows + warp;
   const int steps = static_cast<int>(to.steps);
@@ -200,10 +214,14 @@ FOURSCALE_D void decode_rows(block_scaled_view<F, Layout, u8 const> const& q, mm
     const bool there = row < to.rows && first + lane / lanes_a_step < steps;
     model::value_facts step;
     u32 bytes[lane_groups];
+    float squares[lane_groups];
     FOURSCALE_UNROLL
     for (int i = 0; i < lane_groups; ++i) {
       u32 words[8];
-      step.add(decode_scaled<F>(x.codes[2 * i], x.codes[2 * i + 1], x.scales[i], words, bytes[i]));
+      const model::value_facts group =
+          decode_scaled<F>(x.codes[2 * i], x.codes[2 * i + 1], x.scales[i], words, bytes[i]);
+      step.add(group);
+      squares[i] = group.squares;
       store_group(words, values + 2 * col + 32 * i, there);
     }
     if constexpr (Certify) {
@@ -212,7 +230,8 @@ FOURSCALE_D void decode_rows(block_scaled_view<F, Layout, u8 const> const& q, mm
             static_cast<u16>(bytes[0] | bytes[1] << 8);
       add_across(step, 1);
       if (first >= model::most_steps) step.squares = model::value_facts::infinite();
-      store_bounds(to, row_group, first, bounds_of_step(step, facts_before(step, before)),
+      const u32 norms = norm_up(squares[0], step.lowest) | norm_up(squares[1], step.lowest) << 16;
+      store_bounds(to, row_group, first, bounds_of_step(step, facts_before(step, before)), norms,
                    of_rows[first / decode_steps % 2]);
     } else if (warp == 0 && lane < decode_steps && first + lane < steps) {
       to.bounds[(first + lane) * to.row_groups() + row_group] = {};
@@ -225,7 +244,7 @@ template <bool Certify, class F, class LA, class G, class LB>
 FOURSCALE_KERNEL void __launch_bounds__(32 * decode_warps)
     decode_kernel(block_scaled_view<F, LA, u8 const> a, block_scaled_view<G, LB, u8 const> b,
                   mma::decoded_operand to_a, mma::decoded_operand to_b) {
-  __shared__ model::step_bounds of_rows[2][decode_steps][decode_warps];
+  __shared__ certify_memory of_rows[2];
   const i64 groups_a = to_a.row_groups(), group = blockIdx.x;
   if (group < groups_a)
     decode_rows<Certify>(a, to_a, group, of_rows);

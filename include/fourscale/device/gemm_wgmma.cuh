@@ -29,11 +29,11 @@ FOURSCALE_KERNEL void __launch_bounds__(mma::wgmma::threads, 1)
     cuda::ptx::barrier_cluster_arrive(cuda::ptx::sem_release);
     cuda::ptx::barrier_cluster_wait(cuda::ptx::sem_acquire);
     if (warp < 4) {
-      ptx::setmaxnreg_dec<40>();
+      ptx::setmaxnreg_dec<w::other_registers>();
       if (warp == 0 && ptx::elect_sync()) w::load(p, m);
       if (warp > 0) w::certify(p, m, warp - 1);
     } else {
-      ptx::setmaxnreg_inc<232>();
+      ptx::setmaxnreg_inc<w::multiply_registers>();
       w::multiply(p, m, warp / 4 - 1);
     }
     // No CTA goes while the other one of its cluster may still arrive at its barriers.
@@ -60,8 +60,8 @@ errc launch_wgmma(P const& p, cudaStream_t stream) {
   if (e == cudaSuccess)
     e = cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, sizeof(w::shared_memory));
   if (e != cudaSuccess) return errc::cuda_failed;
-  const i64 tiles = ceil_div<i64>(p.d.rows, w::tile_rows * w::cluster_ctas) *
-                    ceil_div<i64>(p.d.cols, w::tile_cols),
+  const i64 tiles = ceil_div<i64>(p.d.rows, w::tile_rows) *
+                    ceil_div<i64>(p.d.cols, w::tile_cols * w::cluster_ctas),
             most = processors / w::cluster_ctas, clusters = tiles < most ? tiles : most;
   if (tiles >= i64{1} << 30) return errc::too_large;
   return launch_clusters(kernel, clusters, w::cluster_ctas, w::threads, sizeof(w::shared_memory), stream, p);
@@ -78,8 +78,8 @@ struct wgmma_call : decoded_call<F, LA, G, LB, mma::wgmma::problem<T, mma::facto
   wgmma_call(block_scaled_view<F, LA, BA> const& a, block_scaled_view<G, LB, BB> const& b,
              matrix_view<T> const& d, gemm_factors factors, void* workspace, gemm_steps* steps)
       : base(a, b, {{}, {}, {}, {}, d, {factors.alpha, a.amax, b.amax}, factors.beta, steps}, workspace) {
-    state = encode_decoded(p.a, mma::wgmma::tile_rows, p.map_a);
-    if (state == errc::ok) state = encode_decoded(p.b, mma::wgmma::half_cols, p.map_b);
+    state = encode_decoded(p.a, mma::wgmma::half_rows, p.map_a);
+    if (state == errc::ok) state = encode_decoded(p.b, mma::wgmma::tile_cols, p.map_b);
   }
   errc multiply(cudaStream_t stream) const { return launch_wgmma(p, stream); }
   static bool available() { return check_available(&gemm_wgmma_kernel<problem>, 1) == errc::ok; }

@@ -35,6 +35,7 @@ struct decoded_operand {
   bf16* values = nullptr;                           ///< [row][padded_k], each a code times its block scale
   group_exponent* exponents = nullptr;              ///< [row][padded_k / 16]
   fourscale::model::step_bounds* bounds = nullptr;  ///< [step][row / 8], the largest of eight rows
+  fourscale::model::block_norms* norms = nullptr;   ///< the same
   i64 rows = 0, steps = 0;
 
   FOURSCALE_HD constexpr i64 padded_k() const { return steps * decoded_step; }
@@ -48,8 +49,11 @@ struct decoded_operand {
   FOURSCALE_HD constexpr i64 bounds_bytes() const {
     return round_up<i64>(steps * row_groups() * i64{sizeof(fourscale::model::step_bounds)}, alignment);
   }
+  FOURSCALE_HD constexpr i64 norms_bytes() const {
+    return round_up<i64>(steps * row_groups() * i64{sizeof(fourscale::model::block_norms)}, alignment);
+  }
   FOURSCALE_HD constexpr i64 bytes() const {
-    return round_up<i64>(value_bytes(), alignment) + exponent_bytes() + bounds_bytes();
+    return round_up<i64>(value_bytes(), alignment) + exponent_bytes() + bounds_bytes() + norms_bytes();
   }
   /// Of this many rows and values along K, in memory at `at`, a multiple of 256 bytes.
   FOURSCALE_H static decoded_operand in(u8* at, i64 rows, i64 k) {
@@ -60,6 +64,8 @@ struct decoded_operand {
     u8* const behind = at + round_up<i64>(d.value_bytes(), alignment);
     d.exponents = reinterpret_cast<group_exponent*>(behind);
     d.bounds = reinterpret_cast<fourscale::model::step_bounds*>(behind + d.exponent_bytes());
+    d.norms =
+        reinterpret_cast<fourscale::model::block_norms*>(behind + d.exponent_bytes() + d.bounds_bytes());
     return d;
   }
 };

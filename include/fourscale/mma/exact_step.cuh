@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // A step of 64 values for 16 rows of A and 8 of B, exact whatever the data: by mma.sync of bf16, a block of
-// 16 at a time, from zero. Each of these sums is exact; what follows is the adder of Blackwell, in double
-// where it drops no bit, else in the integers of its model. docs/exact_gemm.md has the reasons.
+// 16 at a time, from zero. Each of these sums is exact; what follows is the adder of Blackwell in pairs of
+// floats, or in the integers of its model where these may not hold it. docs/exact_gemm.md has the reasons.
 #pragma once
 
 #include "../ptx/ldmatrix.cuh"
@@ -68,11 +68,62 @@ FOURSCALE_D inline u32 load_exponents(decoded_operand const& x, i64 row, i64 ste
   return row < x.rows ? reinterpret_cast<u32 const*>(x.exponents)[row * x.steps + step] : 0u;
 }
 
+/// Adds x to `sum`, and what that rounds away to `rest` (Knuth's two-sum).
+FOURSCALE_D inline void add_two(float& sum, float& rest, float x) {
+  const float all = __fadd_rn(sum, x), part = __fsub_rn(all, sum);
+  rest = __fadd_rn(rest, __fadd_rn(__fsub_rn(sum, __fsub_rn(all, part)), __fsub_rn(x, part)));
+  sum = all;
+}
+
+/// x without what is below 2^-23 of `unit`, a power of two: toward zero.
+FOURSCALE_D inline float cut_below(float x, float unit) {
+  const float u = copysignf(unit, x);
+  return fabsf(x) < unit ? __fsub_rn(__fadd_rz(x, u), u) : x;
+}
+
+/// The accumulator c and four sums, rounded toward zero, where nothing is dropped and the rest is exact.
+FOURSCALE_D inline float add_blocks(float c, float4 sums) {
+  float low = sums.x, high = sums.z, rest = 0.0f;
+  add_two(low, rest, sums.y);
+  add_two(high, rest, sums.w);
+  add_two(low, rest, high);
+  add_two(low, rest, c);
+  return __fadd_rz(low, rest);
+}
+
+/// The adder's own rule.
+FOURSCALE_D inline float add_and_drop(float c, float4 sums, u32 exponents_a, u32 exponents_b) {
+  float x[5] = {sums.x, sums.y, sums.z, sums.w, c};
+  const int of_c = static_cast<int>(bit_cast<u32>(c) >> 23 & 0xffu);
+  int largest = of_c == 0 ? fourscale::model::detail::zero_exponent : of_c - 127;
+  bool simple = of_c != 255;
+  FOURSCALE_UNROLL
+  for (int i = 0; i < 4; ++i) {
+    const int a = exponent_byte(exponents_a, i), b = exponent_byte(exponents_b, i);
+    largest = max(largest, a + b);
+    // Else a scale that the values do not have; a NaN one makes the sum NaN, which is not 0.
+    simple = simple && ((is_in_values(a) && is_in_values(b)) || x[i] == 0.0f);
+  }
+  simple = simple && largest >= -80 && largest <= 80;  // all that follows is normal
+  const float unit = bit_cast<float>(static_cast<u32>(simple ? largest - 12 + 127 : 127) << 23);
+  FOURSCALE_UNROLL
+  for (int i = 0; i < 5; ++i) x[i] = cut_below(x[i], unit);
+  float low = x[0], high = x[2], rest = 0.0f;
+  add_two(low, rest, x[1]);
+  add_two(high, rest, x[3]);
+  add_two(low, rest, high);
+  simple = simple && fabsf(low) < 4096.0f * 4096.0f * unit;
+  add_two(low, rest, x[4]);
+  simple = simple && fabsf(low) < 4096.0f * 4096.0f * unit;
+  return simple ? __fadd_rz(low, rest) : add_by_model(c, sums, exponents_a, exponents_b);
+}
+
 }  // namespace detail
 
 /// What a warp may do with a step, a bit for each 16 x 8 outputs.
 struct certificates {
-  u32 exact, kept;  ///< sums of 64 products are exact; the adder drops nothing
+  u32 exact,
+      kept;  ///< sums of 64 products are exact; the adder drops nothing, and two floats hold what it has
 };
 
 /// Where a warp's 16 x 8 outputs lie: the first row of A and of B in the matrices, and their addresses in the
@@ -88,6 +139,14 @@ __noinline__ FOURSCALE_D inline float4 exact_step(decoded_operand const& a, deco
                                                   exact_place at, bool dropped, float4 accumulators) {
   const int lane = static_cast<int>(threadIdx.x) % 32;
   float c[4] = {accumulators.x, accumulators.y, accumulators.z, accumulators.w};
+  u32 of_a[2], of_b[2];
+  if (dropped) {
+    FOURSCALE_UNROLL
+    for (int i = 0; i < 2; ++i) {
+      of_a[i] = detail::load_exponents(a, at.row_a + lane / 4 + 8 * i, at.step);
+      of_b[i] = detail::load_exponents(b, at.row_b + 2 * (lane % 4) + i, at.step);
+    }
+  }
   u32 rows_a[4][4], rows_b[4][2];
   float sums[4][4];
   load_step_a(at.stage_a, rows_a);
@@ -96,20 +155,11 @@ __noinline__ FOURSCALE_D inline float4 exact_step(decoded_operand const& a, deco
   FOURSCALE_UNROLL
   for (int block = 0; block < 4; ++block)
     ptx::mma_sync_m16n8k16_bf16(sums[block], rows_a[block], rows_b[block], zero);
-  if (dropped) {
-    FOURSCALE_UNROLL
-    for (int i = 0; i < 4; ++i) {
-      const u32 of_a = detail::load_exponents(a, at.row_a + lane / 4 + 8 * (i / 2), at.step),
-                of_b = detail::load_exponents(b, at.row_b + 2 * (lane % 4) + i % 2, at.step);
-      c[i] = detail::add_by_model(c[i], {sums[0][i], sums[1][i], sums[2][i], sums[3][i]}, of_a, of_b);
-    }
-  } else {
-    FOURSCALE_UNROLL
-    for (int i = 0; i < 4; ++i) {
-      const double all = (static_cast<double>(sums[0][i]) + static_cast<double>(sums[1][i])) +
-                         (static_cast<double>(sums[2][i]) + static_cast<double>(sums[3][i]));
-      c[i] = __double2float_rz(static_cast<double>(c[i]) + all);
-    }
+  FOURSCALE_UNROLL
+  for (int i = 0; i < 4; ++i) {
+    const float4 blocks{sums[0][i], sums[1][i], sums[2][i], sums[3][i]};
+    c[i] = dropped ? detail::add_and_drop(c[i], blocks, of_a[i / 2], of_b[i % 2])
+                   : detail::add_blocks(c[i], blocks);
   }
   return {c[0], c[1], c[2], c[3]};
 }

@@ -28,8 +28,26 @@ FOURSCALE_HD constexpr bool sums_are_exact(step_bounds a, step_bounds b) {
   return a.width + b.width < 8 * 24;
 }
 /// The MMA drops no bit, neither of a product nor of the accumulator; and the sum of four blocks and the
-/// accumulator is exact in double.
+/// accumulator is exact in double, and in two floats: what their additions round away has a sum that is
+/// exact.
 FOURSCALE_HD constexpr bool nothing_is_dropped(step_bounds a, step_bounds b) { return a.span + b.span <= 35; }
+
+/// Of the same values, a closer look where `width` is too large: the Euclidean norm of each block of 16 over
+/// the lowest bit of the step, rounded up, as the upper half of a float; that of block i in bits 16 (i % 2)
+/// of word i / 2. Of several rows: the largest of each.
+struct alignas(8) block_norms {
+  u32 words[2] = {};
+};
+
+/// Every partial sum of the step's 64 products, in any order, is exact in f32: at most the sum over blocks of
+/// the products of their norms.
+FOURSCALE_HD constexpr bool sums_are_exact(block_norms const& a, block_norms const& b) {
+  float sum = 0.0f;
+  for (int i = 0; i < 2; ++i)
+    sum += bit_cast<float>(a.words[i] << 16) * bit_cast<float>(b.words[i] << 16) +
+           bit_cast<float>(a.words[i] & 0xffff'0000u) * bit_cast<float>(b.words[i] & 0xffff'0000u);
+  return sum < 0x0.fffffp24f;  // products are exact, three additions are rounded
+}
 
 namespace detail {
 
@@ -124,14 +142,18 @@ FOURSCALE_HD constexpr step_bounds bounds_of_step(value_facts const& step, value
   if (!(step.squares + before.squares < value_facts::infinite())) return {unbounded, unbounded};
   int width = 0, span = 0;
   const auto at_least = [](int& bound, int x) { bound = x > bound ? x : bound; };
+  int largest = step.largest_scale;
   if (step.squares > 0.0f) {
-    at_least(width, detail::quarter_log2_up(step.squares * 0x1.00001p0f) - 8 * step.lowest);
-    at_least(span, step.largest_scale - step.lowest);
+    const int norm = detail::quarter_log2_up(step.squares * 0x1.00001p0f);  // 8 * log2 of it
+    at_least(width, norm - 8 * step.lowest);
+    // So that the norm is at most 2^5.125 of it: two floats need this.
+    largest = (norm - 34) >> 3 > largest ? (norm - 34) >> 3 : largest;
+    at_least(span, largest - step.lowest);
     // The accumulator is at most 4/3 of the product of the norms before this step: an exponent more.
     if (before.squares > 0.0f)
       at_least(span, (detail::exponent_of(before.squares) + 2) / 2 + 1 - step.lowest);
   }
-  if (before.squares > 0.0f) at_least(span, step.largest_scale - before.lowest);
+  if (before.squares > 0.0f) at_least(span, largest - before.lowest);
   return {static_cast<u8>(width < unbounded ? width : unbounded),
           static_cast<u8>(span < unbounded ? span : unbounded)};
 }

@@ -17,6 +17,18 @@ FOURSCALE_D inline void mbarrier_wait([[maybe_unused]] u32 barrier, [[maybe_unus
       : "memory");
 #endif
 }
+/// Whether the phase of this parity is over; may wait a while before it says no.
+FOURSCALE_D inline bool mbarrier_try_wait([[maybe_unused]] u32 barrier, [[maybe_unused]] u32 parity) {
+  u32 done = 0;
+#if FOURSCALE_HAS_ELECT
+  asm volatile(
+      "{ .reg .pred done; mbarrier.try_wait.parity.shared::cta.b64 done, [%1], %2; selp.u32 %0, 1, 0, done; }"
+      : "=r"(done)
+      : "r"(barrier), "r"(parity)
+      : "memory");
+#endif
+  return done != 0;
+}
 FOURSCALE_D inline void mbarrier_arrive([[maybe_unused]] u32 barrier) {
 #if FOURSCALE_HAS_ELECT
   asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(barrier) : "memory");
@@ -35,6 +47,23 @@ FOURSCALE_D inline void mbarrier_arrive_cluster([[maybe_unused]] u32 barrier) {
 /// inner loop more than the register.
 FOURSCALE_D inline void keep(u32& x) { asm volatile("" : "+r"(x)); }
 
+FOURSCALE_D inline u32 load_shared_u32([[maybe_unused]] u32 address) {
+  u32 x = 0;
+#if FOURSCALE_DEVICE_PASS
+  asm volatile("ld.shared.b32 %0, [%1];" : "=r"(x) : "r"(address) : "memory");
+#endif
+  return x;
+}
+FOURSCALE_D inline uint4 load_shared_u32x4([[maybe_unused]] u32 address) {
+  uint4 x{};
+#if FOURSCALE_DEVICE_PASS
+  asm volatile("ld.shared.v4.b32 {%0, %1, %2, %3}, [%4];"
+               : "=r"(x.x), "=r"(x.y), "=r"(x.z), "=r"(x.w)
+               : "r"(address)
+               : "memory");
+#endif
+  return x;
+}
 /// 8 bytes at a shared address.
 template <class T>
 FOURSCALE_D T load_shared([[maybe_unused]] u32 address) {
