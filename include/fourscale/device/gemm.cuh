@@ -27,7 +27,7 @@ enum class gemm_kernel : u8 {
   model      ///< the same bits in integers, far slower: formats that cannot be decoded to bf16
 };
 
-/// The bytes of workspace for A (m x k) and B (n x k), enough for every kernel: about 2.13 bytes a value.
+/// The bytes of workspace for A (m x k) and B (n x k), enough for every kernel: about 2.1 bytes a value.
 /// Only gemm_kernel::wgmma and bf16 use it.
 inline i64 gemm_workspace_bytes(i64 m, i64 n, i64 k) {
   using mma::decoded_operand;

@@ -27,7 +27,8 @@ native(Plan const*) -> native<Plan>;
 }  // namespace accumulate
 
 /// How the steps of a GEMM were added, counted over all outputs: by sums in f32 that a certificate proved
-/// exact; by a sum in double; by the integers of the model. The bits are those of the model in each.
+/// exact; by exact sums of parts, in double or in two floats; where bits may be dropped, by the adder's own
+/// rule. The bits are those of the model in each.
 struct gemm_steps {
   i64 in_f32 = 0, in_double = 0, by_model = 0;
   friend FOURSCALE_H constexpr bool operator==(gemm_steps const&, gemm_steps const&) = default;
