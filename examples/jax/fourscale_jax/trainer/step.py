@@ -1,0 +1,116 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A training step on a mesh of data and tensor: gradients under shard_map, with every reduction written out; the
+optimizer under jit."""
+
+import typing
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+from jax import lax
+from jax.sharding import Mesh, NamedSharding, PartitionSpec
+
+from .layers import AXES, Draws
+from .model import Decoder, partition
+from .optimizer import LossScale, adamw
+
+
+class State(typing.NamedTuple):
+    """All that a run goes on from. Draws and batches follow from `step`."""
+
+    step: jax.Array  # uint32: steps that are done
+    params: typing.Any  # float32 masters
+    optimizer: typing.Any
+    loss_scale: LossScale
+
+
+def make_mesh(config):
+    """All devices of all processes as [data, tensor]. ValueError if they, or the batch, do not divide."""
+    count = jax.device_count()
+    if count % config.tensor:
+        raise ValueError(f"{count} devices do not divide by tensor={config.tensor}")
+    parts = count // config.tensor * config.microbatches
+    if config.batch % parts:
+        raise ValueError(f"a batch of {config.batch} does not divide by {parts} devices and microbatches")
+    return Mesh(np.array(jax.devices()).reshape(-1, config.tensor), AXES)
+
+
+def put(value, sharding):
+    """An array that every process has, as one that is spread over the mesh."""
+    return jax.make_array_from_callback(np.shape(value), sharding, lambda index: np.asarray(value)[index])
+
+
+def initial_state(config, mesh):
+    """The same for every mesh."""
+    alone = Mesh(np.array(jax.local_devices()[:1]).reshape(1, 1), AXES)
+    draws = Draws(*jnp.zeros(3, jnp.uint32))
+    make = jax.shard_map(lambda key: Decoder(config, 1).init(key, jnp.zeros((1, 32), jnp.int32), draws)["params"],
+                         mesh=alone, in_specs=PartitionSpec(), out_specs=PartitionSpec(), check_vma=False)
+    params = jax.jit(make)(jax.random.key(config.seed))
+    params = jax.tree_util.tree_map_with_path(
+        lambda path, w: put(w, NamedSharding(mesh, partition(path, w))), params)
+    state = State(jnp.uint32(0), params, adamw(config).init(params), LossScale.initial(config))
+    replicated = NamedSharding(mesh, PartitionSpec())
+    return jax.tree.map(lambda x: x if isinstance(x.sharding, NamedSharding) else put(x, replicated), state)
+
+
+def mean_loss(config, params, tokens, draws):
+    """Nats per byte, of this device's tokens [sequences, length + 1]."""
+    logits = Decoder(config, config.tensor).apply({"params": params}, tokens[:, :-1], draws)
+    return jnp.float32(optax.softmax_cross_entropy_with_integer_labels(logits, tokens[:, 1:]).mean())
+
+
+def _on_devices(config, mesh, function, outputs):
+    """function(params, tokens, step, scale) under shard_map; outputs(specs of params) are the specs of its results."""
+    def call(params, tokens, step, scale):
+        specs = jax.tree_util.tree_map_with_path(partition, params)
+        return jax.shard_map(function, mesh=mesh, check_vma=False,
+                             in_specs=(specs, PartitionSpec("data"), PartitionSpec(), PartitionSpec()),
+                             out_specs=outputs(specs))(params, tokens, step, scale)
+    return call
+
+
+def gradients(config, mesh):
+    """(params, tokens, step, scale) -> the loss, and its gradient in float32."""
+    def local(params, tokens, step, scale):
+        def one(sums, part):
+            draws = Draws(jnp.uint32(config.seed), step, part[0])
+            scaled, grads = jax.value_and_grad(lambda p: mean_loss(config, p, part[1], draws) * scale)(params)
+            return jax.tree.map(jnp.add, sums, (scaled / scale, grads)), None
+
+        count = config.microbatches
+        parts = jnp.arange(count, dtype=jnp.uint32), tokens.reshape(count, -1, tokens.shape[-1])
+        sums, _ = lax.scan(one, (jnp.float32(0), jax.tree.map(jnp.zeros_like, params)), parts)
+        loss, grads = jax.tree.map(lambda x: lax.psum(x, "data") / (count * lax.axis_size("data")), sums)
+        return loss, jax.tree.map(lambda g: g / scale, grads)
+
+    return _on_devices(config, mesh, local, lambda specs: (PartitionSpec(), specs))
+
+
+def make_train_step(config, mesh):
+    """(state, tokens) -> state, metrics. The state given is used up."""
+    loss_and_gradients, optimizer = gradients(config, mesh), adamw(config)
+
+    def step(state, tokens):
+        loss, grads = loss_and_gradients(state.params, tokens, state.step, state.loss_scale.value)
+        norm = optax.tree.norm(grads)
+        finite = jnp.isfinite(norm)
+        updates, moments = optimizer.update(grads, state.optimizer, state.params)
+        new = optax.apply_updates(state.params, updates), moments
+        if config.loss_scaling:
+            new = jax.tree.map(lambda a, b: jnp.where(finite, a, b), new, (state.params, state.optimizer))
+        metrics = {"loss": loss, "gradient_norm": norm, "loss_scale": state.loss_scale.value}
+        return State(state.step + 1, *new, state.loss_scale.after(finite, config)), metrics
+
+    return jax.jit(step, donate_argnums=0)
+
+
+def make_eval_step(config, mesh):
+    """(params, tokens, step, scale) -> the loss under the recipe's own forward."""
+    def local(params, tokens, step, scale):
+        del scale
+        draws = Draws(jnp.uint32(config.seed), step, jnp.uint32(0))
+        return lax.pmean(mean_loss(config, params, tokens, draws), "data")
+
+    return jax.jit(_on_devices(config, mesh, local, lambda specs: PartitionSpec()))

@@ -1,0 +1,41 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A model that is as small as recipes allow, and meshes of the first devices."""
+
+import jax
+import numpy as np
+from fourscale_jax.trainer import Config
+from fourscale_jax.trainer.data import Text
+from fourscale_jax.trainer.layers import AXES
+from fourscale_jax.trainer.step import gradients, initial_state, put
+from jax.sharding import Mesh, NamedSharding, PartitionSpec
+
+TINY = dict(layers=1, width=64, heads=2, hidden=128, sequence=32, batch=4, steps=8)
+
+
+def tiny(**options):
+    return Config(**(TINY | options))
+
+
+def mesh_of(data, tensor):
+    assert jax.device_count() >= data * tensor, "XLA_FLAGS was set too late, or to something else"
+    return Mesh(np.array(jax.devices()[:data * tensor]).reshape(data, tensor), AXES)
+
+
+def tokens_for(config, mesh, step=0):
+    tokens = Text(config.text, config.sequence).batch(config.seed, step, config.batch)
+    return put(tokens, NamedSharding(mesh, PartitionSpec("data")))
+
+
+def loss_and_gradients(config, mesh, step=0):
+    """As numpy arrays of whole tensors."""
+    params = initial_state(config, mesh).params
+    call = jax.jit(gradients(config, mesh))
+    return jax.tree.map(np.asarray, call(params, tokens_for(config, mesh, step), np.uint32(step), np.float32(1)))
+
+
+def matrices(tree):
+    return [w for w in jax.tree.leaves(tree) if w.ndim > 1]
+
+
+def same_bits(a, b):
+    return all(jax.tree.leaves(jax.tree.map(lambda x, y: np.asarray(x).tobytes() == np.asarray(y).tobytes(), a, b)))
