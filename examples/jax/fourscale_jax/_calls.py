@@ -14,24 +14,21 @@ def _call(handler, results, *arguments, **attributes):
     return call(*arguments, **attributes)
 
 
-def _struct(shape, dtype):
-    return jax.ShapeDtypeStruct(shape, dtype)
-
-
 def _numbers(recipe, role):
     return dict(recipe=np.int32(_library.number(recipe)), role=np.int32(_library.ROLES.index(role)))
 
 
 def _copy_structs(copy, rows, cols):
-    return [_struct(copy.code_shape(rows, cols), jnp.uint8), _struct(copy.scale_shape(rows, cols), jnp.uint8)]
+    return [jax.ShapeDtypeStruct(shape, jnp.uint8) for shape in (copy.code_shape(rows, cols), copy.scale_shape(rows, cols))]
 
 
-def amax(x, recipe, role):
+def amax(x, recipe, role, columnwise=False):
     """The amaxes of a tensor [rows, cols], float32 [Copy.amax_count]."""
-    count = _library.copy_of(recipe, role, False).amax_count
+    count = _library.copy_of(recipe, role, columnwise).amax_count
     if count == 0:
         return jnp.zeros(0, jnp.float32)
-    return _call("amax", _struct((count,), jnp.float32), x, **_numbers(recipe, role))
+    return _call("amax", jax.ShapeDtypeStruct((count,), jnp.float32), x, columnwise=np.int32(columnwise),
+                 **_numbers(recipe, role))
 
 
 def quantize_both(x, amaxes, key, recipe, role):
@@ -42,35 +39,30 @@ def quantize_both(x, amaxes, key, recipe, role):
     return _call("quantize_both", results, x, amaxes, key, **_numbers(recipe, role))
 
 
-def quantize(x, amaxes, key, recipe, role, columnwise):
-    """Codes and scales of one copy."""
-    rows, cols = x.shape[::-1] if columnwise else x.shape
+def quantize(x, amaxes, key, recipe, role, columnwise, transposed):
+    """Codes and scales of one copy, of x or of its transpose."""
+    rows, cols = x.shape[::-1] if transposed else x.shape
     results = _copy_structs(_library.copy_of(recipe, role, columnwise), rows, cols)
-    return _call("quantize", results, x, amaxes, key, columnwise=np.int32(columnwise), **_numbers(recipe, role))
+    return _call("quantize", results, x, amaxes, key, columnwise=np.int32(columnwise), transposed=np.int32(transposed),
+                 **_numbers(recipe, role))
 
 
-def _format(copy):
-    return np.int32({name: number for number, name in _library.FORMATS.items()}[copy.format])
-
-
-def dequantize(codes, scales, amaxes, copy, dtype):
-    """The values of a copy."""
+def dequantize(codes, scales, amaxes, copy, dtype, at):
+    """The values of a copy under the amax at an index; under tensor scale 1, if that is -1."""
     rows, packed = codes.shape
-    return _call("dequantize", _struct((rows, packed * 8 // copy.code_bits), dtype), codes, scales, amaxes,
-                 format=_format(copy), range=np.float32(copy.range), at=np.int32(copy.amax_at))
+    return _call("dequantize", jax.ShapeDtypeStruct((rows, packed * 8 // copy.code_bits), dtype), codes, scales, amaxes,
+                 format=np.int32(_library.format_number(copy.format)), range=np.float32(copy.range), at=np.int32(at))
 
 
 def gemm(a, b, copy_a, copy_b, dtype):
     """D = A * B^T with Blackwell's bits; a and b are (codes, scales, amaxes)."""
     (m, packed), n = a[0].shape, b[0].shape[0]
-    attributes = dict(format=_format(copy_a), range=np.float32(copy_a.range), at=np.int32(copy_a.amax_at),
-                      range_b=np.float32(copy_b.range), at_b=np.int32(copy_b.amax_at))
+    attributes = dict(format=np.int32(_library.format_number(copy_a.format)), range=np.float32(copy_a.range),
+                      at=np.int32(copy_a.amax_at), range_b=np.float32(copy_b.range), at_b=np.int32(copy_b.amax_at))
 
     def on(workspace_bytes):
-        def call(*arguments):
-            results = [_struct((m, n), dtype), _struct((workspace_bytes,), jnp.uint8)]
-            return _call("gemm", results, *arguments, **attributes)[0]
-        return call
+        results = [jax.ShapeDtypeStruct((m, n), dtype), jax.ShapeDtypeStruct((workspace_bytes,), jnp.uint8)]
+        return lambda *arguments: _call("gemm", results, *arguments, **attributes)[0]
 
     k = packed * 8 // copy_a.code_bits
     return lax.platform_dependent(*a, *b, cpu=on(0), cuda=on(_library.gemm_bytes(m, n, k)))

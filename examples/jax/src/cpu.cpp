@@ -2,6 +2,7 @@
 // The handlers on the CPU.
 #include <cfenv>
 #include <fourscale/host/dequantize.hpp>
+#include <fourscale/host/ms_eden.hpp>
 #include <fourscale/recipe/linear_host.hpp>
 
 #include "buffers.hpp"
@@ -33,6 +34,12 @@ struct machine {
   template <class T>
   errc amax(matrix_view<T> const& x, float* to) const {
     return f4::host::amax(x, to);
+  }
+  /// After a transform of 128 values of a row.
+  template <class T>
+  errc amax(matrix_view<T> const& x, f4::hadamard<128> const& t, float* to) const {
+    const default_arithmetic here;
+    return f4::host::amax<128>(x, t, to);
   }
   template <class F, class T, class Transform>
   errc amax_both(matrix_view<T> const& x, Transform const& t, float* to, float* to_t) const {
