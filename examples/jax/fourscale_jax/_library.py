@@ -23,6 +23,7 @@ class Copy(typing.NamedTuple):
     amax_count: int  # amaxes of the tensor: none, one, or a second one of the transformed tensor
     amax_at: int  # which of them this copy is under
     multiple: int  # what the length of a row must be a multiple of
+    rows: int  # how many rows share a scale
     hadamard: int  # the size of the transform, or 0
     draws: bool  # random bits
     delayed: bool  # under an amax of the past

@@ -3,7 +3,7 @@
 
 import jax.numpy as jnp
 
-from . import _calls
+from . import _sharded
 from .quantized import dequantize, quantize_copy
 
 GROUP = 128
@@ -41,7 +41,7 @@ def ms_eden(x, key, gemm, role, columnwise, reduced):
     """x [rows, k] by MS-EDEN. `reduced` is applied to its amax."""
     flips = jnp.tile(signs(key, gemm), x.shape[1] // GROUP).astype(x.dtype)
     signed = x * flips
-    amaxes = reduced(_calls.amax(signed, "quartet2", role, columnwise))
+    amaxes = reduced(_sharded.amax(signed, "quartet2", role, columnwise))
     return quantize_copy(signed, amaxes, key, "quartet2", role, columnwise, False)
 
 

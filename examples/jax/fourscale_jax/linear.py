@@ -8,7 +8,7 @@ import jax.numpy as jnp
 from jax import lax
 from jax.ad_checkpoint import checkpoint_name
 
-from . import _calls, _library, _quartet
+from . import _sharded, _library, _quartet
 from .quantized import Quantized, key_words, quantize_copy, scaled_matmul
 
 SAVED = "fourscale_saved"
@@ -19,13 +19,13 @@ def _both_copies(x, amaxes, key, recipe, role):
     transpose of the library's: their first copy is what the library calls columnwise; they are rounded alike."""
     copies = [_library.copy_of(recipe, role, columnwise) for columnwise in (False, True)]
     if copies[0].code_bits == 4:
-        codes, scales, codes_t, scales_t = _calls.quantize_both(x, amaxes, key, recipe, role)
+        codes, scales, codes_t, scales_t = _sharded.quantize_both(x, amaxes, key, recipe, role)
         return Quantized(codes, scales, amaxes, copies[0]), Quantized(codes_t, scales_t, amaxes, copies[1])
     return [quantize_copy(x, amaxes, key, recipe, role, transposed, transposed) for transposed in (False, True)]
 
 
 def _amax(x, recipe, role, axes):
-    amaxes = _calls.amax(x, recipe, role)
+    amaxes = _sharded.amax(x, recipe, role)
     return lax.pmax(amaxes, axes) if axes and amaxes.size else amaxes
 
 

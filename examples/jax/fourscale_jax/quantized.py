@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
-from . import _calls, _library
+from . import _sharded, _library
 
 
 @functools.partial(jax.tree_util.register_dataclass, data_fields=["codes", "scales", "amaxes"], meta_fields=["copy"])
@@ -34,18 +34,19 @@ class Quantized:
 
 
 def key_words(seed):
-    """uint32 [4] of a seed: four words as they are, or the data of a jax key."""
+    """The key that handlers read, uint32 [6]: four words of a seed as they are, or the data of a jax key; and row and
+    column of a device's part in the whole matrix, which _sharded adds."""
     if jnp.issubdtype(seed.dtype, jax.dtypes.prng_key):
         seed = jax.random.key_data(seed)
     seed = jnp.asarray(seed)
     if seed.dtype != jnp.uint32 or seed.shape not in ((2,), (4,)):
         raise ValueError(f"a seed is uint32 [4] or a jax key, not {seed.dtype} {list(seed.shape)}")
-    return jnp.pad(seed, (0, 4 - seed.size))
+    return jnp.pad(seed, (0, 6 - seed.size))
 
 
 def quantize_copy(x, amaxes, key, recipe, role, columnwise, transposed):
     """One copy of x, or of its transpose, under given amaxes."""
-    codes, scales = _calls.quantize(x, amaxes, key, recipe, role, columnwise, transposed)
+    codes, scales = _sharded.quantize(x, amaxes, key, recipe, role, columnwise, transposed)
     return Quantized(codes, scales, amaxes, _library.copy_of(recipe, role, columnwise))
 
 
@@ -66,26 +67,26 @@ def quantize(x, *, recipe="te_nvfp4", role="activation", columnwise=False, seed=
         x, columnwise_in_memory = x.T, False
     else:
         columnwise_in_memory = columnwise
-    amaxes = (_calls.amax(x, recipe, role, columnwise) if amax is None or copy.amax_count == 0 else
+    amaxes = (_sharded.amax(x, recipe, role, columnwise) if amax is None or copy.amax_count == 0 else
               jnp.full(copy.amax_count, amax, jnp.float32))
-    key = jnp.zeros(4, jnp.uint32) if seed is None else key_words(seed)
+    key = jnp.zeros(6, jnp.uint32) if seed is None else key_words(seed)
     return quantize_copy(x, amaxes, key, recipe, role, columnwise, columnwise_in_memory)
 
 
 def dequantize(q, dtype=jnp.bfloat16):
     """The values of q, float32 or bfloat16, in the coordinates of its transform. Rounded as the library does."""
-    return _calls.dequantize(q.codes, q.scales, q.amaxes, q.copy, jnp.dtype(dtype),
+    return _sharded.dequantize(q.codes, q.scales, q.amaxes, q.copy, jnp.dtype(dtype),
                              q.copy.amax_at if q.copy.amax_count else -1)
 
 
 def _without_tensor_scale(q):
     """The values of 8-bit codes under tensor scale 1, which are exact in bfloat16, and the tensor scale."""
-    values = _calls.dequantize(q.codes, q.scales, q.amaxes, q.copy, jnp.dtype(jnp.bfloat16), -1)
+    values = _sharded.dequantize(q.codes, q.scales, q.amaxes, q.copy, jnp.dtype(jnp.bfloat16), -1)
     if q.copy.amax_count == 0:
         return values, jnp.float32(1)
     one = {"fp8_e4m3": 0x38, "fp8_e5m2": 0x3C}[q.copy.format]
     ones, no_scales = jnp.full((1, q.copy.block), one, jnp.uint8), jnp.zeros((1, 0), jnp.uint8)
-    return values, _calls.dequantize(ones, no_scales, q.amaxes, q.copy, jnp.dtype(jnp.float32), q.copy.amax_at)[0, 0]
+    return values, _sharded.dequantize(ones, no_scales, q.amaxes, q.copy, jnp.dtype(jnp.float32), q.copy.amax_at)[0, 0]
 
 
 def scaled_matmul(a, b, dtype=jnp.bfloat16):
@@ -100,7 +101,7 @@ def scaled_matmul(a, b, dtype=jnp.bfloat16):
         raise ValueError(f"scaled_matmul() takes two matrices of one format and transform, with rows of one length, "
                          f"not {a.copy.format} {a.shape}, {hadamard[0]} and {b.copy.format} {b.shape}, {hadamard[1]}")
     if bits[0] == 4:
-        return _calls.gemm((a.codes, a.scales, a.amaxes), (b.codes, b.scales, b.amaxes), a.copy, b.copy,
+        return _sharded.gemm((a.codes, a.scales, a.amaxes), (b.codes, b.scales, b.amaxes), a.copy, b.copy,
                            jnp.dtype(dtype))
     (values_a, factor_a), (values_b, factor_b) = _without_tensor_scale(a), _without_tensor_scale(b)
     d = lax.dot_general(values_a, values_b, (((1,), (1,)), ((), ())), preferred_element_type=jnp.float32)

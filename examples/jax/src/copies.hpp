@@ -18,16 +18,15 @@ struct linear_copy {
 
   /// Of the columnwise copy.
   static auto transform() { return f4::quantizer_of<Operand::of_columnwise>({}).transform; }
-  /// `bits(use)` gives random bits.
-  template <class Bits>
-  auto quantizer(Bits const& bits) const {
+  auto quantizer([[maybe_unused]] keyed_bits bits) const {
     static_assert(recipe.scale != f4::scale_rule::stochastic_scale &&
                       recipe.signs != f4::sign_source::drawn &&
                       recipe.rounding != f4::rounding_rule::te_software,
                   "Only stochastic rounding draws from the key.");
     const auto q = f4::quantizer_of<recipe>({});
+    bits.use = use_of(Operand::role, Columnwise);
     if constexpr (recipe.rounding == f4::rounding_rule::stochastic)
-      return f4::quantizer{f4::stochastic{bits(use_of(Operand::role, Columnwise))}, q.scale, q.transform};
+      return f4::quantizer{f4::stochastic{bits}, q.scale, q.transform};
     else
       return q;
   }
@@ -40,10 +39,7 @@ struct nearest_copy {
   using blocks = Blocks;
   static constexpr int amax_count = F::has_tensor_scale, amax_at = 0;
 
-  template <class Bits>
-  Quantizer quantizer(Bits const&) const {
-    return {};
-  }
+  Quantizer quantizer(keyed_bits) const { return {}; }
 };
 
 /// By MS-EDEN, of values that have their signs already.
@@ -54,19 +50,16 @@ struct ms_eden_copy {
   f4::tensor_role role;
   bool columnwise;
 
-  template <class Bits>
-  auto quantizer(Bits const& bits) const {
-    return f4::ms_eden{bits(use_of_scales(role, columnwise)), f4::no_signs};
+  f4::ms_eden<keyed_bits> quantizer(keyed_bits bits) const {
+    bits.use = use_of_scales(role, columnwise);
+    return {bits, f4::no_signs};
   }
 };
-
-/// What is known of the random bits where none are drawn.
-inline f4::philox<> no_bits(u32) { return {}; }
 
 /// What the amax of a copy is brought to.
 template <class Copy>
 auto range_of(Copy const& copy) {
-  return f4::quantizer_range<typename Copy::format>(copy.quantizer(no_bits));
+  return f4::quantizer_range<typename Copy::format>(copy.quantizer({}));
 }
 
 /// The quantizers of the presets, of all those that visit() knows.

@@ -6,7 +6,6 @@
 #include <fourscale/recipe/linear_host.hpp>
 
 #include "buffers.hpp"
-#include "key.hpp"
 
 namespace fourscale_jax {
 
@@ -27,10 +26,6 @@ class default_arithmetic {
 };
 
 struct machine {
-  f4::philox<> bits(u32 const* key, u32 use) const {
-    return {u64{key[1]} << 32 | key[0], stream_of(key[2], key[3], use)};
-  }
-
   template <class T>
   errc amax(matrix_view<T> const& x, float* to) const {
     return f4::host::amax(x, to);

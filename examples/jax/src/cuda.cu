@@ -5,28 +5,11 @@
 #include <fourscale/recipe/linear.cuh>
 
 #include "buffers.hpp"
-#include "key.hpp"
 
 namespace fourscale_jax {
 
-/// The words of philox<>{seed, stream} under a key in device memory, which each thread reads.
-struct bits_in_memory {
-  u32 const* key;
-  u32 use;
-
-  FOURSCALE_HD constexpr f4::prepared_philox<10> words() const {
-    return f4::prepared_philox<10>({u64{key[1]} << 32 | key[0], stream_of(key[2], key[3], use)});
-  }
-  FOURSCALE_HD constexpr u32 operator()(f4::position where) const { return words()(where); }
-  FOURSCALE_HD constexpr f4::philox_words of_sixteen(f4::position where) const {
-    return words().of_sixteen(where);
-  }
-};
-
 struct machine {
   cudaStream_t stream;
-
-  bits_in_memory bits(u32 const* key, u32 use) const { return {key, use}; }
 
   template <class T>
   errc amax(matrix_view<T> const& x, float* to) const {

@@ -37,7 +37,7 @@ ffi::Error amax(machine m, values_in x, floats_out to, recipe_attr recipe, role_
       if constexpr (Copy::amax_count == 2)
         return m.amax_both<typename Copy::format>(values, Copy::transform(), amaxes, amaxes + 1);
       else if constexpr (f4::same_type<Copy, ms_eden_copy>)
-        return m.amax(values, copy.quantizer(no_bits).transform, amaxes);
+        return m.amax(values, copy.quantizer({}).transform, amaxes);
       else
         return m.amax(values, amaxes);
     });
@@ -55,8 +55,8 @@ auto view_for(Copy const& copy, bytes_out& codes, bytes_out& scales, i64 rows, i
 ffi::Error quantize_both(machine m, values_in x, floats_in amaxes, words_in key, bytes_out codes,
                          bytes_out scales, bytes_out codes_t, bytes_out scales_t, recipe_attr recipe,
                          role_attr role) {
-  if (key.element_count() != 4) return to_error(errc::shape_mismatch);
-  const auto bits = [&](u32 use) { return m.bits(key.typed_data(), use); };
+  if (key.element_count() != keyed_bits::length) return to_error(errc::shape_mismatch);
+  const keyed_bits bits{key.typed_data(), 0, false}, bits_t{key.typed_data(), 0, true};
   return to_error(visit_operand(*recipe, *role, [&]<class Operand>(Operand) {
     const linear_copy<Operand, false> rowwise;
     const linear_copy<Operand, true> columnwise;
@@ -64,7 +64,7 @@ ffi::Error quantize_both(machine m, values_in x, floats_in amaxes, words_in key,
       const auto [data, rows, cols, ld, capacity] = values;
       return m.quantize_both(values, view_for(rowwise, codes, scales, rows, cols, amaxes),
                              view_for(columnwise, codes_t, scales_t, cols, rows, amaxes),
-                             rowwise.quantizer(bits), columnwise.quantizer(bits),
+                             rowwise.quantizer(bits), columnwise.quantizer(bits_t),
                              typename linear_copy<Operand, false>::blocks{});
     });
   }));
@@ -74,8 +74,8 @@ ffi::Error quantize_both(machine m, values_in x, floats_in amaxes, words_in key,
 ffi::Error quantize(machine m, values_in x, floats_in amaxes, words_in key, bytes_out codes, bytes_out scales,
                     recipe_attr recipe, role_attr role, columnwise_attr columnwise,
                     transposed_attr transposed) {
-  if (key.element_count() != 4) return to_error(errc::shape_mismatch);
-  const auto bits = [&](u32 use) { return m.bits(key.typed_data(), use); };
+  if (key.element_count() != keyed_bits::length) return to_error(errc::shape_mismatch);
+  const keyed_bits bits{key.typed_data(), 0, *transposed != 0};
   return to_error(visit_copy(*recipe, *role, *columnwise != 0, [&]<class Copy>(Copy const& copy) {
     const auto of = [&](auto const& values) {
       const auto to = view_for(copy, codes, scales, values.rows, values.cols, amaxes);

@@ -8,6 +8,7 @@ using namespace fourscale_jax;
 struct copy_description {
   i32 format, block, code_bits, scale_bytes, amax_count, amax_at;
   i32 multiple;  ///< what a row's length must be a multiple of
+  i32 rows;      ///< how many rows share a scale
   i32 hadamard;  ///< the size of the transform
   i32 draws;     ///< 1 if it needs a key
   i32 delayed;   ///< 1 if it is under an amax of the past
@@ -49,6 +50,7 @@ FOURSCALE_JAX_EXPORT bool fourscale_jax_describe(i32 which, i32 role, i32 column
                   .amax_count = Copy::amax_count,
                   .amax_at = Copy::amax_at,
                   .multiple = o.hadamard > F::block_size ? o.hadamard : F::block_size,
+                  .rows = o.blocks == f4::block_kind::tiles ? F::block_size : 1,
                   .hadamard = o.hadamard,
                   .draws = draws,
                   .delayed = o.amax == f4::amax_source::delayed,
