@@ -2,7 +2,7 @@
 """Training in 4 bits with JAX: fourscale's recipes, on CPUs and GPUs, with the same bits."""
 
 from ._library import quantizes, recipes
-from .linear import SAVED, dense
+from .linear import SAVED, delayed_state, dense
 from .quantized import Quantized, dequantize, quantize, scaled_matmul
 
-__all__ = ["SAVED", "Quantized", "dense", "dequantize", "quantize", "quantizes", "recipes", "scaled_matmul"]
+__all__ = ["SAVED", "Quantized", "delayed_state", "dense", "dequantize", "quantize", "quantizes", "recipes", "scaled_matmul"]

@@ -3,6 +3,7 @@
 
 import ctypes
 import functools
+import itertools
 import pathlib
 import typing
 
@@ -10,20 +11,22 @@ import jax
 
 HANDLERS = ("amax", "quantize_both", "quantize", "dequantize", "gemm")
 ROLES = ("activation", "weight", "gradient")
-FORMATS = {1: "nvfp4", 3: "mxfp4"}  # by format_name
 
 
 class Copy(typing.NamedTuple):
-    """One copy of a tensor under a recipe."""
+    """One copy of a tensor under a recipe: what its codes and scales mean."""
 
     format: str
-    block: int
+    block: int  # values under one scale
     code_bits: int
     scale_bytes: int
     amax_count: int  # amaxes of the tensor: none, one, or a second one of the transformed tensor
     amax_at: int  # which of them this copy is under
-    stochastic: bool
-    hadamard: int
+    multiple: int  # what the length of a row must be a multiple of
+    rows: int  # how many rows share a scale
+    hadamard: int  # the size of the transform, or 0
+    draws: bool  # random bits
+    delayed: bool  # under an amax of the past
     range: float  # what the amax is brought to
 
     def code_shape(self, rows, cols):
@@ -34,9 +37,7 @@ class Copy(typing.NamedTuple):
 
 
 class _CopyDescription(ctypes.Structure):
-    _fields_ = [(name, ctypes.c_int32) for name in
-                ("format", "block", "code_bits", "scale_bytes", "amax_count", "amax_at", "stochastic", "hadamard")]
-    _fields_.append(("range", ctypes.c_float))
+    _fields_ = [(name, ctypes.c_float if name == "range" else ctypes.c_int32) for name in Copy._fields]
 
 
 def _load(machine):
@@ -47,6 +48,7 @@ def _load(machine):
 _cpu = _load("cpu")
 _cuda = _load("cuda")
 _cpu.fourscale_jax_recipe.restype = ctypes.c_char_p
+_cpu.fourscale_jax_format.restype = ctypes.c_char_p
 _cpu.fourscale_jax_refusal.restype = ctypes.c_char_p
 _cpu.fourscale_jax_refusal.argtypes = [ctypes.c_int32] + 3 * [ctypes.c_int64]
 _cpu.fourscale_jax_describe.restype = ctypes.c_bool
@@ -65,8 +67,11 @@ for _platform, _library in (("cpu", _cpu), ("CUDA", _cuda)):
 @functools.cache
 def recipes():
     """The names of all recipes: the presets of the library. "bf16" quantizes nothing."""
-    names = iter(lambda i=iter(range(1 << 10)): _cpu.fourscale_jax_recipe(next(i)), None)
-    return tuple(name.decode() for name in names)
+    return tuple(name.decode() for name in iter(map(_cpu.fourscale_jax_recipe, itertools.count()).__next__, None))
+
+
+def format_number(name):
+    return next(i for i in itertools.count(1) if _cpu.fourscale_jax_format(i).decode() == name)
 
 
 def number(recipe):
@@ -77,19 +82,26 @@ def number(recipe):
 
 @functools.cache
 def copy_of(recipe, role, columnwise):
-    """The Copy of a tensor, `role` one of ROLES, under a recipe; ValueError where linear layers do not take it."""
+    """The Copy of a tensor, `role` one of ROLES, under a recipe that quantizes."""
     to = _CopyDescription()
     if not _cpu.fourscale_jax_describe(number(recipe), ROLES.index(role), int(columnwise), ctypes.byref(to)):
-        raise ValueError(f'recipe "{recipe}" is none that a tensor is quantized by here')
-    values = [getattr(to, name) for name, _ in to._fields_]
-    return Copy(FORMATS[values[0]], *values[1:6], bool(values[6]), *values[7:])
+        raise ValueError(f'recipe "{recipe}" quantizes nothing')
+    copy = Copy(*(getattr(to, name) for name in Copy._fields))
+    return copy._replace(format=_cpu.fourscale_jax_format(copy.format).decode(), draws=bool(copy.draws),
+                         delayed=bool(copy.delayed))
 
 
 def check_linear(recipe, tokens, in_, out):
     """Raises ValueError with the library's sentence if a linear layer of this shape is refused."""
-    refusal = _cpu.fourscale_jax_refusal(number(recipe), tokens, in_, out)
+    for length, role, columnwise in ((in_, "activation", False), (out, "gradient", False), (tokens, "gradient", True)):
+        check_multiple(length, copy_of(recipe, role, columnwise).multiple,
+                       f"{recipe}, {tokens} tokens, {in_} inputs, {out} outputs, blocks of")
+
+
+def check_multiple(length, block, what):
+    refusal = _cpu.fourscale_jax_refusal(block, block, length, block)
     if refusal is not None:
-        raise ValueError(f"{recipe}, {tokens} tokens, {in_} inputs, {out} outputs: {refusal.decode()}")
+        raise ValueError(f"{what} {block}: {refusal.decode()}")
 
 
 def quantizes(recipe, kind, layer, layers):

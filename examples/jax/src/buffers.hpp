@@ -76,14 +76,21 @@ block_scaled_view<F, f4::linear, u8 const> view_of(bytes_in const& codes, bytes_
   return q;
 }
 
-/// The amax at an index, brought to the range of a format or, if it is not 0, to `largest`.
+/// The range of a format whose largest value is given; that of the format itself for 0.
 template <class F>
-tensor_amax<F> amax_at(floats_in const& amaxes, i32 at, float largest) {
+f4::tensor_range<F> with_largest(float largest) {
   f4::tensor_range<F> range{};
-  if constexpr (requires { range.largest; })
+  if constexpr (F::has_tensor_scale)
     if (largest != 0.0f) range.largest = largest;
-  if constexpr (!F::has_tensor_scale) return {};
-  if (at < 0 || at >= static_cast<i64>(amaxes.element_count())) return {};
+  return range;
+}
+
+/// The amax at an index, or tensor scale 1 for -1. An index that is too large gives none, which every
+/// function refuses.
+template <class F>
+tensor_amax<F> amax_at(floats_in const& amaxes, i32 at, f4::tensor_range<F> const& range) {
+  if (at == -1) return {f4::unit_scale, range};
+  if (at < 0 || at >= static_cast<i64>(amaxes.element_count())) return {f4::amax_reference{}, range};
   return {f4::amax_in(amaxes.typed_data() + at), range};
 }
 

@@ -2,10 +2,10 @@
 // The handlers on the CPU.
 #include <cfenv>
 #include <fourscale/host/dequantize.hpp>
+#include <fourscale/host/ms_eden.hpp>
 #include <fourscale/recipe/linear_host.hpp>
 
 #include "buffers.hpp"
-#include "key.hpp"
 
 namespace fourscale_jax {
 
@@ -26,13 +26,15 @@ class default_arithmetic {
 };
 
 struct machine {
-  f4::philox<> bits(u32 const* key, u32 use) const {
-    return {u64{key[1]} << 32 | key[0], stream_of(key[2], key[3], use)};
-  }
-
   template <class T>
   errc amax(matrix_view<T> const& x, float* to) const {
     return f4::host::amax(x, to);
+  }
+  /// After a transform of 128 values of a row.
+  template <class T>
+  errc amax(matrix_view<T> const& x, f4::hadamard<128> const& t, float* to) const {
+    const default_arithmetic here;
+    return f4::host::amax<128>(x, t, to);
   }
   template <class F, class T, class Transform>
   errc amax_both(matrix_view<T> const& x, Transform const& t, float* to, float* to_t) const {

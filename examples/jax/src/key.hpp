@@ -6,27 +6,41 @@
 
 namespace fourscale_jax {
 
-/// A key is four words in the memory of the machine: {seed low, seed high, stream low, stream high}. With 16
-/// * layer and 65536 * microbatch in the third and the step in the fourth it draws what draw_key draws. The
-/// lowest four bits of the third are not read: there `use` says what draws.
-constexpr u64 stream_of(u32 low, u32 high, u32 use) { return u64{high} << 32 | ((low & ~15u) | use); }
+/// The words of a philox under a key in memory of the machine, which every draw reads. Six words: seed low
+/// and high, stream low and high, and the row and the column, a multiple of 16 each, where the matrix begins
+/// in the one that all devices share: a part draws what the whole would. With 16 * layer + 65536 * microbatch
+/// in the third word and the step in the fourth, they are the words of draw_key. The lowest four bits of the
+/// third are not read: there `use` says what draws.
+struct keyed_bits {
+  u32 const* key;
+  u32 use;
+  bool transposed;  ///< the matrix in the key is the transpose of the one whose elements draw
+
+  static constexpr i64 length = 6;
+
+  FOURSCALE_HD constexpr f4::prepared_philox<10> words() const {
+    return f4::prepared_philox<10>({u64{key[1]} << 32 | key[0], u64{key[3]} << 32 | ((key[2] & ~15u) | use)});
+  }
+  FOURSCALE_HD constexpr f4::position in_whole(f4::position where) const {
+    return {where.row + key[transposed ? 5 : 4], where.col + key[transposed ? 4 : 5]};
+  }
+  FOURSCALE_HD constexpr u32 operator()(f4::position where) const { return words()(in_whole(where)); }
+  FOURSCALE_HD constexpr f4::philox_words of_sixteen(f4::position where) const {
+    return words().of_sixteen(in_whole(where));
+  }
+  /// Fast form: see lane_random_bits.
+  FOURSCALE_HD constexpr void draw_lanes(f4::position where, int count, u32* to) const {
+    words().draw_lanes(in_whole(where), count, to);
+  }
+};
 
 /// The use of a copy of a tensor, as in draw_key.
 constexpr u32 use_of(f4::tensor_role role, bool columnwise) {
   return static_cast<u32>(f4::draw_key{}.elements(role, columnwise).stream);
 }
-
-/// The quantizer of operand O, which draws from `bits` where it is stochastic.
-template <f4::operand_recipe O, class Bits>
-auto quantizer_drawing(Bits const& bits) {
-  static_assert(O.scale != f4::scale_rule::stochastic_scale && O.signs != f4::sign_source::drawn &&
-                    O.rounding != f4::rounding_rule::te_software,
-                "Only stochastic rounding draws from the key.");
-  const auto q = f4::quantizer_of<O>({});
-  if constexpr (O.rounding == f4::rounding_rule::stochastic)
-    return f4::quantizer{f4::stochastic{bits}, q.scale, q.transform};
-  else
-    return q;
+/// The same for its block scales.
+constexpr u32 use_of_scales(f4::tensor_role role, bool columnwise) {
+  return static_cast<u32>(f4::draw_key{}.scales(role, columnwise).stream);
 }
 
 }  // namespace fourscale_jax

@@ -69,6 +69,11 @@ errc visit_linear(i32 which, Visitor const& v) {
   return result;
 }
 
+/// True for the presets that linear layers take; the others have a GEMM in 8 bits, or MS-EDEN.
+constexpr bool is_linear(i32 which) {
+  return is_preset(which) && validate(presets[which].policy.linear) == errc::ok;
+}
+
 /// v(linear_operand<R, Role>{}) for a tensor of a linear layer.
 template <class Visitor>
 errc visit_operand(i32 which, i32 role, Visitor const& v) {
