@@ -28,7 +28,7 @@ class Config:
     layers: int = option(4, "transformer layers")
     width: int = option(256, "of the residual stream")
     heads: int = option(4, "of attention; width / heads must be even")
-    hidden: int = option(704, "width of the MLP inside SwiGLU")
+    hidden: int = option(640, "width of the MLP inside SwiGLU")
 
     text: str = option("", "a file of any kind, read as bytes; generated sentences if empty")
     sequence: int = option(256, "bytes in a sequence")

@@ -61,7 +61,8 @@ sum_of_all.defvjp(lambda x: (sum_of_all(x), None), lambda _, dy: (dy,))
 
 class Dense(nn.Module):
     """y = x @ w by a recipe: x [..., in], w [in, parts, out] in float32, y [..., parts, out]. The columns of w are split
-    over "tensor", or its rows; partial sums of rows are added in float32."""
+    over "tensor", or its rows; partial sums of rows are added in float32. The gradient of what is in the collection
+    "delayed" is its next value."""
 
     in_: int  # on this device, as `out`
     out: int
@@ -77,8 +78,10 @@ class Dense(nn.Module):
         w = self.param("w", initial, (self.in_, self.parts, self.out), jnp.float32)
         columns = self.split == "columns"
         x = to_all(x) if columns else x
-        key = draws.key(self.number, of_tensor_rank=columns)
-        y = fourscale_jax.dense(x, w.reshape(self.in_, -1), recipe=self.recipe, seed=key, axis_name=AXES)
+        key = draws.key(self.number, columns)
+        delayed = self.recipe == "fp8_delayed"
+        state = self.variable("delayed", "state", fourscale_jax.delayed_state).value if delayed else None
+        y = fourscale_jax.dense(x, w.reshape(self.in_, -1), recipe=self.recipe, seed=key, axis_name=AXES, state=state)
         if not columns:
             y = sum_of_all(wide(y)).astype(y.dtype)
         return checkpoint_name(y, DENSE).reshape(*x.shape[:-1], self.parts, self.out)

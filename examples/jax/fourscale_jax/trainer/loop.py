@@ -25,7 +25,7 @@ def train(config):
     checkpoints = Checkpoints(config)
     state = checkpoints.restore(initial_state(config, mesh))
     first = int(state.step)
-    log = Log(config, first, multiplying_parameters(state.params), jax.device_count())
+    log = Log(config, first, multiplying_parameters(state.variables["params"]), jax.device_count())
     with contextlib.closing(checkpoints), contextlib.closing(log.bar), _Trace(config) as trace:
         state = _run(config, mesh, text, checkpoints, state, range(first, min(config.stop or config.steps, config.steps)), log, trace)
     if config.out and config.process == 0:
@@ -76,7 +76,7 @@ def _evaluation(config, mesh, text):
 
     def evaluate(state):
         parts = [put(tokens[at:at + size], rows) for at in range(0, len(tokens), size)]
-        return sum(float(eval_step(state.params, part, state.step, 1.0)) for part in parts) / len(parts)
+        return sum(float(eval_step(state.variables, part, state.step, 1.0)) for part in parts) / len(parts)
 
     return evaluate
 

@@ -79,8 +79,10 @@ class Decoder(nn.Module):
 
 
 def partition(path, _):
-    """How a parameter is split over the mesh."""
+    """How a variable is split over the mesh."""
     names = [key.key for key in path]
+    if "delayed" in names:
+        return PartitionSpec()
     if "qkv" in names or "gate_up" in names:
         return PartitionSpec(None, None, "tensor")
     return PartitionSpec("tensor") if "out" in names or "down" in names else PartitionSpec()

@@ -102,4 +102,4 @@ def test_flops_count_what_multiplies():
     params = {"embedding": jnp.zeros((256, 64)), "head": jnp.zeros((64, 256)),
               "layer_0": {"qkv": {"w": jnp.zeros((64, 3, 64))}, "before_mlp": {"scale": jnp.zeros(64)}}}
     assert metrics.multiplying_parameters(params) == 64 * 256 + 3 * 64 * 64
-    assert metrics.flops_per_token(config, 1000) == 6000 + 6 * 32 * 64
+    assert metrics.flops_per_token(config, 1000) == 6000 + 6 * 32 * 128

@@ -69,7 +69,7 @@ def test_a_loss_that_is_no_number_ends_the_run(monkeypatch):
 
     def spoiled(config, mesh):
         step = real(config, mesh)
-        return lambda state, tokens: step(state._replace(params=jax.tree.map(lambda w: w * np.nan, state.params)), tokens)
+        return lambda state, tokens: step(state._replace(variables=jax.tree.map(lambda w: w * np.nan, state.variables)), tokens)
 
     monkeypatch.setattr(loop, "make_train_step", spoiled)
     with pytest.raises(FloatingPointError, match="step 0: the loss is nan"):

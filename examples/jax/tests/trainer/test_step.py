@@ -2,74 +2,84 @@
 """Gradients of a step: draws, the recipe of each layer, remat, and one device against two."""
 
 import collections
+import re
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+import fourscale_jax
 from fourscale_jax import linear
 from fourscale_jax.trainer import layers, model
 from fourscale_jax.trainer.config import PROJECTIONS
+from fourscale_jax.trainer.layers import Draws
 from fourscale_jax.trainer.step import gradients, initial_state, make_train_step
+from jax.sharding import PartitionSpec as P
 from trainer_case import loss_and_gradients, matrices, mesh_of, same_bits, tiny, tokens_for
 
 
 def calls(config, mesh):
     """How often a step calls each function of the library, as it was lowered."""
-    params = initial_state(config, mesh).params
-    text = jax.jit(gradients(config, mesh)).lower(params, tokens_for(config, mesh), np.uint32(0), np.float32(1)).as_text()
-    return {name: text.count(f"@fourscale_{name}(") for name in ("gemm", "quantize_both", "amax")}
+    lowered = jax.jit(gradients(config, mesh)).lower(initial_state(config, mesh).variables, tokens_for(config, mesh),
+                                                     np.uint32(0), np.float32(1))
+    return collections.Counter(re.findall(r"@fourscale_(\w+)\(", lowered.as_text()))
 
 
-def test_draws_differ_between_layers_steps_microbatches_and_ranks(monkeypatch):
-    seen = collections.Counter()
-
-    def recording(x, w, *, recipe, seed, axis_name):
-        jax.debug.callback(lambda s: seen.update([tuple(s.tolist())]), seed)
-        return x @ w.astype(x.dtype)
-
-    monkeypatch.setattr(layers.fourscale_jax, "dense", recording)
-    config = tiny(layers=2, seed=7, microbatches=2)
-    for step in (0, 1):
-        loss_and_gradients(config, mesh_of(2, 1), step)
-    jax.effects_barrier()
-    # f4::draw_key: layer << 4 | microbatch << 16, then the step. Each microbatch of a rank counts as one.
-    want = {(7, 0, layer << 4 | microbatch << 16, step)
-            for layer in range(2 * len(PROJECTIONS)) for microbatch in range(4) for step in range(2)}
-    assert {key for key in seen if key[0] == 7} == want  # initialisation draws under seed 0
-
-
-def test_ranks_that_share_a_matrix_draw_alike_only_for_the_same_gradient(monkeypatch):
+def test_each_layer_draws_by_its_own_number(monkeypatch):
     seen = []
+    real = Draws.key
+    monkeypatch.setattr(Draws, "key", lambda self, layer, own: seen.append((layer, own)) or real(self, layer, own))
+    config = tiny(layers=3)
+    variables, tokens = initial_state(config, mesh_of(1, 1)).variables, tokens_for(config, mesh_of(1, 1))
+    seen.clear()
+    jax.eval_shape(gradients(config, mesh_of(1, 1)), variables, tokens, np.uint32(0), np.float32(1))
+    # Devices of "tensor" that hold the same gradient, that of out and down, draw the same.
+    own = {"qkv": True, "out": False, "gate_up": True, "down": False}
+    assert list(dict.fromkeys(seen)) == [(4 * layer + n, own[p]) for layer in range(3) for n, p in enumerate(PROJECTIONS)]
 
-    def recording(x, w, *, recipe, seed, axis_name):
-        jax.debug.callback(lambda s: seen.append(tuple(s.tolist())), seed)
-        return x @ w.astype(x.dtype)
 
-    monkeypatch.setattr(layers.fourscale_jax, "dense", recording)
-    loss_and_gradients(tiny(seed=7, tensor=2), mesh_of(1, 2))
-    jax.effects_barrier()
-    ranks = {number: {key[2] >> 16 for key in seen if key[0] == 7 and key[2] >> 4 & 0xfff == number} for number in range(4)}
-    assert ranks == {0: {0, 1}, 1: {0}, 2: {0, 1}, 3: {0}}  # qkv, out, gate_up, down
+@pytest.mark.parametrize("data, tensor, own, ranks", [
+    (2, 1, True, [0, 1]), (2, 1, False, [0, 1]), (1, 2, True, [0, 1]), (1, 2, False, [0, 0])])
+def test_a_key_is_the_draw_key_of_layer_microbatch_and_step(data, tensor, own, ranks):
+    def keys(step):
+        return Draws(jnp.uint32(7), step, jnp.uint32(3)).key(5, own)
+
+    mesh = mesh_of(data, tensor)
+    key = jax.jit(jax.shard_map(keys, mesh=mesh, in_specs=P(), out_specs=P(("data", "tensor")), check_vma=False))
+    # f4::draw_key: layer << 4 | microbatch << 16, then the step; microbatch 3 of 2 ranks is 6 and 7.
+    assert key(np.uint32(9)).reshape(2, 4).tolist() == [[7, 0, 5 << 4 | 6 + rank << 16, 9] for rank in ranks]
 
 
 def test_draws_reach_the_gradients():
-    config = tiny(quantization="te_nvfp4")
-    params = initial_state(config, mesh_of(1, 1)).params
-    call, tokens = jax.jit(gradients(config, mesh_of(1, 1))), tokens_for(config, mesh_of(1, 1))
-    (loss, first), (again, same), (other, second) = (call(params, tokens, np.uint32(s), np.float32(1)) for s in (0, 0, 1))
+    config, mesh = tiny(quantization="te_nvfp4"), mesh_of(1, 1)
+    call, variables = jax.jit(gradients(config, mesh)), initial_state(config, mesh).variables
+    (loss, first), (again, same), (other, second) = (
+        call(variables, tokens_for(config, mesh), np.uint32(step), np.float32(1)) for step in (0, 0, 1))
     assert loss == again == other  # nothing in the forward draws
     assert same_bits(first, same)
-    w = "layer_0", "qkv", "w"
-    assert np.mean(first[w[0]][w[1]][w[2]] != second[w[0]][w[1]][w[2]]) > 0.9
+    a, b = (grads["params"]["layer_0"]["qkv"]["w"] for grads in (first, second))
+    assert np.mean(a != b) > 0.9
     assert call._cache_size() == 1
 
 
-@pytest.mark.parametrize("options, layers_quantized", [
-    (dict(quantization="bf16"), 0), (dict(quantization="te_nvfp4"), 8), (dict(quantization="mlp_only"), 4),
-    (dict(quantization="mxfp4", quantize="down"), 2), (dict(quantization="te_nvfp4_no_rht", last_in_bf16=1), 4)])
-def test_layers_that_follow_the_recipe_are_those_of_the_policy(options, layers_quantized):
-    assert calls(tiny(layers=2, **options), mesh_of(1, 1))["gemm"] == 3 * layers_quantized
+@pytest.mark.parametrize("options", [
+    dict(quantization="bf16"), dict(quantization="te_nvfp4"), dict(quantization="mlp_only"), dict(quantization="paper", layers=11),
+    dict(quantization="mxfp4", quantize="qkv,down"), dict(quantization="te_nvfp4_no_rht", last_in_bf16=1)])
+def test_each_linear_layer_gets_the_recipe_of_the_policy(monkeypatch, options):
+    asked = []
+    monkeypatch.setattr(fourscale_jax, "dense", lambda x, w, **o: asked.append(o["recipe"]) or x @ w.astype(x.dtype))
+    config = tiny(**dict(layers=3) | options)
+    initial_state(config, mesh_of(1, 1))
+    assert asked == [config.recipe(layer, p) for layer in range(config.layers) for p in PROJECTIONS]
+
+
+def test_delayed_scaling_takes_amaxes_of_steps_before():
+    config, mesh = tiny(quantization="fp8_delayed"), mesh_of(2, 1)
+    _, once = loss_and_gradients(config, mesh)
+    params = initial_state(config, mesh).variables["params"]
+    state = once["delayed"]["layer_0"]["down"]["state"]  # of x, w and dy: the amax in use, then the newest
+    assert state[:, 0].tolist() == state[:, 1].tolist() and not state[:, 2:].any()
+    assert state[1, 0] == np.abs(params["layer_0"]["down"]["w"]).max()
 
 
 def test_remat_repeats_no_gemm_and_no_quantization():
@@ -77,25 +87,24 @@ def test_remat_repeats_no_gemm_and_no_quantization():
     assert calls(tiny(quantization="te_nvfp4", remat=True), mesh_of(1, 1)) == calls(config, mesh_of(1, 1))
 
 
-@pytest.mark.parametrize("recipe", ["bf16", "mxfp4"])
-def test_two_devices_share_a_batch_with_the_bits_of_two_microbatches(recipe):
+def test_two_devices_share_a_batch_with_the_bits_of_two_microbatches():
     """Without a tensor amax, which two devices share and two microbatches do not. The gradients of norms are sums over
     tokens in an order that XLA chooses, so they are left out."""
-    loss_of_two, two = loss_and_gradients(tiny(quantization=recipe), mesh_of(2, 1))
-    loss, one = loss_and_gradients(tiny(quantization=recipe, microbatches=2), mesh_of(1, 1))
+    loss_of_two, two = loss_and_gradients(tiny(quantization="mxfp4"), mesh_of(2, 1))
+    loss, one = loss_and_gradients(tiny(quantization="mxfp4", microbatches=2), mesh_of(1, 1))
     assert loss == loss_of_two and same_bits(matrices(one), matrices(two))
 
 
 def test_two_devices_share_matrices_as_one_has_them(monkeypatch):
-    """In float64, where the order of sums changes some 1e-16 of them: 1e-10 has room for all sums of a model, while a
-    reduction that is missing or doubled changes much more. Results are rounded to float32 in the end."""
+    """In float64, the order of sums changes a value only where it is rounded to float32 after it, in attention and in the
+    results: by 2^-23 of it. A reduction that is missing or doubled changes far more than 2^-18."""
     monkeypatch.setattr(layers.fourscale_jax, "dense", lambda x, w, **_: x @ w.astype(x.dtype))
     monkeypatch.setattr(model, "ACTIVATIONS", jnp.float64)
     with jax.enable_x64(True):
         loss, one = loss_and_gradients(tiny(), mesh_of(1, 1))
         loss_of_two, two = loss_and_gradients(tiny(tensor=2), mesh_of(1, 2))
-    assert abs(loss_of_two - loss) <= 2**-22 * loss
-    jax.tree.map(lambda a, b: np.testing.assert_allclose(b, a, 2**-22, 1e-10 * np.abs(a).max()), one, two)
+    assert abs(loss_of_two - loss) <= 2**-18 * loss
+    jax.tree.map(lambda a, b: np.testing.assert_allclose(b, a, 0, 2**-18 * np.abs(a).max()), one, two)
 
 
 def test_amaxes_are_those_of_whole_tensors(monkeypatch):
@@ -112,7 +121,7 @@ def test_a_step_that_is_not_finite_is_skipped_under_loss_scaling():
     mesh = mesh_of(1, 1)
     state = initial_state(config, mesh)
     state = state._replace(loss_scale=state.loss_scale._replace(value=jnp.float32(jnp.inf)))
-    before = jax.tree.map(np.asarray, (state.params, state.optimizer))
+    before = jax.tree.map(np.asarray, (state.variables, state.optimizer))
     state, metrics = make_train_step(config, mesh)(state, tokens_for(config, mesh))
     assert not np.isfinite(metrics["gradient_norm"]) and int(state.step) == 1
-    assert same_bits(before, (state.params, state.optimizer))
+    assert same_bits(before, (state.variables, state.optimizer))

@@ -9,7 +9,7 @@ from fourscale_jax.trainer.layers import AXES
 from fourscale_jax.trainer.step import gradients, initial_state, put
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
-TINY = dict(layers=1, width=64, heads=2, hidden=128, sequence=32, batch=4, steps=8)
+TINY = dict(layers=1, width=128, heads=2, hidden=128, sequence=32, batch=4, steps=8)
 
 
 def tiny(**options):
@@ -28,9 +28,9 @@ def tokens_for(config, mesh, step=0):
 
 def loss_and_gradients(config, mesh, step=0):
     """As numpy arrays of whole tensors."""
-    params = initial_state(config, mesh).params
     call = jax.jit(gradients(config, mesh))
-    return jax.tree.map(np.asarray, call(params, tokens_for(config, mesh, step), np.uint32(step), np.float32(1)))
+    results = call(initial_state(config, mesh).variables, tokens_for(config, mesh, step), np.uint32(step), np.float32(1))
+    return jax.tree.map(np.asarray, results)
 
 
 def matrices(tree):
