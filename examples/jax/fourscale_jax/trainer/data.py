@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Text as bytes. A batch is a function of seed and step, so that a run resumed reads what it would have read."""
 
+import lzma
 import pathlib
 
 import numpy as np
@@ -29,11 +30,18 @@ def generated(size=1 << 18):
     return "".join(text).encode()
 
 
+def _bytes_of(path):
+    if not path:
+        return generated()
+    return lzma.open(path).read() if path.endswith(".xz") else pathlib.Path(path).read_bytes()
+
+
 class Text:
-    """The bytes of a file, or generated ones; the end is held out. ValueError if it is too short."""
+    """The bytes of a file, or of what an .xz file holds, or generated ones; the end is held out. ValueError if they are
+    too few."""
 
     def __init__(self, path, sequence):
-        all_of_it = np.frombuffer(pathlib.Path(path).read_bytes() if path else generated(), np.uint8)
+        all_of_it = np.frombuffer(_bytes_of(path), np.uint8)
         end = len(all_of_it) - len(all_of_it) // HELD_OUT
         self.training, self.held_out, self.sequence = all_of_it[:end], all_of_it[end:], sequence
         if len(self.held_out) <= sequence:

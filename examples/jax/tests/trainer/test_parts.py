@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What needs no training: schedule, policy, data, loss scale, the line of a step."""
 
+import lzma
 import re
 
 import jax.numpy as jnp
@@ -70,6 +71,8 @@ def test_held_out_text_is_not_trained_on(tmp_path):
     text = Text(str(file), 32)
     assert max(text.training) < 200 and set(text.validation(3).ravel()) <= set(range(100)) | {200}
     assert text.validation(3)[-1].tolist() == 33 * [200]
+    (tmp_path / "text.xz").write_bytes(lzma.compress(file.read_bytes()))
+    assert np.array_equal(Text(str(tmp_path / "text.xz"), 32).training, text.training)
     with pytest.raises(ValueError, match="too few"):
         Text(str(file), 2000)
 
