@@ -18,6 +18,7 @@ struct keyed_bits {
 
   static constexpr i64 length = 6;
 
+  keyed_bits for_use(u32 other) const { return {key, other, transposed}; }
   FOURSCALE_HD constexpr f4::prepared_philox<10> words() const {
     return f4::prepared_philox<10>({u64{key[1]} << 32 | key[0], u64{key[3]} << 32 | ((key[2] & ~15u) | use)});
   }
