@@ -43,6 +43,12 @@ def quantize(x, amaxes, key, recipe, role, columnwise, transposed):
                  columnwise=np.int32(columnwise), transposed=np.int32(transposed), **_numbers(recipe, role))
 
 
+def signs(key, gemm):
+    """The 128 signs that both operands of a GEMM are multiplied by, float32 1 or -1: draw_key's for dgrad (1) or wgrad
+    (2)."""
+    return _call("signs", [((128,), jnp.float32)], key, gemm=np.int32(gemm))[0]
+
+
 def dequantize(codes, scales, amaxes, copy, dtype, at):
     """The values of a copy under the amax at an index; under tensor scale 1, if that is -1."""
     rows, packed = codes.shape

@@ -9,7 +9,7 @@ import typing
 
 import jax
 
-HANDLERS = ("amax", "quantize_both", "quantize", "dequantize", "gemm")
+HANDLERS = ("amax", "quantize_both", "quantize", "signs", "dequantize", "gemm")
 ROLES = ("activation", "weight", "gradient")
 
 

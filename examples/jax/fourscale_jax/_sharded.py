@@ -183,8 +183,8 @@ def _gemm(packed, copy_a, copy_b, dtype):
     m, n = {"m": 0}, {"n": 0}
     arguments = [[m, in_codes], [m, in_scales], [{"p": 0}], [n, in_codes], [n, in_scales], [{"q": 0}]]
     rule = _rule(arguments, [[m, n]])
-    summed = tuple(name for name in in_codes | in_scales if re.search(rf"\b{name}\b", rule[0]))
-    return _on_parts(to(dtype), rule, plan, reduction_factors=summed)
+    summed = dict.fromkeys(name for name in re.findall(r"\w+", rule[0]) if name in in_codes | in_scales)
+    return _on_parts(to(dtype), rule, plan, reduction_factors=tuple(summed))
 
 
 def gemm(a, b, copy_a, copy_b, dtype):

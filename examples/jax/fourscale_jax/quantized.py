@@ -33,6 +33,14 @@ class Quantized:
         return self.amaxes[self.copy.amax_at] if self.copy.amax_count else None
 
 
+def draw_key(seed, *, layer=0, step=0, microbatch=0):
+    """The seed for one linear layer at one step, uint32 [4]: its random bits are those of the library's draw_key. Each
+    may be traced. Layers below 4096, microbatches below 65536, steps below 2^32."""
+    low, high = (seed & 0xFFFFFFFF, seed >> 32) if isinstance(seed, int) else (seed, 0)
+    place = jnp.asarray(layer, jnp.uint32) * 16 + jnp.asarray(microbatch, jnp.uint32) * 65536
+    return jnp.stack([jnp.asarray(word, jnp.uint32) for word in (low, high, place, step)])
+
+
 def key_words(seed):
     """The key that handlers read, uint32 [6]: four words of a seed as they are, or the data of a jax key; and row and
     column of a device's part in the whole matrix, which _sharded adds."""

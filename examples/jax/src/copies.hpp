@@ -24,9 +24,9 @@ struct linear_copy {
                       recipe.rounding != f4::rounding_rule::te_software,
                   "Only stochastic rounding draws from the key.");
     const auto q = f4::quantizer_of<recipe>({});
-    bits.use = use_of(Operand::role, Columnwise);
     if constexpr (recipe.rounding == f4::rounding_rule::stochastic)
-      return f4::quantizer{f4::stochastic{bits}, q.scale, q.transform};
+      return f4::quantizer{f4::stochastic{bits.for_use(use_of(Operand::role, Columnwise))}, q.scale,
+                           q.transform};
     else
       return q;
   }
@@ -51,8 +51,7 @@ struct ms_eden_copy {
   bool columnwise;
 
   f4::ms_eden<keyed_bits> quantizer(keyed_bits bits) const {
-    bits.use = use_of_scales(role, columnwise);
-    return {bits, f4::no_signs};
+    return {bits.for_use(use_of_scales(role, columnwise)), f4::no_signs};
   }
 };
 

@@ -6,6 +6,7 @@
 #include <fourscale/recipe/linear_host.hpp>
 
 #include "buffers.hpp"
+#include "key.hpp"
 
 namespace fourscale_jax {
 
@@ -50,6 +51,10 @@ struct machine {
   errc quantize(Arguments const&... arguments) const {
     const default_arithmetic here;
     return f4::host::quantize(arguments...);
+  }
+  errc signs(u32 const* key, u32 gemm, float* to) const {
+    for (int i = 0; i < 128; ++i) to[i] = sign_of(key, gemm, i);
+    return errc::ok;
   }
   template <class Q, class Y>
   errc dequantize(Q const& q, Y const& y) const {

@@ -5,8 +5,13 @@
 #include <fourscale/recipe/linear.cuh>
 
 #include "buffers.hpp"
+#include "key.hpp"
 
 namespace fourscale_jax {
+
+__global__ void signs_kernel(u32 const* key, u32 gemm, float* to) {
+  to[threadIdx.x] = sign_of(key, gemm, static_cast<int>(threadIdx.x));
+}
 
 struct machine {
   cudaStream_t stream;
@@ -31,6 +36,10 @@ struct machine {
   template <class... Arguments>
   errc quantize(Arguments const&... arguments) const {
     return f4::device::quantize(arguments..., stream);
+  }
+  errc signs(u32 const* key, u32 gemm, float* to) const {
+    signs_kernel<<<1, 128, 0, stream>>>(key, gemm, to);
+    return cudaGetLastError() == cudaSuccess ? errc::ok : errc::cuda_failed;
   }
   template <class Q, class Y>
   errc dequantize(Q const& q, Y const& y) const {

@@ -12,7 +12,7 @@ namespace fourscale_jax {
 /// Attributes by their names in Python: the place in `presets`, a tensor_role, 0 or 1, a format_name, what an
 /// amax is brought to, and which of several amaxes counts.
 namespace attribute {
-inline constexpr char recipe[] = "recipe", role[] = "role", columnwise[] = "columnwise",
+inline constexpr char recipe[] = "recipe", role[] = "role", columnwise[] = "columnwise", gemm[] = "gemm",
                       transposed[] = "transposed", format[] = "format", range[] = "range", at[] = "at",
                       range_b[] = "range_b", at_b[] = "at_b";
 }
@@ -20,6 +20,7 @@ using recipe_attr = ffi::Attr<i32, attribute::recipe>;
 using role_attr = ffi::Attr<i32, attribute::role>;
 using columnwise_attr = ffi::Attr<i32, attribute::columnwise>;
 using transposed_attr = ffi::Attr<i32, attribute::transposed>;
+using gemm_attr = ffi::Attr<i32, attribute::gemm>;
 using format_attr = ffi::Attr<i32, attribute::format>;
 using range_attr = ffi::Attr<float, attribute::range>;
 using at_attr = ffi::Attr<i32, attribute::at>;
@@ -89,6 +90,13 @@ ffi::Error quantize(machine m, values_in x, floats_in amaxes, words_in key, byte
   }));
 }
 
+/// The 128 signs of a GEMM, 1 or -1.
+ffi::Error signs(machine m, words_in key, floats_out to, gemm_attr which) {
+  if (key.element_count() != keyed_bits::length || to->element_count() != 128)
+    return to_error(errc::shape_mismatch);
+  return to_error(m.signs(key.typed_data(), static_cast<u32>(*which), to->typed_data()));
+}
+
 /// The values of a quantized matrix; under tensor scale 1, if `at` is -1.
 ffi::Error dequantize(machine m, bytes_in codes, bytes_in scales, floats_in amaxes, values_out y,
                       format_attr format, range_attr range, at_attr at) {
@@ -128,5 +136,6 @@ ffi::Error gemm(machine m, bytes_in codes_a, bytes_in scales_a, floats_in amaxes
 FOURSCALE_JAX_SYMBOL(amax)
 FOURSCALE_JAX_SYMBOL(quantize_both)
 FOURSCALE_JAX_SYMBOL(quantize)
+FOURSCALE_JAX_SYMBOL(signs)
 FOURSCALE_JAX_SYMBOL(dequantize)
 FOURSCALE_JAX_SYMBOL(gemm)

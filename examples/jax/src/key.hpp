@@ -18,6 +18,7 @@ struct keyed_bits {
 
   static constexpr i64 length = 6;
 
+  keyed_bits for_use(u32 other) const { return {key, other, transposed}; }
   FOURSCALE_HD constexpr f4::prepared_philox<10> words() const {
     return f4::prepared_philox<10>({u64{key[1]} << 32 | key[0], u64{key[3]} << 32 | ((key[2] & ~15u) | use)});
   }
@@ -33,6 +34,13 @@ struct keyed_bits {
     words().draw_lanes(in_whole(where), count, to);
   }
 };
+
+/// draw_key::signs() of a GEMM, 1 for dgrad and 2 for wgrad: 1 or -1 for element i of 128.
+FOURSCALE_HD constexpr float sign_of(u32 const* key, u32 gemm, int i) {
+  const u64 seed = u64{key[1]} << 32 | key[0];
+  const f4::philox_words w = f4::philox4x32(0, 0, (key[2] & ~15u) | (12 + gemm), key[3], seed);
+  return w.words[i / 32] >> (i % 32) & 1u ? -1.0f : 1.0f;
+}
 
 /// The use of a copy of a tensor, as in draw_key.
 constexpr u32 use_of(f4::tensor_role role, bool columnwise) {
