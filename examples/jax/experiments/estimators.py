@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Experiment E: what makes the gradients of a recipe right. Three claims, proven on estimators in seconds, where training
-would need many runs. plan.md derives the margins.
+"""Experiment E: what makes the gradients of a recipe right. Three claims, proven on estimators in seconds, where
+training would need many runs. plan.md derives the margins.
 
     python examples/jax/experiments/estimators.py [--out FOLDER]
 """
@@ -30,7 +30,7 @@ def as_bfloat16(x):
 
 
 def unsaturated_gradients():
-    """[TOKENS, OUT], the amax in every sixteenth token: all blocks along tokens have the scale 448, nothing saturates."""
+    """[TOKENS, OUT], the amax in every 16th token: all blocks along tokens have the scale 448, and none saturates."""
     dy = np.clip(as_bfloat16(normal((TOKENS, OUT), 1) * 0.125 * AMAX), -AMAX, AMAX)
     dy[::16] = AMAX
     return dy
@@ -39,7 +39,8 @@ def unsaturated_gradients():
 def activations_on_grid():
     """[TOKENS, IN] that NVFP4 represents: codes times 448."""
     codes = np.array([0, 0.5, 1, 1.5, 2, 3, 4, 6], np.float32)
-    x = codes[np.random.Generator(np.random.Philox(2)).integers(0, 8, (TOKENS, IN))] * np.sign(normal((TOKENS, IN), 3)) * 448
+    x = codes[np.random.Generator(np.random.Philox(2)).integers(0, 8, (TOKENS, IN))] * 448
+    x *= np.sign(normal((TOKENS, IN), 3))
     x[::16] = AMAX
     return x
 
@@ -63,7 +64,8 @@ def bias():
     """The mean of K estimates of dW: its error falls as 1 / K under stochastic rounding; under nearest it cannot."""
     x, dy = activations_on_grid(), unsaturated_gradients()
     exact = x.astype(np.float64).T @ dy
-    estimates = np.asarray(weight_gradients(jnp.asarray(x, jnp.bfloat16), jnp.asarray(dy, jnp.bfloat16), DRAWS), np.float64)
+    estimates = weight_gradients(jnp.asarray(x, jnp.bfloat16), jnp.asarray(dy, jnp.bfloat16), DRAWS)
+    estimates = np.asarray(estimates, np.float64)
     nearest = dequantize(quantize(jnp.asarray(dy), recipe=RECIPE, role="activation", columnwise=True), jnp.float32)
     of_nearest = relative_square(x.astype(np.float64).T @ np.asarray(nearest).T - exact, exact)
     errors = {k: relative_square(estimates[:k].mean(0) - exact, exact) for k in (1, 4, 16, 64, 256)}
@@ -73,19 +75,21 @@ def bias():
 
 
 def chain_rule():
-    """With 2-D weight scales dX is the gradient of the forward that was computed: the columnwise copy is the transpose of
-    the rowwise one in every bit, and dX of unit gradients is that copy."""
+    """With 2-D weight scales dX is the gradient of the forward that was computed: the columnwise copy is the transpose
+    of the rowwise one in every bit, and dX of unit gradients is that copy."""
     w = as_bfloat16(normal((IN, OUT), 4) * 300).clip(-AMAX, AMAX)
     w[0, 0] = AMAX
-    forward = np.asarray(dequantize(quantize(jnp.asarray(w.T), recipe=RECIPE, role="weight"), jnp.float32))
-    backward = np.asarray(dequantize(quantize(jnp.asarray(w.T), recipe=RECIPE, role="weight", columnwise=True), jnp.float32))
-    one_d, one_d_t = (np.asarray(dequantize(quantize(jnp.asarray(w.T), recipe=RECIPE, columnwise=c), jnp.float32))
-                      for c in (False, True))
-    unit = jnp.asarray(AMAX * np.eye(OUT), jnp.bfloat16)
-    key = jnp.zeros(4, jnp.uint32)
-    dx = jax.vjp(lambda x: dense(x, jnp.asarray(w), recipe=RECIPE, seed=key), jnp.zeros((OUT, IN), jnp.bfloat16))[1](unit)[0]
+
+    def copies(role):
+        return [np.asarray(dequantize(quantize(jnp.asarray(w.T), recipe=RECIPE, role=role, columnwise=c), jnp.float32))
+                for c in (False, True)]
+
+    (forward, backward), (one_d, one_d_t) = copies("weight"), copies("activation")
+    layer = functools.partial(dense, w=jnp.asarray(w), recipe=RECIPE, seed=jnp.zeros(4, jnp.uint32))
+    _, dgrad = jax.vjp(layer, jnp.zeros((OUT, IN), jnp.bfloat16))
+    dx = np.asarray(dgrad(jnp.asarray(AMAX * np.eye(OUT), jnp.bfloat16))[0], np.float32)
     differing = {"2-D, of both copies": int(np.sum(forward != backward.T)),
-                 "2-D, of dX and the forward's weights": int(np.sum(np.asarray(dx, np.float32) != as_bfloat16(AMAX * forward)))}
+                 "2-D, of dX and the forward's weights": int(np.sum(dx != as_bfloat16(AMAX * forward)))}
     distance = {"1-D, relative distance of both copies": relative_square(one_d - one_d_t.T, w) ** 0.5}
     return differing | distance, not any(differing.values()) and distance["1-D, relative distance of both copies"] > 0
 

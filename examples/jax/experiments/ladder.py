@@ -28,18 +28,20 @@ EQUIVALENT = 0.005  # nats per byte
 # Claims: that the first recipe's loss is greater than the second's; or, with a margin, that they are equivalent.
 CLAIMS = [("te_nvfp4", "bf16"), ("te_nvfp4_no_rht", "bf16"), ("te_nvfp4", "fp8_current"), ("te_nvfp4", "mxfp8"),
           ("mxfp4", "te_nvfp4"), ("te_nvfp4", "mlp_only"), ("fp8_current", "bf16", EQUIVALENT),
-          ("fp8_delayed", "bf16", EQUIVALENT), ("mxfp8", "bf16", EQUIVALENT), ("te_nvfp4", "te_nvfp4_no_rht", EQUIVALENT)]
+          ("fp8_delayed", "bf16", EQUIVALENT), ("mxfp8", "bf16", EQUIVALENT),
+          ("te_nvfp4", "te_nvfp4_no_rht", EQUIVALENT)]
 METRICS = ("train", "validation")
 
 
 def run(folder, config):
-    """The losses of a finished run in nats per byte: the mean of the last fifth of the steps, on batches that all recipes
-    see; and on the text held out."""
+    """The losses of a finished run in nats per byte: the mean of the last fifth of the steps, on batches that all
+    recipes see; and on the text held out."""
     train(config)
     records = read(folder / "metrics.jsonl")
     tail = [r["loss"] for r in records if "loss" in r and r["step"] >= config.steps - config.steps // 5]
     validation = [r["validation_loss"] for r in records if "validation_loss" in r]
-    return {"recipe": config.quantization, "seed": config.seed, "train": statistics.fmean(tail), "validation": validation[-1]}
+    losses = {"train": statistics.fmean(tail), "validation": validation[-1]}
+    return {"recipe": config.quantization, "seed": config.seed} | losses
 
 
 def run_all(arguments):
@@ -64,7 +66,8 @@ def run_all(arguments):
 def gaps(records, recipe, baseline, metric):
     """Differences of runs that share a seed."""
     of = {(r["recipe"], r["seed"]): r[metric] for r in records}
-    return [of[recipe, s] - of[baseline, s] for s in sorted({s for _, s in of}) if {(recipe, s), (baseline, s)} <= of.keys()]
+    seeds = sorted({s for _, s in of if {(recipe, s), (baseline, s)} <= of.keys()})
+    return [of[recipe, s] - of[baseline, s] for s in seeds]
 
 
 def ladder_rows(records):
@@ -100,7 +103,7 @@ def analyse(folder):
         write_csv(folder / f"{name}.csv", rows)
         print("  ".join(f"{key:>16}" for key in rows[0]))
         for row in rows:
-            print("  ".join(f"{value:>16.5f}" if isinstance(value, float) else f"{value:>16}" for value in row.values()))
+            print("  ".join(f"{v:>16.5f}" if isinstance(v, float) else f"{v:>16}" for v in row.values()))
 
 
 def main(arguments=None):

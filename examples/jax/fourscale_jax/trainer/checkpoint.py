@@ -21,7 +21,8 @@ class Checkpoints:
         folder = pathlib.Path(config.out).absolute()
         folder.mkdir(parents=True, exist_ok=True)
         _claim(folder / "config.json", config)
-        self.manager = ocp.CheckpointManager(folder / "checkpoints", options=ocp.CheckpointManagerOptions(max_to_keep=2))
+        options = ocp.CheckpointManagerOptions(max_to_keep=2)
+        self.manager = ocp.CheckpointManager(folder / "checkpoints", options=options)
 
     def restore(self, state):
         """The newest state, spread over devices as `state` is; or `state` itself."""

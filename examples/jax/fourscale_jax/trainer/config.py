@@ -19,9 +19,9 @@ def option(default, help):
 class Config:
     """ValueError for values that do not go together."""
 
-    quantization: str = option("bf16", "the recipe, one of fourscale_jax.recipes()")
-    quantize: str = option("attention,mlp", "the projections that follow it: qkv, out, gate_up, down, or groups of them, "
-                           "attention and mlp; the rest is BF16")
+    quantization: str = option("bf16", f"the recipe: {', '.join(fourscale_jax.recipes())}")
+    quantize: str = option("attention,mlp", "the projections that follow it: qkv, out, gate_up, down, or groups of "
+                           "them, attention and mlp; the rest is BF16")
     first_in_bf16: int = option(0, "transformer layers at the beginning that stay in BF16, at least")
     last_in_bf16: int = option(0, "the same at the end")
 
@@ -36,14 +36,14 @@ class Config:
     microbatches: int = option(1, "parts that a device works on one after the other")
 
     steps: int = option(200, "of the whole schedule")
-    stop: int = option(0, "end after this step, as if interrupted; 0: never")
+    stop: int = option(0, "end after so many, without a checkpoint, as if interrupted; 0: never")
     learning_rate: float = option(2e-3, "between warmup and decay")
     warmup: float = option(0.02, "share of the steps with a rising learning rate")
     decay: float = option(0.2, "share of the steps with a falling one")
     final: float = option(0.01, "the last learning rate as a share of the highest")
     weight_decay: float = option(0.1, "AdamW's, for matrices")
     clip: float = option(1.0, "largest norm of the gradient")
-    loss_scaling: bool = option(False, "dynamic loss scaling, from 2^15; a step whose gradient is not finite is skipped")
+    loss_scaling: bool = option(False, "dynamic, from 2^15; a step whose gradient is not finite is skipped")
     seed: int = option(0, "initial weights, order of the data and stochastic rounding follow from it")
 
     tensor: int = option(1, "devices that share each matrix; the others share the batch")
@@ -63,7 +63,7 @@ class Config:
         if self.width % self.heads or self.width // self.heads % 2:
             raise ValueError(f"{self.heads} heads of an even size do not fit in a width of {self.width}")
         if self.heads % self.tensor or self.hidden % self.tensor:
-            raise ValueError(f"{self.heads} heads and {self.hidden} hidden values do not divide by tensor={self.tensor}")
+            raise ValueError(f"{self.heads} heads, {self.hidden} hidden values do not divide by tensor={self.tensor}")
         if not 0 <= self.warmup <= 1 - self.decay <= 1:
             raise ValueError("warmup and decay are shares of the steps, together 1 at most")
         if self.save_every and not self.out:
@@ -85,8 +85,8 @@ PLACES = ("stop", "out", "save_every", "eval_every", "eval_sequences", "profile"
 
 def parse(arguments):
     """A Config from the command line."""
-    parser = argparse.ArgumentParser(prog="fourscale_jax.trainer", formatter_class=argparse.ArgumentDefaultsHelpFormatter,
-                                     description=__import__(__package__).__doc__)
+    parser = argparse.ArgumentParser(prog="fourscale_jax.trainer", description="Trains a small language model.",
+                                     formatter_class=argparse.ArgumentDefaultsHelpFormatter)
     for field in dataclasses.fields(Config):
         flag = "--" + field.name.replace("_", "-")
         if field.type is bool:

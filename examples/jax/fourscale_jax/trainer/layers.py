@@ -30,9 +30,9 @@ class Draws(typing.NamedTuple):
     microbatch: jax.Array
 
     def key(self, layer, of_tensor_rank):
-        """The uint32 [4] that dense() takes; it draws what f4::draw_key draws. Ranks count as microbatches, since rounding
-        errors that were the same on each would not average out; but ranks that hold the same gradient need the same
-        draws."""
+        """The uint32 [4] that dense() takes; it draws what f4::draw_key draws. Ranks count as microbatches, since
+        rounding errors that were the same on each would not average out; but ranks of "tensor" that hold the same
+        gradient need the same draws."""
         rank = lax.axis_index("data") * lax.axis_size("tensor")
         if of_tensor_rank:
             rank += lax.axis_index("tensor")
@@ -60,9 +60,9 @@ sum_of_all.defvjp(lambda x: (sum_of_all(x), None), lambda _, dy: (dy,))
 
 
 class Dense(nn.Module):
-    """y = x @ w by a recipe: x [..., in], w [in, parts, out] in float32, y [..., parts, out]. The columns of w are split
-    over "tensor", or its rows; partial sums of rows are added in float32. The gradient of what is in the collection
-    "delayed" is its next value."""
+    """y = x @ w by a recipe: x [..., in], w [in, parts, out] in float32, y [..., parts, out]. The columns of w are
+    split over "tensor", or its rows; partial sums of rows are added in float32. The gradient of what is in the
+    collection "delayed" is its next value."""
 
     in_: int  # on this device, as `out`
     out: int

@@ -26,8 +26,9 @@ def train(config):
     state = checkpoints.restore(initial_state(config, mesh))
     first = int(state.step)
     log = Log(config, first, multiplying_parameters(state.variables["params"]), jax.device_count())
+    steps = range(first, min(config.stop or config.steps, config.steps))
     with contextlib.closing(checkpoints), contextlib.closing(log.bar), _Trace(config) as trace:
-        state = _run(config, mesh, text, checkpoints, state, range(first, min(config.stop or config.steps, config.steps)), log, trace)
+        state = _run(config, mesh, text, checkpoints, state, steps, log, trace)
     if config.out and config.process == 0:
         plot(config.out)
     return state
@@ -49,7 +50,7 @@ def _run(config, mesh, text, checkpoints, state, steps, log, trace):
             pending = None
             if evaluates or done == config.steps:
                 log.evaluation(step, evaluate(state))
-            if saves or config.save_every and done == steps.stop:
+            if saves or config.save_every and done == config.steps:
                 checkpoints.save(state)
             begun = time.perf_counter()
     return state
@@ -60,11 +61,12 @@ def _report(config, log, pending, begun):
     if pending is None:
         return begun
     step, metrics = pending
-    metrics = {name: float(value) for name, value in metrics.items()}
+    metrics = {name: float(value) for name, value in jax.device_get(metrics).items()}
     now = time.perf_counter()
     log.step(step, now - begun, metrics)
     if not config.loss_scaling and not math.isfinite(metrics["loss"] + metrics["gradient_norm"]):
-        raise FloatingPointError(f"step {step}: the loss is {metrics['loss']}, its gradient's norm {metrics['gradient_norm']}")
+        raise FloatingPointError(f"step {step}: the loss is {metrics['loss']}, the gradient's norm "
+                                 f"{metrics['gradient_norm']}")
     return now
 
 

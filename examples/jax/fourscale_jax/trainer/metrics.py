@@ -36,7 +36,7 @@ class Log:
                              disable=None if self.speaks else True)  # None: where it is no terminal
         if config.out and self.speaks:
             self.path = pathlib.Path(config.out) / "metrics.jsonl"
-            kept = [r for r in read(self.path) if r["step"] < first_step]  # what a run that died wrote after its checkpoint
+            kept = [r for r in read(self.path) if r["step"] < first_step]  # the rest was after the checkpoint
             self.path.write_text("".join(json.dumps(r) + "\n" for r in kept))
 
     def step(self, step, seconds, metrics):

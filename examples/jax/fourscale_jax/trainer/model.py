@@ -41,21 +41,21 @@ class Block(nn.Module):
     shards: int  # devices that share its matrices
 
     def dense(self, projection, in_, out, **options):
-        c = self.config
-        return Dense(in_, out, c.recipe(self.layer, projection), self.layer * len(PROJECTIONS) + PROJECTIONS.index(projection),
-                     name=projection, **options)
+        number = self.layer * len(PROJECTIONS) + PROJECTIONS.index(projection)
+        return Dense(in_, out, self.config.recipe(self.layer, projection), number, name=projection, **options)
 
     @nn.compact
     def __call__(self, x, draws):
         c = self.config
         inner, hidden = c.width // self.shards, c.hidden // self.shards
-        small = (2 * c.layers) ** -0.5
+        back = dict(split="rows", size=(2 * c.layers) ** -0.5)  # to the residual stream
         qkv = self.dense("qkv", c.width, inner, parts=3)(Norm(name="before_attention")(x), draws)
         q, k, v = jnp.moveaxis(qkv.reshape(*x.shape[:2], 3, c.heads // self.shards, -1), 2, 0)
         y = jax.nn.dot_product_attention(rotate(q), rotate(k), v, is_causal=True)
-        x += self.dense("out", inner, c.width, split="rows", size=small)(y.reshape(*x.shape[:2], inner), draws)[..., 0, :]
-        gate, up = jnp.moveaxis(self.dense("gate_up", c.width, hidden, parts=2)(Norm(name="before_mlp")(x), draws), -2, 0)
-        return x + self.dense("down", hidden, c.width, split="rows", size=small)(nn.silu(gate) * up, draws)[..., 0, :]
+        x += self.dense("out", inner, c.width, **back)(y.reshape(*x.shape[:2], inner), draws)[..., 0, :]
+        gate_up = self.dense("gate_up", c.width, hidden, parts=2)(Norm(name="before_mlp")(x), draws)
+        y = nn.silu(gate_up[..., 0, :]) * gate_up[..., 1, :]
+        return x + self.dense("down", hidden, c.width, **back)(y, draws)[..., 0, :]
 
 
 class Decoder(nn.Module):

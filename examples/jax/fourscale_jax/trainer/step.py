@@ -2,6 +2,7 @@
 """A training step on a mesh of data and tensor: gradients under shard_map, with every reduction written out; the
 optimizer under jit."""
 
+import functools
 import typing
 
 import jax
@@ -41,13 +42,19 @@ def put(value, sharding):
     return jax.make_array_from_callback(np.shape(value), sharding, lambda index: np.asarray(value)[index])
 
 
-def initial_state(config, mesh):
-    """The same for every mesh."""
+@functools.partial(jax.jit, static_argnums=0)
+def initial_variables(config, key):
+    """Whole, on one device."""
     alone = Mesh(np.array(jax.local_devices()[:1]).reshape(1, 1), AXES)
     tokens = jnp.zeros((config.batch // config.microbatches, config.sequence), jnp.int32)
     make = jax.shard_map(lambda key: Decoder(config, 1).init(key, tokens, Draws(*jnp.zeros(3, jnp.uint32))),
                          mesh=alone, in_specs=PartitionSpec(), out_specs=PartitionSpec(), check_vma=False)
-    made = {"delayed": {}} | jax.jit(make)(jax.random.key(config.seed))
+    return {"delayed": {}} | make(key)
+
+
+def initial_state(config, mesh):
+    """The same for every mesh."""
+    made = initial_variables(config, jax.random.key(config.seed))
     made = jax.tree_util.tree_map_with_path(lambda path, x: put(x, NamedSharding(mesh, partition(path, x))), made)
     state = State(jnp.uint32(0), made, adamw(config).init(made["params"]), LossScale.initial(config))
     replicated = NamedSharding(mesh, PartitionSpec())
@@ -61,7 +68,7 @@ def mean_loss(config, variables, tokens, draws):
 
 
 def _on_devices(mesh, function, outputs):
-    """function(variables, tokens, step, scale) under shard_map; outputs(specs of variables) are those of its results."""
+    """function(variables, tokens, step, scale) under shard_map; outputs(specs of variables) are those of results."""
     def call(variables, tokens, step, scale):
         specs = jax.tree_util.tree_map_with_path(partition, variables)
         return jax.shard_map(function, mesh=mesh, check_vma=False,

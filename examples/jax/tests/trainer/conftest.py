@@ -1,13 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Two devices on a CPU, which have to be asked for before jax starts. Most of the time would go into compiling: less
-optimisation, and what was compiled once is kept."""
+"""Most of the time goes into compiling: what was compiled once is kept."""
 
-import os
-
-os.environ.setdefault("XLA_FLAGS", "--xla_force_host_platform_device_count=2 --xla_backend_optimization_level=0")
-
-import jax  # noqa: E402
-import pytest  # noqa: E402
+import jax
+import pytest
 
 
 @pytest.fixture(scope="session", autouse=True)

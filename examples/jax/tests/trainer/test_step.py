@@ -13,15 +13,20 @@ from fourscale_jax import linear
 from fourscale_jax.trainer import layers, model
 from fourscale_jax.trainer.config import PROJECTIONS
 from fourscale_jax.trainer.layers import Draws
-from fourscale_jax.trainer.step import gradients, initial_state, make_train_step
+from fourscale_jax.trainer.step import gradients, initial_state, initial_variables, make_train_step
 from jax.sharding import PartitionSpec as P
-from trainer_case import loss_and_gradients, matrices, mesh_of, same_bits, tiny, tokens_for
+from trainer_case import RESUMED, loss_and_gradients, matrices, mesh_of, same_bits, tiny, tokens_for
+
+
+def shapes(config):
+    """What a step takes, without its values."""
+    variables = jax.eval_shape(lambda key: initial_variables(config, key), jax.random.key(0))
+    return variables, jax.ShapeDtypeStruct((config.batch, config.sequence + 1), jnp.int32), np.uint32(0), np.float32(1)
 
 
 def calls(config, mesh):
     """How often a step calls each function of the library, as it was lowered."""
-    lowered = jax.jit(gradients(config, mesh)).lower(initial_state(config, mesh).variables, tokens_for(config, mesh),
-                                                     np.uint32(0), np.float32(1))
+    lowered = jax.jit(gradients(config, mesh)).lower(*shapes(config))
     return collections.Counter(re.findall(r"@fourscale_(\w+)\(", lowered.as_text()))
 
 
@@ -29,13 +34,11 @@ def test_each_layer_draws_by_its_own_number(monkeypatch):
     seen = []
     real = Draws.key
     monkeypatch.setattr(Draws, "key", lambda self, layer, own: seen.append((layer, own)) or real(self, layer, own))
-    config = tiny(layers=3)
-    variables, tokens = initial_state(config, mesh_of(1, 1)).variables, tokens_for(config, mesh_of(1, 1))
-    seen.clear()
-    jax.eval_shape(gradients(config, mesh_of(1, 1)), variables, tokens, np.uint32(0), np.float32(1))
+    jax.eval_shape(gradients(tiny(layers=3), mesh_of(1, 1)), *shapes(tiny(layers=3)))
     # Devices of "tensor" that hold the same gradient, that of out and down, draw the same.
     own = {"qkv": True, "out": False, "gate_up": True, "down": False}
-    assert list(dict.fromkeys(seen)) == [(4 * layer + n, own[p]) for layer in range(3) for n, p in enumerate(PROJECTIONS)]
+    want = [(4 * layer + n, own[p]) for layer in range(3) for n, p in enumerate(PROJECTIONS)]
+    assert list(dict.fromkeys(seen)) == want
 
 
 @pytest.mark.parametrize("data, tensor, own, ranks", [
@@ -63,14 +66,17 @@ def test_draws_reach_the_gradients():
 
 
 @pytest.mark.parametrize("options", [
-    dict(quantization="bf16"), dict(quantization="te_nvfp4"), dict(quantization="mlp_only"), dict(quantization="paper", layers=11),
+    dict(quantization="bf16"), dict(quantization="te_nvfp4"), dict(quantization="mlp_only"),
+    dict(quantization="paper", layers=11),
     dict(quantization="mxfp4", quantize="qkv,down"), dict(quantization="te_nvfp4_no_rht", last_in_bf16=1)])
 def test_each_linear_layer_gets_the_recipe_of_the_policy(monkeypatch, options):
     asked = []
     monkeypatch.setattr(fourscale_jax, "dense", lambda x, w, **o: asked.append(o["recipe"]) or x @ w.astype(x.dtype))
     config = tiny(**dict(layers=3) | options)
-    initial_state(config, mesh_of(1, 1))
-    assert asked == [config.recipe(layer, p) for layer in range(config.layers) for p in PROJECTIONS]
+    arguments = shapes(config)
+    asked.clear()
+    jax.eval_shape(gradients(config, mesh_of(1, 1)), *arguments)
+    assert asked[:4 * config.layers] == [config.recipe(layer, p) for layer in range(config.layers) for p in PROJECTIONS]
 
 
 def test_delayed_scaling_takes_amaxes_of_steps_before():
@@ -96,8 +102,8 @@ def test_two_devices_share_a_batch_with_the_bits_of_two_microbatches():
 
 
 def test_two_devices_share_matrices_as_one_has_them(monkeypatch):
-    """In float64, the order of sums changes a value only where it is rounded to float32 after it, in attention and in the
-    results: by 2^-23 of it. A reduction that is missing or doubled changes far more than 2^-18."""
+    """In float64, the order of sums changes a value only where it is rounded to float32 after it, in attention and in
+    the results: by 2^-23 of it. A reduction that is missing or doubled changes far more than 2^-18."""
     monkeypatch.setattr(layers.fourscale_jax, "dense", lambda x, w, **_: x @ w.astype(x.dtype))
     monkeypatch.setattr(model, "ACTIVATIONS", jnp.float64)
     with jax.enable_x64(True):
@@ -108,17 +114,17 @@ def test_two_devices_share_matrices_as_one_has_them(monkeypatch):
 
 
 def test_amaxes_are_those_of_whole_tensors(monkeypatch):
-    """Column-parallel layers see all of X and part of W; with the amax of all of W, the codes are those of one device."""
+    """Column-parallel layers see part of W; under the amax of all of it, their codes are those of one device."""
     axes = []
     real = linear._dense
     monkeypatch.setattr(linear, "_dense", lambda *a: axes.append(a[-1]) or real(*a))
-    loss_and_gradients(tiny(quantization="te_nvfp4", tensor=2), mesh_of(1, 2))
+    config = tiny(quantization="te_nvfp4", tensor=2)
+    jax.eval_shape(gradients(config, mesh_of(1, 2)), *shapes(config))
     assert set(axes) == {("data", "tensor")}
 
 
 def test_a_step_that_is_not_finite_is_skipped_under_loss_scaling():
-    config = tiny(loss_scaling=True)
-    mesh = mesh_of(1, 1)
+    config, mesh = tiny(out="unused", **RESUMED), mesh_of(2, 1)
     state = initial_state(config, mesh)
     state = state._replace(loss_scale=state.loss_scale._replace(value=jnp.float32(jnp.inf)))
     before = jax.tree.map(np.asarray, (state.variables, state.optimizer))

@@ -10,6 +10,7 @@ from fourscale_jax.trainer.step import gradients, initial_state, put
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 TINY = dict(layers=1, width=128, heads=2, hidden=128, sequence=32, batch=4, steps=8)
+RESUMED = dict(quantization="te_nvfp4", steps=24, save_every=8, loss_scaling=True, warmup=0.1, learning_rate=4e-3)
 
 
 def tiny(**options):
@@ -29,8 +30,8 @@ def tokens_for(config, mesh, step=0):
 def loss_and_gradients(config, mesh, step=0):
     """As numpy arrays of whole tensors."""
     call = jax.jit(gradients(config, mesh))
-    results = call(initial_state(config, mesh).variables, tokens_for(config, mesh, step), np.uint32(step), np.float32(1))
-    return jax.tree.map(np.asarray, results)
+    variables, tokens = initial_state(config, mesh).variables, tokens_for(config, mesh, step)
+    return jax.tree.map(np.asarray, call(variables, tokens, np.uint32(step), np.float32(1)))
 
 
 def matrices(tree):
