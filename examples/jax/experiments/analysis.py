@@ -39,8 +39,8 @@ def is_greater(interval):
 
 
 def is_within(interval, margin):
-    """The verdict on the claim that a difference is within +-margin: two one-sided tests at 5 %, if the interval is one of
-    90 %."""
+    """The verdict on the claim that a difference is within +-margin: two one-sided tests at 5 % each, if the interval
+    is one of 90 %."""
     if -margin < interval.low and interval.high < margin:
         return "PASS"
     return "FAIL" if interval.low > margin or interval.high < -margin else "INCONCLUSIVE"

@@ -16,6 +16,22 @@ SYMBOLS = 256
 ACTIVATIONS = jnp.bfloat16
 
 
+@jax.custom_vjp
+def look_up(table, tokens):
+    """table[tokens]. Its gradient is a GEMM that accumulates in float32: a scatter would add in the type of the
+    activations, and on a GPU in no fixed order."""
+    return table.astype(ACTIVATIONS)[tokens]
+
+
+def _look_up_backward(tokens, dx):
+    chosen = jax.nn.one_hot(tokens.reshape(-1), SYMBOLS, dtype=dx.dtype)
+    gradient = jnp.dot(chosen.T, dx.reshape(-1, dx.shape[-1]), preferred_element_type=wide(dx).dtype)
+    return gradient.astype(jnp.float32), None
+
+
+look_up.defvjp(lambda table, tokens: (look_up(table, tokens), tokens), _look_up_backward)
+
+
 def rotate(x):
     """RoPE on x [batch, sequence, heads, size]."""
     half = x.shape[-1] // 2
@@ -68,7 +84,7 @@ class Decoder(nn.Module):
     def __call__(self, tokens, draws):
         c = self.config
         embedding = self.param("embedding", nn.initializers.normal(1.0), (SYMBOLS, c.width), jnp.float32)
-        x = embedding.astype(ACTIVATIONS)[tokens]
+        x = look_up(embedding, tokens)
         saved = jax.checkpoint_policies.save_only_these_names(DENSE, fourscale_jax.SAVED)
         block = nn.remat(Block, policy=saved) if c.remat else Block
         for layer in range(c.layers):

@@ -93,6 +93,19 @@ def test_remat_repeats_no_gemm_and_no_quantization():
     assert calls(tiny(quantization="te_nvfp4", remat=True), mesh_of(1, 1)) == calls(config, mesh_of(1, 1))
 
 
+def test_the_gradient_of_the_embedding_is_that_of_a_table():
+    table = jax.random.normal(jax.random.key(1), (256, 8))
+    tokens = jax.random.randint(jax.random.key(2), (4, 64), 0, 256)
+    dx = jax.random.normal(jax.random.key(3), (4, 64, 8), jnp.bfloat16)
+    y, gradient = jax.vjp(lambda t: model.look_up(t, tokens), table)
+    assert same_bits(y, table.astype(jnp.bfloat16)[tokens])
+    want = np.zeros((256, 8))
+    np.add.at(want, np.asarray(tokens).ravel(), np.asarray(dx, np.float64).reshape(-1, 8))
+    # At most 8 of 256 places have one symbol here; float32 rounds each sum 7 times.
+    assert np.bincount(np.asarray(tokens).ravel()).max() <= 8
+    np.testing.assert_allclose(gradient(dx)[0], want, 0, 7 * 2**-24 * 8 * np.abs(np.asarray(dx, np.float64)).max())
+
+
 def test_two_devices_share_a_batch_with_the_bits_of_two_microbatches():
     """Without a tensor amax, which two devices share and two microbatches do not. The gradients of norms are sums over
     tokens in an order that XLA chooses, so they are left out."""

@@ -3,6 +3,7 @@
 
 import jax
 import numpy as np
+import pytest
 from fourscale_jax.trainer import Config
 from fourscale_jax.trainer.data import Text
 from fourscale_jax.trainer.layers import AXES
@@ -18,6 +19,8 @@ def tiny(**options):
 
 
 def mesh_of(data, tensor):
+    if jax.default_backend() == "gpu" and jax.device_count() < data * tensor:
+        pytest.skip(f"{data * tensor} GPUs are needed")
     assert jax.device_count() >= data * tensor, "XLA_FLAGS was set too late, or to something else"
     return Mesh(np.array(jax.devices()[:data * tensor]).reshape(data, tensor), AXES)
 
