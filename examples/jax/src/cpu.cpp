@@ -77,9 +77,7 @@ struct xla::ffi::CtxBinding<fourscale_jax::machine> {
 template <>
 struct xla::ffi::CtxDecoding<fourscale_jax::machine> {
   using Type = fourscale_jax::machine;
-  static std::optional<Type> Decode(XLA_FFI_Api const*, XLA_FFI_InvokeContext*, DiagnosticEngine&) {
-    return Type{};
-  }
+  static std::optional<Type> Decode(XLA_FFI_Api const*, auto*, DiagnosticEngine&) { return Type{}; }
 };
 
 #include "handlers.hpp"

@@ -60,8 +60,7 @@ struct xla::ffi::CtxBinding<fourscale_jax::machine> {
 template <>
 struct xla::ffi::CtxDecoding<fourscale_jax::machine> {
   using Type = fourscale_jax::machine;
-  static std::optional<Type> Decode(XLA_FFI_Api const* api, XLA_FFI_InvokeContext* context,
-                                    DiagnosticEngine& diagnostic) {
+  static std::optional<Type> Decode(XLA_FFI_Api const* api, auto* context, DiagnosticEngine& diagnostic) {
     const auto stream = CtxDecoding<PlatformStream<cudaStream_t>>::Decode(api, context, diagnostic);
     if (!stream) return std::nullopt;
     return Type{*stream};
