@@ -77,7 +77,8 @@ struct xla::ffi::CtxBinding<fourscale_jax::machine> {
 template <>
 struct xla::ffi::CtxDecoding<fourscale_jax::machine> {
   using Type = fourscale_jax::machine;
-  static std::optional<Type> Decode(XLA_FFI_Api const*, XLA_FFI_InvokeContext*, DiagnosticEngine&) {
+  template <class Context>  // whose name differs between versions
+  static std::optional<Type> Decode(XLA_FFI_Api const*, Context*, DiagnosticEngine&) {
     return Type{};
   }
 };
