@@ -77,7 +77,10 @@ struct xla::ffi::CtxBinding<fourscale_jax::machine> {
 template <>
 struct xla::ffi::CtxDecoding<fourscale_jax::machine> {
   using Type = fourscale_jax::machine;
-  static std::optional<Type> Decode(XLA_FFI_Api const*, auto*, DiagnosticEngine&) { return Type{}; }
+  template <class Context>  // whose name differs between versions
+  static std::optional<Type> Decode(XLA_FFI_Api const*, Context*, DiagnosticEngine&) {
+    return Type{};
+  }
 };
 
 #include "handlers.hpp"

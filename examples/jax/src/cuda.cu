@@ -60,7 +60,8 @@ struct xla::ffi::CtxBinding<fourscale_jax::machine> {
 template <>
 struct xla::ffi::CtxDecoding<fourscale_jax::machine> {
   using Type = fourscale_jax::machine;
-  static std::optional<Type> Decode(XLA_FFI_Api const* api, auto* context, DiagnosticEngine& diagnostic) {
+  template <class Context>  // whose name differs between versions
+  static std::optional<Type> Decode(XLA_FFI_Api const* api, Context* context, DiagnosticEngine& diagnostic) {
     const auto stream = CtxDecoding<PlatformStream<cudaStream_t>>::Decode(api, context, diagnostic);
     if (!stream) return std::nullopt;
     return Type{*stream};
