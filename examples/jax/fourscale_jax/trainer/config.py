@@ -25,14 +25,14 @@ class Config:
     first_in_bf16: int = option(0, "transformer layers at the beginning that stay in BF16, at least")
     last_in_bf16: int = option(0, "the same at the end")
 
-    layers: int = option(4, "transformer layers")
-    width: int = option(256, "of the residual stream")
+    layers: int = option(2, "transformer layers")
+    width: int = option(128, "of the residual stream")
     heads: int = option(4, "of attention; width / heads must be even")
-    hidden: int = option(640, "width of the MLP inside SwiGLU")
+    hidden: int = option(384, "width of the MLP inside SwiGLU")
 
     text: str = option("", "a file of any kind, read as bytes; generated sentences if empty")
-    sequence: int = option(256, "bytes in a sequence")
-    batch: int = option(32, "sequences in a step, on all devices together")
+    sequence: int = option(128, "bytes in a sequence")
+    batch: int = option(16, "sequences in a step, on all devices together")
     microbatches: int = option(1, "parts that a device works on one after the other")
 
     steps: int = option(200, "of the whole schedule")

@@ -30,15 +30,14 @@ class Draws(typing.NamedTuple):
     microbatch: jax.Array
 
     def key(self, layer, of_tensor_rank):
-        """The uint32 [4] that dense() takes; it draws what f4::draw_key draws. Ranks count as microbatches, since
-        rounding errors that were the same on each would not average out; but ranks of "tensor" that hold the same
-        gradient need the same draws."""
+        """The seed that dense() takes. Ranks count as microbatches, since rounding errors that were the same on each
+        would not average out; but ranks of "tensor" that hold the same gradient need the same draws."""
         rank = lax.axis_index("data") * lax.axis_size("tensor")
         if of_tensor_rank:
             rank += lax.axis_index("tensor")
         ranks = lax.axis_size("data") * lax.axis_size("tensor")
         microbatch = self.microbatch * jnp.uint32(ranks) + rank.astype(jnp.uint32)
-        return jnp.stack([self.seed, jnp.uint32(0), jnp.uint32(layer << 4) | microbatch << 16, self.step])
+        return fourscale_jax.draw_key(self.seed, layer=layer, step=self.step, microbatch=microbatch)
 
 
 @jax.custom_vjp
