@@ -21,6 +21,12 @@ LAYERS = {
 }
 
 
+@pytest.fixture(autouse=True)
+def only_the_cpu():
+    with jax.default_device(MESH.devices[0]):
+        yield
+
+
 def on_mesh(spec, m):
     return jax.device_put(m, NamedSharding(MESH, spec))
 
