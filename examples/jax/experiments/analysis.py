@@ -1,0 +1,54 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Paired differences and their verdicts; results as CSV."""
+
+import csv
+import math
+import statistics
+import typing
+
+from scipy import stats
+
+
+class Interval(typing.NamedTuple):
+    """A mean, and half the width of its t-interval; infinite for fewer than two values."""
+
+    mean: float
+    half: float
+
+    @property
+    def low(self):
+        return self.mean - self.half
+
+    @property
+    def high(self):
+        return self.mean + self.half
+
+
+def paired(differences, level=0.95):
+    """Of differences between runs that share a seed."""
+    n = len(differences)
+    if n < 2:
+        return Interval(differences[0] if n else math.nan, math.inf)
+    half = stats.t.ppf((1 + level) / 2, n - 1) * statistics.stdev(differences) / math.sqrt(n)
+    return Interval(statistics.fmean(differences), half)
+
+
+def is_greater(interval):
+    """The verdict on the claim that a difference is greater than zero."""
+    return "PASS" if interval.low > 0 else "FAIL" if interval.high < 0 else "INCONCLUSIVE"
+
+
+def is_within(interval, margin):
+    """The verdict on the claim that a difference is within +-margin: two one-sided tests at 5 % each, if the interval
+    is one of 90 %."""
+    if -margin < interval.low and interval.high < margin:
+        return "PASS"
+    return "FAIL" if interval.low > margin or interval.high < -margin else "INCONCLUSIVE"
+
+
+def write_csv(path, rows):
+    """Dictionaries of the same keys as a table."""
+    with open(path, "w", newline="") as file:
+        table = csv.DictWriter(file, list(rows[0]), lineterminator="\n")
+        table.writeheader()
+        table.writerows(rows)

@@ -1,0 +1,115 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The shared libraries, their FFI handlers, and what they know about recipes."""
+
+import ctypes
+import functools
+import itertools
+import pathlib
+import typing
+
+import jax
+
+HANDLERS = ("amax", "quantize_both", "quantize", "signs", "dequantize", "gemm")
+ROLES = ("activation", "weight", "gradient")
+
+
+class Copy(typing.NamedTuple):
+    """One copy of a tensor under a recipe: what its codes and scales mean."""
+
+    format: str
+    block: int  # values under one scale
+    code_bits: int
+    scale_bytes: int
+    amax_count: int  # amaxes of the tensor: none, one, or a second one of the transformed tensor
+    amax_at: int  # which of them this copy is under
+    multiple: int  # what the length of a row must be a multiple of
+    rows: int  # how many rows share a scale
+    hadamard: int  # the size of the transform, or 0
+    draws: bool  # random bits
+    delayed: bool  # under an amax of the past
+    range: float  # what the amax is brought to
+
+    def code_shape(self, rows, cols):
+        return rows, cols * self.code_bits // 8
+
+    def scale_shape(self, rows, cols):
+        return rows, cols // self.block * self.scale_bytes
+
+
+class _CopyDescription(ctypes.Structure):
+    _fields_ = [(name, ctypes.c_float if name == "range" else ctypes.c_int32) for name in Copy._fields]
+
+
+def _load(machine):
+    path = pathlib.Path(__file__).parent / f"libfourscale_jax_{machine}.so"
+    return ctypes.CDLL(str(path)) if machine == "cpu" or path.exists() else None
+
+
+_cpu = _load("cpu")
+_cuda = _load("cuda")
+_cpu.fourscale_jax_recipe.restype = ctypes.c_char_p
+_cpu.fourscale_jax_format.restype = ctypes.c_char_p
+_cpu.fourscale_jax_refusal.restype = ctypes.c_char_p
+_cpu.fourscale_jax_refusal.argtypes = [ctypes.c_int32] + 3 * [ctypes.c_int64]
+_cpu.fourscale_jax_describe.restype = ctypes.c_bool
+_cpu.fourscale_jax_quantizes.restype = ctypes.c_bool
+if _cuda is not None:
+    _cuda.fourscale_jax_gemm_bytes.restype = ctypes.c_int64
+    _cuda.fourscale_jax_gemm_bytes.argtypes = 3 * [ctypes.c_int64]
+
+for _platform, _library in (("cpu", _cpu), ("CUDA", _cuda)):
+    if _library is not None:
+        for _name in HANDLERS:
+            jax.ffi.register_ffi_target(
+                f"fourscale_{_name}", jax.ffi.pycapsule(getattr(_library, f"fourscale_jax_{_name}")), platform=_platform)
+
+
+@functools.cache
+def recipes():
+    """The names of all recipes: the presets of the library. "bf16" quantizes nothing."""
+    return tuple(name.decode() for name in iter(map(_cpu.fourscale_jax_recipe, itertools.count()).__next__, None))
+
+
+def format_number(name):
+    return next(i for i in itertools.count(1) if _cpu.fourscale_jax_format(i).decode() == name)
+
+
+def number(recipe):
+    if recipe not in recipes():
+        raise ValueError(f'there is no recipe "{recipe}"; there are: {", ".join(recipes())}')
+    return recipes().index(recipe)
+
+
+@functools.cache
+def copy_of(recipe, role, columnwise):
+    """The Copy of a tensor, `role` one of ROLES, under a recipe that quantizes."""
+    to = _CopyDescription()
+    if not _cpu.fourscale_jax_describe(number(recipe), ROLES.index(role), int(columnwise), ctypes.byref(to)):
+        raise ValueError(f'recipe "{recipe}" quantizes nothing')
+    copy = Copy(*(getattr(to, name) for name in Copy._fields))
+    return copy._replace(format=_cpu.fourscale_jax_format(copy.format).decode(), draws=bool(copy.draws),
+                         delayed=bool(copy.delayed))
+
+
+def check_linear(recipe, tokens, in_, out):
+    """Raises ValueError with the library's sentence if a linear layer of this shape is refused."""
+    for length, role, columnwise in ((in_, "activation", False), (out, "gradient", False), (tokens, "gradient", True)):
+        check_multiple(length, copy_of(recipe, role, columnwise).multiple,
+                       f"{recipe}, {tokens} tokens, {in_} inputs, {out} outputs, blocks of")
+
+
+def check_multiple(length, block, what):
+    refusal = _cpu.fourscale_jax_refusal(block, block, length, block)
+    if refusal is not None:
+        raise ValueError(f"{what} {block}: {refusal.decode()}")
+
+
+def quantizes(recipe, kind, layer, layers):
+    """Whether linear layers of `kind` ("attention" or "mlp") in transformer layer `layer` of `layers` are quantized
+    under a recipe: where they are not, dense() takes "bf16" instead."""
+    return _cpu.fourscale_jax_quantizes(number(recipe), ("attention", "mlp").index(kind), layer, layers)
+
+
+def gemm_bytes(m, n, k):
+    """The workspace that a GEMM on a GPU asks for; 0 in a build without CUDA, which has no such GEMM."""
+    return 0 if _cuda is None else _cuda.fourscale_jax_gemm_bytes(m, n, k)

@@ -1,0 +1,141 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A linear layer under a recipe: three GEMMs, each of quantized operands."""
+
+import functools
+
+import jax
+import jax.numpy as jnp
+from jax import lax
+from jax.ad_checkpoint import checkpoint_name
+
+from . import _sharded, _library, _quartet
+from .quantized import Quantized, key_words, quantize_copy, scaled_matmul
+
+SAVED = "fourscale_saved"
+
+
+def _both_copies(x, amaxes, key, recipe, role):
+    """x with blocks along its rows and its transpose with blocks along the columns of x. Weights come as [in, out], the
+    transpose of the library's: their first copy is what the library calls columnwise; they are rounded alike."""
+    copies = [_library.copy_of(recipe, role, columnwise) for columnwise in (False, True)]
+    if copies[0].code_bits == 4:
+        codes, scales, codes_t, scales_t = _sharded.quantize_both(x, amaxes, key, recipe, role)
+        return Quantized(codes, scales, amaxes, copies[0]), Quantized(codes_t, scales_t, amaxes, copies[1])
+    return [quantize_copy(x, amaxes, key, recipe, role, transposed, transposed) for transposed in (False, True)]
+
+
+def _amax(x, recipe, role, axes):
+    amaxes = _sharded.amax(x, recipe, role)
+    return lax.pmax(amaxes, axes) if axes and amaxes.size else amaxes
+
+
+def _amaxes(x, recipe, role, axes, state):
+    """The amaxes to quantize under, and the one to record in the state of delayed scaling."""
+    amaxes = _amax(x, recipe, role, axes)
+    if not _library.copy_of(recipe, role, False).delayed:
+        return amaxes, amaxes
+    return state[_library.ROLES.index(role), :1], amaxes
+
+
+def delayed_state(length=1024):
+    """The state of delayed scaling for one dense(): float32 [3, 1 + length], for x, w and dy the amax in use and the
+    amaxes of `length` steps, the newest first. The gradient of dense() by its state is the next state."""
+    in_use = [_library.copy_of("fp8_delayed", role, False).range for role in _library.ROLES]
+    return jnp.zeros((3, 1 + length), jnp.float32).at[:, 0].set(jnp.array(in_use, jnp.float32))
+
+
+def _next_state(state, newest):
+    """As the library's update(): zero, infinity and NaN keep the amax in use."""
+    if state.size == 0:
+        return state
+    history = jnp.concatenate([newest, state[:, 1:-1]], axis=1)
+    largest = history.max(axis=1, keepdims=True)
+    in_use = jnp.where((largest > 0) & (largest < jnp.inf), largest, state[:, :1])
+    return jnp.concatenate([in_use, history], axis=1)
+
+
+@functools.partial(jax.custom_vjp, nondiff_argnums=(4, 5))
+def _dense(x, w, key, state, recipe, axes):
+    amax_x, _ = _amaxes(x, recipe, "activation", axes, state)
+    amax_w, _ = _amaxes(w, recipe, "weight", axes, state)
+    return scaled_matmul(quantize_copy(x, amax_x, key, recipe, "activation", False, False),
+                         quantize_copy(w, amax_w, key, recipe, "weight", False, True))
+
+
+def _forward(x, w, key, state, recipe, axes):
+    amax_x, new_x = _amaxes(x, recipe, "activation", axes, state)
+    amax_w, new_w = _amaxes(w, recipe, "weight", axes, state)
+    if recipe == "quartet2":  # keeps what forward multiplied
+        x_n = x_t = quantize_copy(x, amax_x, key, recipe, "activation", False, False)
+        w_n = w_t = quantize_copy(w, amax_w, key, recipe, "weight", False, True)
+    else:
+        x_n, x_t = _both_copies(x, amax_x, key, recipe, "activation")
+        w_t, w_n = _both_copies(w, amax_w, key, recipe, "weight")
+    saved = jax.tree.map(lambda v: checkpoint_name(v, SAVED), (x_t, w_t, new_x, new_w))
+    return scaled_matmul(x_n, w_n), (saved, jnp.zeros(0, w.dtype), key, state)
+
+
+def _backward(recipe, axes, kept, dy):
+    (x_t, w_t, new_x, new_w), like_w, key, state = kept
+    reduced = lambda amaxes: lax.pmax(amaxes, axes) if axes else amaxes
+    new_dy = state
+    if recipe == "quartet2":
+        dx = scaled_matmul(_quartet.ms_eden(dy, key, 1, "gradient", False, reduced),
+                           _quartet.again(w_t, key, 1, "weight", reduced))
+        dw = scaled_matmul(_quartet.again(x_t, key, 2, "activation", reduced),
+                           _quartet.ms_eden(dy.T, key, 2, "gradient", True, reduced), jnp.float32)
+    else:
+        amax, new_dy = _amaxes(dy, recipe, "gradient", axes, state)
+        dy_n, dy_t = _both_copies(dy, amax, key, recipe, "gradient")
+        dx, dw = scaled_matmul(dy_n, w_t), scaled_matmul(x_t, dy_t, jnp.float32)
+    if state.size:
+        state = _next_state(state, jnp.stack([new_x, new_w, new_dy]))
+    return dx, dw.astype(like_w.dtype), None, state
+
+
+_dense.defvjp(_forward, _backward)
+
+
+@jax.custom_vjp
+def _plain(x, w):
+    """The same GEMMs in bfloat16."""
+    return jnp.dot(x, w.astype(jnp.bfloat16), preferred_element_type=jnp.float32).astype(jnp.bfloat16)
+
+
+def _plain_backward(kept, dy):
+    x, w = kept
+    dx = jnp.dot(dy, w.astype(jnp.bfloat16).T, preferred_element_type=jnp.float32).astype(jnp.bfloat16)
+    return dx, jnp.dot(x.T, dy, preferred_element_type=jnp.float32).astype(w.dtype)
+
+
+_plain.defvjp(lambda x, w: (_plain(x, w), (x, w)), _plain_backward)
+
+
+def dense(x, w, *, recipe, seed, axis_name=(), state=None):
+    """y = x @ w by a recipe, one of recipes(), and its gradients: forward, dgrad and wgrad each multiply operands that
+    the recipe quantized, as scaled_matmul() does.
+
+    x [..., in] is rounded to bfloat16; w [in, out] is float32 or bfloat16; y [..., out] is bfloat16. The gradient of x
+    is bfloat16 before it gets the type of x; that of w comes from float32. What backward needs is kept quantized, under
+    the name SAVED for remat's policies.
+
+    seed: uint32 [4], see draw_key(), or a jax key. It may be traced; another one recompiles nothing. All random bits
+    follow from it and from the place in the matrix, so each layer and step needs its own.
+    axis_name: under shard_map, the mesh axes whose devices share one of the tensors; amaxes are the largest of theirs.
+    state: for "fp8_delayed", see delayed_state().
+
+    ValueError: a recipe that does not exist; tokens, in or out no multiple of the recipe's blocks.
+    """
+    if w.ndim != 2 or x.shape[-1] != w.shape[0]:
+        raise ValueError(f"dense() takes x [..., in] and w [in, out], not {list(x.shape)} and {list(w.shape)}")
+    if w.dtype not in (jnp.float32, jnp.bfloat16):
+        raise ValueError(f"weights are float32 or bfloat16, not {w.dtype}")
+    rows = x.astype(jnp.bfloat16).reshape(-1, x.shape[-1])
+    if recipe == "bf16":
+        return _plain(rows, w).reshape(*x.shape[:-1], w.shape[1])
+    _library.check_linear(recipe, *rows.shape, w.shape[1])
+    if (state is not None) != _library.copy_of(recipe, "activation", False).delayed:
+        raise ValueError(f'"fp8_delayed" needs a state, see delayed_state(); no other recipe does, and "{recipe}" was given')
+    axes = (axis_name,) if isinstance(axis_name, str) else tuple(axis_name)
+    y = _dense(rows, w, key_words(seed), jnp.zeros((0, 0)) if state is None else state, recipe, axes)
+    return y.reshape(*x.shape[:-1], w.shape[1])

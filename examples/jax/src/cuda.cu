@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: Apache-2.0
+// The handlers on a GPU.
+#include <fourscale/device/dequantize.cuh>
+#include <fourscale/device/ms_eden.cuh>
+#include <fourscale/recipe/linear.cuh>
+
+#include "buffers.hpp"
+#include "key.hpp"
+
+namespace fourscale_jax {
+
+__global__ void signs_kernel(u32 const* key, u32 gemm, float* to) {
+  to[threadIdx.x] = sign_of(key, gemm, static_cast<int>(threadIdx.x));
+}
+
+struct machine {
+  cudaStream_t stream;
+
+  template <class T>
+  errc amax(matrix_view<T> const& x, float* to) const {
+    return f4::device::amax(x, to, stream);
+  }
+  /// After a transform of 128 values of a row.
+  template <class T>
+  errc amax(matrix_view<T> const& x, f4::hadamard<128> const& t, float* to) const {
+    return f4::device::amax<128>(x, t, to, stream);
+  }
+  template <class F, class T, class Transform>
+  errc amax_both(matrix_view<T> const& x, Transform const& t, float* to, float* to_t) const {
+    return f4::device::amax_both<F>(x, t, to, to_t, stream);
+  }
+  template <class... Arguments>
+  errc quantize_both(Arguments const&... arguments) const {
+    return f4::device::quantize_both(arguments..., stream);
+  }
+  template <class... Arguments>
+  errc quantize(Arguments const&... arguments) const {
+    return f4::device::quantize(arguments..., stream);
+  }
+  errc signs(u32 const* key, u32 gemm, float* to) const {
+    signs_kernel<<<1, 128, 0, stream>>>(key, gemm, to);
+    return cudaGetLastError() == cudaSuccess ? errc::ok : errc::cuda_failed;
+  }
+  template <class Q, class Y>
+  errc dequantize(Q const& q, Y const& y) const {
+    return f4::device::dequantize(q, y, stream);
+  }
+  template <class A, class B, class D>
+  errc gemm(A const& a, B const& b, D const& d, void* workspace, i64 bytes) const {
+    return f4::device::gemm(a, b, d, {}, f4::accumulate::blackwell{}, {workspace, bytes}, stream);
+  }
+};
+
+}  // namespace fourscale_jax
+
+template <>
+struct xla::ffi::CtxBinding<fourscale_jax::machine> {
+  using Ctx = fourscale_jax::machine;
+};
+template <>
+struct xla::ffi::CtxDecoding<fourscale_jax::machine> {
+  using Type = fourscale_jax::machine;
+  template <class Context>  // whose name differs between versions
+  static std::optional<Type> Decode(XLA_FFI_Api const* api, Context* context, DiagnosticEngine& diagnostic) {
+    const auto stream = CtxDecoding<PlatformStream<cudaStream_t>>::Decode(api, context, diagnostic);
+    if (!stream) return std::nullopt;
+    return Type{*stream};
+  }
+};
+
+#include "handlers.hpp"
+
+/// The workspace that gemm asks for.
+extern "C" __attribute__((visibility("default"))) fourscale_jax::i64 fourscale_jax_gemm_bytes(
+    fourscale_jax::i64 m, fourscale_jax::i64 n, fourscale_jax::i64 k) {
+  return fourscale::device::gemm_workspace_bytes(m, n, k);
+}

@@ -1,0 +1,47 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A GPU gives the bits of a CPU. Collected where there is a GPU; the other tests run on it, too."""
+
+import functools
+
+import fourscale_jax as fj
+import jax
+import jax.numpy as jnp
+import pytest
+from support import FOUR_BITS, ROLES, draw_key, linear_case, random_matrix, same_bits, step
+
+MACHINES = [jax.devices(platform)[0] for platform in ("cpu", "gpu")]
+
+
+def on_both(f, *arguments):
+    """Results of a jitted function on a CPU and on a GPU."""
+    return [jax.tree.leaves(jax.jit(f)(*jax.device_put(arguments, machine))) for machine in MACHINES]
+
+
+@pytest.mark.parametrize("recipe", FOUR_BITS + ("quartet2",))
+@pytest.mark.parametrize("shape", [(128, 128, 128), (512, 1024, 384), (2048, 384, 1024)])
+def test_gpu_has_the_bits_of_the_cpu(recipe, shape):
+    for cpu, gpu in zip(*on_both(functools.partial(step, recipe), *linear_case(*shape), draw_key())):
+        assert same_bits(cpu, gpu)
+
+
+@pytest.mark.parametrize("recipe", [r for r in fj.recipes() if r not in ("bf16", "quartet2")])
+@pytest.mark.parametrize("role", ROLES)
+@pytest.mark.parametrize("columnwise", [False, True])
+@pytest.mark.parametrize("dtype", [jnp.bfloat16, jnp.float32])
+def test_gpu_quantizes_like_the_cpu(recipe, role, columnwise, dtype):
+    def both_ways(x, seed):
+        q = fj.quantize(x, recipe=recipe, role=role, columnwise=columnwise, seed=seed)
+        return q, fj.dequantize(q, jnp.float32)
+
+    for cpu, gpu in zip(*on_both(both_ways, random_matrix(256, 1152, 1, dtype), draw_key())):
+        assert same_bits(cpu, gpu)
+
+
+def test_gpu_replays_a_recorded_step_under_another_seed():
+    """XLA records what it runs often in a CUDA graph: keys must be read when it is replayed."""
+    case = linear_case(256, 256, 256)
+    run = jax.jit(functools.partial(step, "te_nvfp4"))
+    for i in range(6):
+        arguments = *case, fj.draw_key(1, step=i)
+        for cpu, gpu in zip(*(run(*jax.device_put(arguments, machine)) for machine in MACHINES)):
+            assert same_bits(cpu, gpu)

@@ -1,0 +1,89 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Two devices have the bits of one, except for sums over devices."""
+
+import functools
+
+import fourscale_jax as fj
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax.sharding import AxisType, NamedSharding, PartitionSpec as P
+from support import draw_key, linear_case, random_matrix, same_bits, step
+
+MESH = jax.make_mesh((2,), ("d",), axis_types=(AxisType.Auto,), devices=jax.devices("cpu")[:2])
+
+# How x, w and dy are split, and which of y, dx, dw is a sum over devices.
+LAYERS = {
+    "data": ((P("d", None), P(), P("d", None)), 2),
+    "column": ((P(), P(None, "d"), P(None, "d")), 1),
+    "row": ((P(None, "d"), P("d", None), P()), 0),
+}
+
+
+@pytest.fixture(autouse=True)
+def only_the_cpu():
+    with jax.default_device(MESH.devices[0]):
+        yield
+
+
+def on_mesh(spec, m):
+    return jax.device_put(m, NamedSharding(MESH, spec))
+
+
+def close(got, want):
+    got, want = (np.asarray(m, np.float32) for m in (got, want))
+    return np.abs(got - want).max() <= 2.0**-7 * np.abs(want).max()
+
+
+@pytest.mark.parametrize("layer", LAYERS)
+@pytest.mark.parametrize("recipe", ["te_nvfp4", "mxfp4", "four_over_six", "quartet2", "fp8_current", "fp8_block"])
+def test_jit_splits_a_layer(recipe, layer):
+    case = linear_case(256, 256, 256)
+    specs, summed = LAYERS[layer]
+    whole = jax.jit(functools.partial(step, recipe))
+    run = whole.lower(*map(on_mesh, specs, case), draw_key()).compile()
+    assert "all-gather" not in run.as_text()  # no device gets what another one has
+    for i, (got, want) in enumerate(zip(run(*map(on_mesh, specs, case), draw_key()), whole(*case, draw_key()))):
+        assert close(got, want) if i == summed else same_bits(got, want)
+
+
+def test_a_sum_over_two_devices_is_that_of_two_halves():
+    a, b = (fj.quantize(random_matrix(64, 256, i)) for i in (1, 2))
+    halves = [fj.scaled_matmul(*(fj.Quantized(q.codes[:, 64 * i:64 * i + 64], q.scales[:, 8 * i:8 * i + 8], q.amaxes,
+                                              q.copy) for q in (a, b)), jnp.float32) for i in (0, 1)]
+    split = jax.tree.map(lambda m: on_mesh(P(None, "d") if m.ndim == 2 else P(), m), (a, b))
+    got = jax.jit(functools.partial(fj.scaled_matmul, dtype=jnp.float32))(*split)
+    assert same_bits(got, halves[0] + halves[1])
+
+
+def test_parts_that_are_no_whole_blocks_are_gathered():
+    x, w, dy = linear_case(16, 32, 48)  # half of 16 tokens is no block; 48 outputs are three blocks
+    specs = (P("d", None), P(None, "d"), P("d", None))
+    got = jax.jit(functools.partial(step, "te_nvfp4"))(*map(on_mesh, specs, (x, w, dy)), draw_key())
+    for g, want in zip(got, step("te_nvfp4", x, w, dy, draw_key())):
+        assert same_bits(g, want)
+
+
+@pytest.mark.parametrize("layer", LAYERS)
+def test_shard_map_with_axis_name(layer):
+    """Each device draws by position in its own part; so only what draws nothing has the bits of one device."""
+    case = linear_case(64, 64, 64)
+    specs, summed = LAYERS[layer]
+    results = (P("d", None), P("d", None), P()), (P(None, "d"), P(), P(None, "d")), (P(), P(None, "d"), P("d", None))
+    outputs = results[list(LAYERS).index(layer)]
+
+    def part(x, w, dy):
+        all_ = list(step("te_nvfp4", x, w, dy, draw_key(), axis_name="d"))
+        all_[summed] = jax.lax.psum(all_[summed], "d")
+        return tuple(all_)
+
+    mapped = jax.jit(jax.shard_map(part, mesh=MESH, in_specs=specs, out_specs=outputs, check_vma=False))
+    got, want = mapped(*case), step("te_nvfp4", *case, draw_key())
+    same = [same_bits(g, w) for g, w in zip(got, want)]
+    assert same[0] or (summed == 0 and close(got[0], want[0]))
+    if layer == "row":
+        assert same[1] and same[2]
+    else:
+        assert all(np.abs(np.asarray(g, np.float32) - np.asarray(w, np.float32)).mean() <
+                   0.3 * np.abs(np.asarray(w, np.float32)).mean() for g, w in zip(got, want))

@@ -1,0 +1,74 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Whole runs: the loss falls, a run resumed has the bits of one that was never interrupted, and says what it did."""
+
+import math
+import re
+
+import jax
+import numpy as np
+import pytest
+from fourscale_jax.trainer import loop, train
+from fourscale_jax.trainer.data import Text
+from fourscale_jax.trainer.metrics import read
+from trainer_case import RESUMED, same_bits, tiny
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("whole")
+    return folder, train(tiny(out=str(folder), **RESUMED))
+
+
+def losses(folder):
+    return [r["loss"] for r in read(folder / "metrics.jsonl") if "loss" in r]
+
+
+def test_loss_falls_below_what_frequencies_tell(whole):
+    counts = np.bincount(Text("", 32).training)
+    shares = counts[counts > 0] / counts.sum()
+    entropy = -(shares * np.log(shares)).sum()
+    of = losses(whole[0])
+    assert len(of) == 24 and of[0] > math.log(256) > entropy > of[-1]
+
+
+def test_a_run_resumed_has_the_same_bits(whole, tmp_path):
+    train(tiny(out=str(tmp_path), stop=11, **RESUMED))  # three steps after its checkpoint
+    assert len(losses(tmp_path)) == 11
+    state = train(tiny(out=str(tmp_path), **RESUMED))
+    assert int(state.step) == 24 and same_bits(state, whole[1])
+    assert losses(tmp_path) == losses(whole[0])
+
+
+def test_another_run_is_not_resumed(whole):
+    with pytest.raises(ValueError, match="another quantization, seed"):
+        train(tiny(out=str(whole[0]), **RESUMED | dict(quantization="mxfp4", seed=1)))
+
+
+def test_what_a_run_leaves(whole):
+    evaluations = [r for r in read(whole[0] / "metrics.jsonl") if "validation_loss" in r]
+    assert [r["step"] for r in evaluations] == [23] and 0 < evaluations[0]["validation_loss"] < math.log(256)
+    assert (whole[0] / "loss.png").stat().st_size > 5000
+    assert all(r["loss_scale"] == 2.0**15 for r in read(whole[0] / "metrics.jsonl") if "loss" in r)
+
+
+def test_each_step_prints_maxtexts_line(capsys, tmp_path):
+    train(tiny(steps=5, profile=str(tmp_path)))
+    lines = capsys.readouterr().out.splitlines()
+    number = r"\d+\.\d{3}"
+    for step in range(5):
+        assert re.fullmatch(f"completed step: {step}, seconds: {number}, TFLOP/s/device: {number}, "
+                            f"Tokens/s/device: {number}, total_weights: 128, loss: {number}", lines[step])
+    assert len(lines) == 6 and re.fullmatch(r"eval after step: 4, loss: \d\.\d{4}", lines[5])
+    assert list(tmp_path.rglob("*.xplane.pb"))
+
+
+def test_a_loss_that_is_no_number_ends_the_run(monkeypatch):
+    real = loop.make_train_step
+
+    def spoiled(config, mesh):
+        step = real(config, mesh)
+        return lambda state, tokens: step(jax.tree.map(lambda x: x * np.nan if x.ndim else x, state), tokens)
+
+    monkeypatch.setattr(loop, "make_train_step", spoiled)
+    with pytest.raises(FloatingPointError, match="step 0: the loss is nan"):
+        train(tiny(steps=5))
