@@ -5,4 +5,7 @@ from ._library import quantizes, recipes
 from .linear import SAVED, delayed_state, dense
 from .quantized import Quantized, dequantize, draw_key, quantize, scaled_matmul
 
-__all__ = ["SAVED", "Quantized", "delayed_state", "dense", "dequantize", "draw_key", "quantize", "quantizes", "recipes", "scaled_matmul"]
+__all__ = [
+    "SAVED", "Quantized", "delayed_state", "dense", "dequantize", "draw_key", "quantize", "quantizes", "recipes",
+    "scaled_matmul"
+]

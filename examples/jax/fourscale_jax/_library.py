@@ -60,8 +60,8 @@ if _cuda is not None:
 for _platform, _library in (("cpu", _cpu), ("CUDA", _cuda)):
     if _library is not None:
         for _name in HANDLERS:
-            jax.ffi.register_ffi_target(
-                f"fourscale_{_name}", jax.ffi.pycapsule(getattr(_library, f"fourscale_jax_{_name}")), platform=_platform)
+            _handler = jax.ffi.pycapsule(getattr(_library, f"fourscale_jax_{_name}"))
+            jax.ffi.register_ffi_target(f"fourscale_{_name}", _handler, platform=_platform)
 
 
 @functools.cache

@@ -135,7 +135,7 @@ def dense(x, w, *, recipe, seed, axis_name=(), state=None):
         return _plain(rows, w).reshape(*x.shape[:-1], w.shape[1])
     _library.check_linear(recipe, *rows.shape, w.shape[1])
     if (state is not None) != _library.copy_of(recipe, "activation", False).delayed:
-        raise ValueError(f'"fp8_delayed" needs a state, see delayed_state(); no other recipe does, and "{recipe}" was given')
+        raise ValueError(f'"fp8_delayed" needs a state, see delayed_state(); no other recipe does, not "{recipe}"')
     axes = (axis_name,) if isinstance(axis_name, str) else tuple(axis_name)
     y = _dense(rows, w, key_words(seed), jnp.zeros((0, 0)) if state is None else state, recipe, axes)
     return y.reshape(*x.shape[:-1], w.shape[1])

@@ -43,8 +43,9 @@ class DotGeneral(nn.Module):
     def __call__(self, x, kernel, dimension_numbers, precision=None, **_):
         (of_x, of_kernel), batch = dimension_numbers
         n = len(of_x)
-        if tuple(of_x) != tuple(range(x.ndim - n, x.ndim)) or tuple(of_kernel) != tuple(range(n)) or any(map(len, batch)):
-            raise ValueError(f"a dense layer contracts the last axes of x with the first of its kernel, not {dimension_numbers}")
+        wanted = (tuple(range(x.ndim - n, x.ndim)), tuple(range(n))), ((), ())
+        if ((tuple(of_x), tuple(of_kernel)), tuple(map(tuple, batch))) != wanted:
+            raise ValueError(f"a dense layer contracts {wanted}, the last axes of x, not {dimension_numbers}")
         in_ = math.prod(kernel.shape[:n])
         # Under scan_layers, MaxText's keys tell layers apart, but not steps.
         seed = jax.random.fold_in(self.make_rng("aqt"), _step.get())

@@ -8,8 +8,8 @@ import ml_dtypes
 import numpy as np
 import pytest
 from fourscale_jax import _calls, _quartet, quantized
-from support import (FOUR_BITS, ROLES, draw_key, linear_case, random_matrix, reference_operand, reference_signs,
-                     reference_step, same_bits, step)
+from support import (FOUR_BITS, ROLES, draw_key, linear_case, outside, random_matrix, reference_operand,
+                     reference_signs, reference_step, same_bits, step)
 
 QUANTIZING = [r for r in fj.recipes() if r not in ("bf16", "quartet2")]
 
@@ -78,36 +78,25 @@ def test_codes_are_packed_with_the_even_column_below():
     assert float(q.amax) == float(jnp.abs(x).max())
 
 
-def _outside(got, a, b, to_bf16):
-    """How many results are farther from the product in double than sums in float32 may be, in any order; those of
-    Blackwell drop less than 2^-22 of a sum and 5 * 2^-35 of the largest product in each of k / 64 steps."""
-    a, b = a.astype(np.float64), b.astype(np.float64)
-    want, all_, k = a @ b.T, np.abs(a) @ np.abs(b).T, a.shape[1]
-    bound = (k + 8) * 2.0**-23 * all_ + k * 2.0**-35 * np.abs(a).max() * np.abs(b).max()
-    if to_bf16:
-        bound += 2.0**-8 * (np.abs(want) + bound)
-    return np.count_nonzero(~(np.abs(np.asarray(got, np.float64) - want) <= bound))
-
-
 @pytest.mark.parametrize("recipe", ["te_nvfp4", "quartet2", "mxfp8", "fp8_current", "fp8_block"])
 def test_each_gemm_multiplies_its_operands(recipe):
     x, w, dy = linear_case(128, 256, 384)
     y, dx, dw = jax.jit(step, static_argnums=0)(recipe, x, w, dy, draw_key())
     operand = lambda role, columnwise, m: reference_operand(recipe, role, columnwise, m)
     wt = np.asarray(w).T
-    assert _outside(y, operand("activation", False, x), operand("weight", False, wt), True) == 0
-    assert _outside(dx, operand("gradient", False, dy), operand("weight", True, wt), True) == 0
-    assert _outside(dw, operand("activation", True, x), operand("gradient", True, dy), False) == 0
+    assert outside(y, operand("activation", False, x), operand("weight", False, wt), True) == 0
+    assert outside(dx, operand("gradient", False, dy), operand("weight", True, wt), True) == 0
+    assert outside(dw, operand("activation", True, x), operand("gradient", True, dy), False) == 0
     # The bounds tell keys apart: another draw is outside.
     if fj.quantize(dy, recipe=recipe, role="weight").copy.code_bits == 4:
         other = jax.jit(step, static_argnums=0)(recipe, x, w, dy, draw_key().at[0].add(1))
-        assert _outside(other[1], operand("gradient", False, dy), operand("weight", True, wt), True) > dx.size // 4
+        assert outside(other[1], operand("gradient", False, dy), operand("weight", True, wt), True) > dx.size // 4
 
 
 def test_scaled_matmul_to_float32():
     a, b = (fj.quantize(random_matrix(n, 128, n)) for n in (48, 80))
     want = [np.asarray(fj.dequantize(q, jnp.float32)) for q in (a, b)]
-    assert _outside(fj.scaled_matmul(a, b, jnp.float32), *want, False) == 0
+    assert outside(fj.scaled_matmul(a, b, jnp.float32), *want, False) == 0
 
 
 def test_delayed_scaling_follows_its_history():
