@@ -4,6 +4,7 @@
 #include <fourscale/mma/exact_step.cuh>
 #include <vector>
 
+#include "device/matches_host.cuh"
 #include "support/everywhere.hpp"
 
 using namespace fourscale;
