@@ -34,8 +34,10 @@ def _integers(*values):
 
 
 def bits(array):
-    """The bits of an array, every NaN as one."""
+    """The bits of an array, every NaN as one; integers as they are."""
     a = np.asarray(array)
+    if np.issubdtype(a.dtype, np.integer):
+        return a
     nan = np.array(0x7FC0 << 16 if a.itemsize == 4 else 0x7FC0, f"u{a.itemsize}")
     return np.where(np.isnan(a.astype(np.float32)), nan, a.view(nan.dtype))
 
