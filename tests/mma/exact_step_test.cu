@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 // The adder in pairs of floats: what it cuts, and sums that two floats hold only just, or not.
-#include <array>
 #include <fourscale/mma/exact_step.cuh>
 #include <vector>
 
@@ -13,8 +12,8 @@ namespace {
 
 /// Sums of four blocks, integers times 2^(exponent - 8), and an accumulator.
 struct adder_case {
-  std::array<i32, 4> units;
-  std::array<int, 4> exponents;
+  i32 units[4];
+  int exponents[4];
   float c;
 };
 struct adder_results {
@@ -27,8 +26,8 @@ __global__ void add_all(adder_case const* cases, adder_results* to, int count) {
   float sums[4];
   u32 exponents = 0;
   for (int j = 0; j < 4; ++j) {
-    const int e = cases[i].exponents[static_cast<u32>(j)];
-    sums[j] = ldexpf(static_cast<float>(cases[i].units[static_cast<u32>(j)]), e - 8);
+    const int e = cases[i].exponents[j];
+    sums[j] = ldexpf(static_cast<float>(cases[i].units[j]), e - 8);
     exponents |= (static_cast<u32>(e) & 0xffu) << (8 * j);
   }
   const float4 x{sums[0], sums[1], sums[2], sums[3]};
@@ -76,7 +75,7 @@ TEST_CASE("exact step: the adder's cut in floats is the model's", "[mma]") {
   };
   for (int i = 0; i < 1 << 18; ++i) {
     adder_case x{};
-    for (u32 j = 0; j < 4; ++j) {
+    for (int j = 0; j < 4; ++j) {
       x.exponents[j] = draw(41) - 20 - draw(2) * draw(20);
       x.units[j] = (draw(1036801) - 518400) >> draw(20);
     }

@@ -27,6 +27,11 @@ Producer const& source_for(Producer const& x) {
   return x;
 }
 
+template <class Source>
+inline constexpr bool is_matrix_view = false;
+template <class T>
+inline constexpr bool is_matrix_view<matrix_view<T>> = true;
+
 struct linear_machine {
   cudaStream_t stream = nullptr;
 
@@ -42,7 +47,7 @@ struct linear_machine {
   errc quantize_both(Source const& x, block_scaled_view<F, L> const& q, block_scaled_view<F, L> const& qt,
                      Rowwise const& rowwise, Columnwise const& columnwise, Blocks shape) const {
     const auto& source = source_for<F>(x);
-    if constexpr (requires { x.ld; }) {
+    if constexpr (is_matrix_view<Source>) {
       return device::quantize_both(source, q, qt, rowwise, columnwise, shape, stream);
     } else {
       static_assert(!Blocks::is_2d, "A producer is quantized in 1-D blocks.");
@@ -53,7 +58,7 @@ struct linear_machine {
   errc quantize(Source const& x, block_scaled_view<F, L> const& q, Quantizer const& quantizer,
                 Blocks shape) const {
     const auto& source = source_for<F>(x);
-    if constexpr (requires { x.ld; }) {
+    if constexpr (is_matrix_view<Source>) {
       return device::quantize(source, q, quantizer, shape, stream);
     } else {
       static_assert(!Blocks::is_2d, "A producer is quantized in 1-D blocks.");
