@@ -15,27 +15,13 @@ void check_first_call(cudaStreamCaptureMode mode) {
   if (!gpu_or_warn()) return;
   linear_case<te> h({272, 144, 400});
   linear_on_device<te> d(h);
-  cudaStream_t stream;
-  REQUIRE(cudaStreamCreate(&stream) == cudaSuccess);
-  cudaGraph_t graph;
-  cudaGraphExec_t step;
-  REQUIRE(cudaStreamBeginCapture(stream, mode) == cudaSuccess);
-  const errc forward = d.forward(stream), backward = d.backward(1.0f, stream);
-  const cudaError_t failed = cudaPeekAtLastError();
-  REQUIRE(cudaStreamEndCapture(stream, &graph) == cudaSuccess);
-  INFO(cudaGetErrorString(failed));
-  REQUIRE(forward == errc::ok);
-  REQUIRE(backward == errc::ok);
-  REQUIRE(cudaGraphInstantiate(&step, graph, 0) == cudaSuccess);
+  const captured_step step([&d](cudaStream_t stream) { return d.step(1.0f, stream); }, mode);
   for (int microbatch = 0; microbatch < 2; ++microbatch) {
-    REQUIRE(cudaGraphLaunch(step, stream) == cudaSuccess);
+    step.launch();
     REQUIRE(h.forward() == errc::ok);
     REQUIRE(h.backward(1.0f) == errc::ok);
   }
-  d.check_same();
-  cudaGraphExecDestroy(step);
-  cudaGraphDestroy(graph);
-  cudaStreamDestroy(stream);
+  check_same_as_host(d);
 }
 
 }  // namespace

@@ -9,6 +9,47 @@
 
 namespace fourscale::test {
 
+/// What outlives a step on the device is what the host has, padding and gaps between the parts included.
+template <class OnDevice>
+void check_same_as_host(OnDevice const& d) {
+  REQUIRE(cudaDeviceSynchronize() == cudaSuccess);
+  const bool same_w = d.weights.to_host() == d.h.weights, same_saved = d.saved.to_host() == d.h.saved,
+             same_dw = d.dw.to_host() == d.h.dw;
+  CHECK(same_w);
+  CHECK(same_saved);
+  CHECK(same_values(d.y.to_host(), d.h.y));
+  CHECK(same_values(d.dx.to_host(), d.h.dx));
+  CHECK(same_dw);
+}
+
+/// A graph of what step(stream) does, which returns an errc.
+class captured_step {
+ public:
+  template <class Step>
+  explicit captured_step(Step const& step, cudaStreamCaptureMode mode = cudaStreamCaptureModeGlobal) {
+    REQUIRE(cudaStreamCreate(&stream_) == cudaSuccess);
+    REQUIRE(cudaStreamBeginCapture(stream_, mode) == cudaSuccess);
+    const errc result = step(stream_);
+    const cudaError_t failed = cudaPeekAtLastError();
+    REQUIRE(cudaStreamEndCapture(stream_, &graph_) == cudaSuccess);
+    INFO(cudaGetErrorString(failed));
+    REQUIRE(result == errc::ok);
+    REQUIRE(cudaGraphInstantiate(&instance_, graph_, 0) == cudaSuccess);
+  }
+  captured_step(captured_step const&) = delete;
+  ~captured_step() {
+    cudaGraphExecDestroy(instance_);
+    cudaGraphDestroy(graph_);
+    cudaStreamDestroy(stream_);
+  }
+  void launch() const { REQUIRE(cudaGraphLaunch(instance_, stream_) == cudaSuccess); }
+
+ private:
+  cudaStream_t stream_{};
+  cudaGraph_t graph_{};
+  cudaGraphExec_t instance_{};
+};
+
 /// The device's side of a linear_case: the same matrices, memory filled with the same poison.
 template <linear_recipe R, class L = linear>
 struct linear_on_device {
@@ -39,17 +80,10 @@ struct linear_on_device {
   errc backward(float beta = 0.0f, cudaStream_t stream = nullptr) {
     return layer{stream}.backward(in_dy(), h.key, &t, out_dx(), out_dw(), beta);
   }
-
-  /// Everything that outlives a step is equal, padding and gaps between the parts included.
-  void check_same() const {
-    REQUIRE(cudaDeviceSynchronize() == cudaSuccess);
-    const bool same_w = weights.to_host() == h.weights, same_saved = saved.to_host() == h.saved,
-               same_dw = dw.to_host() == h.dw;
-    CHECK(same_w);
-    CHECK(same_saved);
-    CHECK(same_values(y.to_host(), h.y));
-    CHECK(same_values(dx.to_host(), h.dx));
-    CHECK(same_dw);
+  /// Both.
+  errc step(float beta, cudaStream_t stream) {
+    const errc e = forward(stream);
+    return e != errc::ok ? e : backward(beta, stream);
   }
 };
 
@@ -66,7 +100,7 @@ void check_linear(linear_shape s) {
     REQUIRE(h.backward(beta) == errc::ok);
     REQUIRE(d.backward(beta) == errc::ok);
   }
-  d.check_same();
+  check_same_as_host(d);
 }
 
 }  // namespace fourscale::test

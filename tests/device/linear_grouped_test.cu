@@ -38,16 +38,6 @@ struct grouped_on_device {
                                   experts(), matrix_view<bf16>{dx.data(), h.all.tokens, h.all.in}, out_dw(),
                                   add);
   }
-  void check_same() const {
-    REQUIRE(cudaDeviceSynchronize() == cudaSuccess);
-    const bool same_w = weights.to_host() == h.weights, same_saved = saved.to_host() == h.saved,
-               same_dw = dw.to_host() == h.dw;
-    CHECK(same_w);
-    CHECK(same_saved);
-    CHECK(same_dw);
-    CHECK(same_values(y.to_host(), h.y));
-    CHECK(same_values(dx.to_host(), h.dx));
-  }
 };
 
 template <linear_recipe R, class L = linear>
@@ -61,7 +51,7 @@ void check_experts(linear_shape all, std::vector<i64> const& offsets) {
     REQUIRE(h.backward(add) == errc::ok);
     REQUIRE(d.backward(add) == errc::ok);
   }
-  d.check_same();
+  check_same_as_host(d);
 }
 
 }  // namespace
@@ -77,20 +67,12 @@ TEST_CASE("device linear: a step of experts in a graph equals the host",
   if (!gpu_or_warn()) return;
   grouped_case<te> h({96, 64, 80}, {0, 48, 48, 96});
   grouped_on_device<te, linear> d(h);
-  cudaStream_t stream;
-  REQUIRE(cudaStreamCreate(&stream) == cudaSuccess);
-  cudaGraph_t graph;
-  cudaGraphExec_t step;
-  REQUIRE(cudaStreamBeginCapture(stream, cudaStreamCaptureModeGlobal) == cudaSuccess);
-  REQUIRE(d.forward(stream) == errc::ok);
-  REQUIRE(d.backward(false, stream) == errc::ok);
-  REQUIRE(cudaStreamEndCapture(stream, &graph) == cudaSuccess);
-  REQUIRE(cudaGraphInstantiate(&step, graph, 0) == cudaSuccess);
-  REQUIRE(cudaGraphLaunch(step, stream) == cudaSuccess);
+  const captured_step step([&d](cudaStream_t stream) {
+    const errc e = d.forward(stream);
+    return e != errc::ok ? e : d.backward(false, stream);
+  });
+  step.launch();
   REQUIRE(h.forward() == errc::ok);
   REQUIRE(h.backward() == errc::ok);
-  d.check_same();
-  cudaGraphExecDestroy(step);
-  cudaGraphDestroy(graph);
-  cudaStreamDestroy(stream);
+  check_same_as_host(d);
 }

@@ -47,7 +47,7 @@ void check_source(linear_shape s, Source source) {
   const typename decltype(d)::layer run;
   REQUIRE(run.forward(source(x), d.in_w(), h.key, &d.t, d.out_y()) == errc::ok);
   REQUIRE(run.backward(source(dy), h.key, &d.t, d.out_dx(), d.out_dw(), 0.0f) == errc::ok);
-  d.check_same();
+  check_same_as_host(d);
 }
 
 template <linear_recipe R, class L = linear>

@@ -52,24 +52,13 @@ TEST_CASE("device linear: a step in a graph equals the host", "[device][recipe][
   REQUIRE(d.backward() == errc::ok);
   REQUIRE(h.forward() == errc::ok);
   REQUIRE(h.backward() == errc::ok);
-  cudaStream_t stream;
-  REQUIRE(cudaStreamCreate(&stream) == cudaSuccess);
-  cudaGraph_t graph;
-  cudaGraphExec_t step;
-  REQUIRE(cudaStreamBeginCapture(stream, cudaStreamCaptureModeGlobal) == cudaSuccess);
-  REQUIRE(d.forward(stream) == errc::ok);
-  REQUIRE(d.backward(1.0f, stream) == errc::ok);
-  REQUIRE(cudaStreamEndCapture(stream, &graph) == cudaSuccess);
-  REQUIRE(cudaGraphInstantiate(&step, graph, 0) == cudaSuccess);
+  const captured_step step([&d](cudaStream_t stream) { return d.step(1.0f, stream); });
   for (int microbatch = 0; microbatch < 3; ++microbatch) {
-    REQUIRE(cudaGraphLaunch(step, stream) == cudaSuccess);
+    step.launch();
     REQUIRE(h.forward() == errc::ok);
     REQUIRE(h.backward(1.0f) == errc::ok);
   }
-  d.check_same();
-  cudaGraphExecDestroy(step);
-  cudaGraphDestroy(graph);
-  cudaStreamDestroy(stream);
+  check_same_as_host(d);
 }
 
 TEST_CASE("device linear: what it refuses stays unwritten", "[device][recipe][linear]") {
@@ -96,11 +85,11 @@ TEST_CASE("device linear: what it refuses stays unwritten", "[device][recipe][li
   CHECK(run.forward(d.in_x(), d.in_w(), h.key, &d.t, d.out_dx()) == errc::shape_mismatch);
   CHECK(run.backward(d.in_dy(), h.key, &d.t, d.out_dx(), d.out_dw(), 0.0f) == errc::other_signs);
   CHECK(run.fprop({}, d.out_y()) == errc::empty_matrix);
-  d.check_same();  // both machines have what they began with
+  check_same_as_host(d);  // both machines have what they began with
 
   REQUIRE(d.forward() == errc::ok);
   REQUIRE(h.forward() == errc::ok);
   CHECK(run.backward(d.in_dy(), h.key, &d.t, narrow_dx, d.out_dw(), 0.0f) == errc::shape_mismatch);
   CHECK(run.backward(d.in_dy(), h.key, &d.t, d.out_dx(), narrow_dw, 0.0f) == errc::shape_mismatch);
-  d.check_same();
+  check_same_as_host(d);
 }

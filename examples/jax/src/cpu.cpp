@@ -27,6 +27,10 @@ class default_arithmetic {
 };
 
 struct machine {
+  template <class Context>
+  static std::optional<machine> of(XLA_FFI_Api const*, Context*, ffi::DiagnosticEngine&) {
+    return machine{};
+  }
   template <class T>
   errc amax(matrix_view<T> const& x, float* to) const {
     return f4::host::amax(x, to);
@@ -69,18 +73,5 @@ struct machine {
 };
 
 }  // namespace fourscale_jax
-
-template <>
-struct xla::ffi::CtxBinding<fourscale_jax::machine> {
-  using Ctx = fourscale_jax::machine;
-};
-template <>
-struct xla::ffi::CtxDecoding<fourscale_jax::machine> {
-  using Type = fourscale_jax::machine;
-  template <class Context>  // whose name differs between versions
-  static std::optional<Type> Decode(XLA_FFI_Api const*, Context*, DiagnosticEngine&) {
-    return Type{};
-  }
-};
 
 #include "handlers.hpp"

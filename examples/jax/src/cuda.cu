@@ -16,6 +16,14 @@ __global__ void signs_kernel(u32 const* key, u32 gemm, float* to) {
 struct machine {
   cudaStream_t stream;
 
+  template <class Context>
+  static std::optional<machine> of(XLA_FFI_Api const* api, Context* context,
+                                   ffi::DiagnosticEngine& diagnostic) {
+    using stream_of_call = ffi::CtxDecoding<ffi::PlatformStream<cudaStream_t>>;
+    const auto stream = stream_of_call::Decode(api, context, diagnostic);
+    if (!stream) return std::nullopt;
+    return machine{*stream};
+  }
   template <class T>
   errc amax(matrix_view<T> const& x, float* to) const {
     return f4::device::amax(x, to, stream);
@@ -52,21 +60,6 @@ struct machine {
 };
 
 }  // namespace fourscale_jax
-
-template <>
-struct xla::ffi::CtxBinding<fourscale_jax::machine> {
-  using Ctx = fourscale_jax::machine;
-};
-template <>
-struct xla::ffi::CtxDecoding<fourscale_jax::machine> {
-  using Type = fourscale_jax::machine;
-  template <class Context>  // whose name differs between versions
-  static std::optional<Type> Decode(XLA_FFI_Api const* api, Context* context, DiagnosticEngine& diagnostic) {
-    const auto stream = CtxDecoding<PlatformStream<cudaStream_t>>::Decode(api, context, diagnostic);
-    if (!stream) return std::nullopt;
-    return Type{*stream};
-  }
-};
 
 #include "handlers.hpp"
 

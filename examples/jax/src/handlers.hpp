@@ -1,11 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0
 // The FFI handlers, one text for both machines. The file that includes this defines `machine` before: the
-// functions of host/, or those of device/ on the stream that XLA hands it. A handler validates before it
-// writes.
+// functions of host/, or those of device/ on the stream that XLA hands it; machine::of() makes one for a
+// call. A handler validates before it writes.
 #pragma once
 
 #include "buffers.hpp"
 #include "copies.hpp"
+
+template <>
+struct xla::ffi::CtxBinding<fourscale_jax::machine> {
+  using Ctx = fourscale_jax::machine;
+};
+template <>
+struct xla::ffi::CtxDecoding<fourscale_jax::machine> {
+  using Type = fourscale_jax::machine;
+  template <class Context>  // whose name differs between versions
+  static std::optional<Type> Decode(XLA_FFI_Api const* api, Context* context, DiagnosticEngine& diagnostic) {
+    return Type::of(api, context, diagnostic);
+  }
+};
 
 namespace fourscale_jax {
 
@@ -62,9 +75,8 @@ ffi::Error quantize_both(machine m, values_in x, floats_in amaxes, words_in key,
     const linear_copy<Operand, false> rowwise;
     const linear_copy<Operand, true> columnwise;
     return visit_values(x, [&](auto const& values) {
-      const auto [data, rows, cols, ld, capacity] = values;
-      return m.quantize_both(values, view_for(rowwise, codes, scales, rows, cols, amaxes),
-                             view_for(columnwise, codes_t, scales_t, cols, rows, amaxes),
+      return m.quantize_both(values, view_for(rowwise, codes, scales, values.rows, values.cols, amaxes),
+                             view_for(columnwise, codes_t, scales_t, values.cols, values.rows, amaxes),
                              rowwise.quantizer(bits), columnwise.quantizer(bits_t),
                              typename linear_copy<Operand, false>::blocks{});
     });

@@ -57,7 +57,9 @@ template <class F, class LA, class G, class LB, class T>
 struct kernels_of_gemm {
   using a_type = block_scaled_view<F, LA, u8 const>;
   using b_type = block_scaled_view<G, LB, u8 const>;
-  static constexpr bool decodes = same_type<F, G> && mma::has_decoded_form<F>;
+  using by_wgmma = wgmma_call<F, LA, G, LB, T>;
+  using by_mma_sync = bf16_call<F, LA, G, LB, T>;
+  static constexpr bool decodes = same_type<F, G> && model::has_steps_of_64<F>;
   static constexpr bool swizzled = same_type<LA, swizzled_128x4> && same_type<LB, swizzled_128x4>;
 
   static bool tma_can_read(a_type const& a, b_type const& b) {
@@ -76,7 +78,7 @@ struct kernels_of_gemm {
                                                   mma::tcgen05::problem<F, G, T>>,
                              1) == errc::ok;
     }
-    if constexpr (decodes) return which == gemm_kernel::bf16 || wgmma_call<F, LA, G, LB, T>::available();
+    if constexpr (decodes) return which == gemm_kernel::bf16 || by_wgmma::available();
     return false;
   }
   static gemm_kernel choose(a_type const& a, b_type const& b) {
@@ -102,17 +104,23 @@ inline u8* aligned_begin(gemm_workspace workspace) {
       round_up<u64>(reinterpret_cast<u64>(workspace.data), u64{mma::decoded_operand::alignment}));
 }
 
-/// Decodes the operands into the workspace and multiplies.
-template <class Call, bool Certify = true, class A, class B, class T>
-errc run_decoded(A const& a, B const& b, matrix_view<T> const& d, gemm_factors factors,
-                 gemm_workspace workspace, cudaStream_t stream, gemm_steps* steps) {
-  if (const errc e = check_workspace(a, b, d, workspace, gemm_workspace_bytes(a.rows, b.rows, a.cols));
-      e != errc::ok)
-    return e;
+/// Decodes the operands into a workspace that is checked, and multiplies.
+template <class Call, bool Certify, class A, class B, class T>
+errc decode_and_multiply(A const& a, B const& b, matrix_view<T> const& d, gemm_factors factors,
+                         gemm_workspace workspace, cudaStream_t stream, gemm_steps* steps) {
   const Call call(a, b, d, factors, aligned_begin(workspace), steps);
   if (call.state != errc::ok) return call.state;
   const errc e = call.template decode<Certify>(stream);
   return e != errc::ok ? e : call.multiply(stream);
+}
+/// The same by gemm_kernel::wgmma or bf16 of these Kernels.
+template <class Kernels, bool Certify = true, class A, class B, class T>
+errc run_decoded(gemm_kernel kernel, A const& a, B const& b, matrix_view<T> const& d, gemm_factors factors,
+                 gemm_workspace workspace, cudaStream_t stream, gemm_steps* steps) {
+  return kernel == gemm_kernel::wgmma ? decode_and_multiply<typename Kernels::by_wgmma, Certify>(
+                                            a, b, d, factors, workspace, stream, steps)
+                                      : decode_and_multiply<typename Kernels::by_mma_sync, Certify>(
+                                            a, b, d, factors, workspace, stream, steps);
 }
 
 }  // namespace detail
@@ -145,12 +153,11 @@ errc gemm(block_scaled_view<F, LA, BA> const& a, block_scaled_view<G, LB, BB> co
   if constexpr (kernels::swizzled)
     if (kernel == gemm_kernel::tcgen05) return gemm_tcgen05(a, b, to, factors, {}, stream);
   if constexpr (kernels::decodes) {
-    if (kernel == gemm_kernel::wgmma)
-      return detail::run_decoded<detail::wgmma_call<F, LA, G, LB, own>>(a, b, to, factors, workspace, stream,
-                                                                        steps);
-    if (kernel == gemm_kernel::bf16)
-      return detail::run_decoded<detail::bf16_call<F, LA, G, LB, own>>(a, b, to, factors, workspace, stream,
-                                                                       steps);
+    if (kernel == gemm_kernel::wgmma || kernel == gemm_kernel::bf16) {
+      const i64 bytes = gemm_workspace_bytes(a.rows, b.rows, a.cols);
+      if (const errc e = detail::check_workspace(a, b, to, workspace, bytes); e != errc::ok) return e;
+      return detail::run_decoded<kernels>(kernel, a, b, to, factors, workspace, stream, steps);
+    }
   }
   if (kernel == gemm_kernel::mma_sync) return gemm_mma_sync(a, b, to, factors, stream);
   return gemm_mma_sync<mma::model>(a, b, to, factors, stream);

@@ -17,7 +17,7 @@ inline constexpr bool is_plan = !same_type<Plan, accumulate::no_plan>;
 /// The formats whose values without tensor scales are exact in bf16 and whose sums are far from the ends of
 /// f32. MXFP4 is not: a block scale may be 2^127.
 template <class F, class G>
-inline constexpr bool sums_stay_in_f32 = same_type<F, G>&& mma::has_decoded_form<F>&& F::has_tensor_scale;
+inline constexpr bool sums_stay_in_f32 = same_type<F, G>&& model::has_steps_of_64<F>&& F::has_tensor_scale;
 
 struct decoded_pair {
   mma::decoded_operand a, b;
@@ -108,11 +108,7 @@ errc gemm(block_scaled_view<F, LA, BA> const& a, block_scaled_view<G, LB, BB> co
       if constexpr (detail::is_plan<Plan>)
         if (factors.alpha != 0.0f && !a.amax.by_row() && !b.amax.by_row())
           return detail::run_planned(a, b, to, factors, *how.plan, workspace, stream);
-      using by_wgmma = detail::wgmma_call<F, LA, G, LB, own>;
-      using by_mma_sync = detail::bf16_call<F, LA, G, LB, own>;
-      return kernel == gemm_kernel::wgmma
-                 ? detail::run_decoded<by_wgmma, false>(a, b, to, factors, workspace, stream, nullptr)
-                 : detail::run_decoded<by_mma_sync, false>(a, b, to, factors, workspace, stream, nullptr);
+      return detail::run_decoded<kernels, false>(kernel, a, b, to, factors, workspace, stream, nullptr);
     }
   }
   return gemm(a, b, d, factors, accumulate::blackwell{}, workspace, stream);

@@ -28,8 +28,7 @@ template <class F>
 concept mx_format = is_one_of<typename F::scale, e8m0> && F::block_size == 32 &&
                     is_one_of<typename F::element, e2m1, e2m3, e3m2, e4m3, e5m2>;
 template <class F>
-concept fp4_format = is_one_of<typename F::element, e2m1> &&
-    (mx_format<F> || (is_one_of<typename F::scale, e4m3> && F::block_size == 16));
+concept fp4_format = model::has_steps_of_64<F>;
 /// The formats whose step is 64 values of E2M1, and those whose step is a block of 32.
 template <class F, class G>
 concept has_steps_of_64 = fp4_format<F> && same_type<F, G>;
@@ -216,7 +215,7 @@ void step_in_double(float const* a, float const* b, float const* sums, float* re
   for (int j = 0; j < strip_cols; ++j) result[j] = toward_zero(all[j]);
 }
 
-/// Whether the adder drops nothing of an accumulator, or of all of a strip, nor of the products beside them:
+/// Whether the adder drops nothing of an accumulator, or of all of a strip, nor of the products added to it:
 /// the bounds of steps of 64 know it, those of 32 ask the accumulators.
 inline bool is_kept(model::step_bounds, model::step_bounds, float) { return true; }
 inline bool are_kept(model::step_bounds, model::step_bounds, float const*) { return true; }

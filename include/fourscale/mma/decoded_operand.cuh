@@ -14,12 +14,6 @@ inline constexpr int decoded_step = 64;  ///< values along K that one step of th
 inline constexpr int bounds_rows = 8;    ///< rows of an operand that share their bounds
 inline constexpr int group_values = 16;  ///< under one exponent
 
-/// The formats whose step is 64 values of E2M1, as the model of the step has them.
-template <block_format F>
-inline constexpr bool has_decoded_form = same_type<typename F::element, e2m1> &&
-                                         ((F::block_size == 16 && same_type<typename F::scale, e4m3>) ||
-                                          (F::block_size == 32 && same_type<typename F::scale, e8m0>));
-
 /// Exponent of a scale, as a byte: what its group of 16 products has in the adder. A scale beyond 2^-40 ..
 /// 2^40 is left out of the values, which bf16 might not hold; only its exponent says it. Values under a NaN
 /// scale are NaN.

@@ -81,12 +81,17 @@ FOURSCALE_D inline float cut_below(float x, float unit) {
   return fabsf(x) < unit ? __fsub_rn(__fadd_rz(x, u), u) : x;
 }
 
+/// Four sums, and what their additions round away to `rest`.
+FOURSCALE_D inline float sum_of_blocks(float x, float y, float z, float w, float& rest) {
+  add_two(x, rest, y);
+  add_two(z, rest, w);
+  add_two(x, rest, z);
+  return x;
+}
+
 /// The accumulator c and four sums, rounded toward zero, where nothing is dropped and the rest is exact.
 FOURSCALE_D inline float add_blocks(float c, float4 sums) {
-  float low = sums.x, high = sums.z, rest = 0.0f;
-  add_two(low, rest, sums.y);
-  add_two(high, rest, sums.w);
-  add_two(low, rest, high);
+  float rest = 0.0f, low = sum_of_blocks(sums.x, sums.y, sums.z, sums.w, rest);
   add_two(low, rest, c);
   return __fadd_rz(low, rest);
 }
@@ -108,10 +113,7 @@ FOURSCALE_D inline float add_and_drop(float c, float4 sums, u32 exponents_a, u32
   const float unit = bit_cast<float>(static_cast<u32>(simple ? largest - 12 + 127 : 127) << 23);
   FOURSCALE_UNROLL
   for (int i = 0; i < 5; ++i) x[i] = cut_below(x[i], unit);
-  float low = x[0], high = x[2], rest = 0.0f;
-  add_two(low, rest, x[1]);
-  add_two(high, rest, x[3]);
-  add_two(low, rest, high);
+  float rest = 0.0f, low = sum_of_blocks(x[0], x[1], x[2], x[3], rest);
   simple = simple && fabsf(low) < 4096.0f * 4096.0f * unit;
   add_two(low, rest, x[4]);
   simple = simple && fabsf(low) < 4096.0f * 4096.0f * unit;

@@ -114,18 +114,11 @@ FOURSCALE_D void load(P const& p, shared_memory& m) {
   }
 }
 
-/// The bounds of eight rows, or of none.
-FOURSCALE_D inline fourscale::model::step_bounds load_bounds(decoded_operand const& x, i64 row_group,
-                                                             i64 step, bool wanted) {
+/// Of `all` of x, its bounds or norms: those of eight rows, or of none.
+template <class T>
+FOURSCALE_D T load_facts(decoded_operand const& x, T const* all, i64 row_group, i64 step, bool wanted) {
   if (!wanted || row_group >= x.row_groups() || step >= x.steps) return {};
-  return x.bounds[step * x.row_groups() + row_group];
-}
-
-/// The norms of eight rows, or of none.
-FOURSCALE_D inline fourscale::model::block_norms load_norms(decoded_operand const& x, i64 row_group, i64 step,
-                                                            bool wanted) {
-  if (!wanted || row_group >= x.row_groups() || step >= x.steps) return {};
-  return x.norms[step * x.row_groups() + row_group];
+  return all[step * x.row_groups() + row_group];
 }
 
 /// Where a certifying warp's lane is: eight rows of A and of B, of a step.
@@ -145,8 +138,8 @@ FOURSCALE_D certificates certify_step(P const& p, certify_place const& at, i64 s
       cols{largest(of_col.width), largest(of_col.span)};
   certificates result{all_cols, all_cols};
   if (sums_are_exact(rows, cols) && nothing_is_dropped(rows, cols)) return result;
-  fourscale::model::block_norms row_norms = load_norms(p.a, at.row, step, at.has_row);
-  const fourscale::model::block_norms col_norms = load_norms(p.b, at.col, step, at.has_col);
+  auto row_norms = load_facts(p.a, p.a.norms, at.row, step, at.has_row);
+  const auto col_norms = load_facts(p.b, p.b.norms, at.col, step, at.has_col);
   const u32 mine = of_row.width | u32{of_row.span} << 16;
   const u32 of_rows = __vmaxu2(mine, __shfl_xor_sync(~0u, mine, 1));
   FOURSCALE_UNROLL
@@ -180,8 +173,8 @@ FOURSCALE_D void certify(P const& p, shared_memory& m, int warp) {
       FOURSCALE_UNROLL
       for (int i = 0; i < most; ++i) {
         const int step = run * run_steps + i * certify_warps + warp;
-        a[i] = load_bounds(p.a, at.row, step, at.has_row);
-        b[i] = load_bounds(p.b, at.col, step, at.has_col);
+        a[i] = load_facts(p.a, p.a.bounds, at.row, step, at.has_row);
+        b[i] = load_facts(p.b, p.b.bounds, at.col, step, at.has_col);
       }
       wait(m.used + slot, all >> 1 & 1 ^ 1);  // the first time around, it passes at once
       FOURSCALE_UNROLL

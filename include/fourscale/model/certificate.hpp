@@ -8,6 +8,12 @@
 
 namespace FOURSCALE_NAMESPACE::model {
 
+/// The formats whose step is 64 values of E2M1: NVFP4 and MXFP4.
+template <class F>
+inline constexpr bool has_steps_of_64 = same_type<typename F::element, e2m1> &&
+                                        ((F::block_size == 16 && same_type<typename F::scale, e4m3>) ||
+                                         (F::block_size == 32 && same_type<typename F::scale, e8m0>));
+
 /// Of one row of an operand and the 64 values of one step along K, each a code times its scale:
 ///   width   8 * log2(Euclidean norm / lowest bit that any of them has), rounded up; 0 if all are zero
 ///   span    how many bits lie between what may be largest in the sum and the lowest bit that must not be

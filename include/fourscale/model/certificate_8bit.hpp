@@ -80,12 +80,13 @@ class block_facts {
 FOURSCALE_HD constexpr bool sums_are_exact(block_bounds a, block_bounds b) {
   return a.width + b.width < 8 * 24;
 }
-/// No product drops a bit beside the others; and the sum of all and of a kept accumulator is exact in double.
+/// No product loses a bit when all are added; and the sum of all and of a kept accumulator is exact in
+/// double.
 FOURSCALE_HD constexpr bool nothing_is_dropped(block_bounds a, block_bounds b) {
   return (a.top - a.lowest) + (b.top - b.lowest) <= 25;
 }
 
-/// The accumulators beside which no product drops a bit, and that drop none beside the products.
+/// The accumulators that lose no bit when the products are added, and with which no product loses one.
 class kept_accumulators {
  public:
   FOURSCALE_HD constexpr kept_accumulators(block_bounds a, block_bounds b)

@@ -17,18 +17,6 @@ FOURSCALE_D inline void mbarrier_wait([[maybe_unused]] u32 barrier, [[maybe_unus
       : "memory");
 #endif
 }
-/// Whether the phase of this parity is over; may wait a while before it says no.
-FOURSCALE_D inline bool mbarrier_try_wait([[maybe_unused]] u32 barrier, [[maybe_unused]] u32 parity) {
-  u32 done = 0;
-#if FOURSCALE_HAS_ELECT
-  asm volatile(
-      "{ .reg .pred done; mbarrier.try_wait.parity.shared::cta.b64 done, [%1], %2; selp.u32 %0, 1, 0, done; }"
-      : "=r"(done)
-      : "r"(barrier), "r"(parity)
-      : "memory");
-#endif
-  return done != 0;
-}
 FOURSCALE_D inline void mbarrier_arrive([[maybe_unused]] u32 barrier) {
 #if FOURSCALE_HAS_ELECT
   asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(barrier) : "memory");
@@ -47,6 +35,7 @@ FOURSCALE_D inline void mbarrier_arrive_cluster([[maybe_unused]] u32 barrier) {
 /// inner loop more than the register.
 FOURSCALE_D inline void keep(u32& x) { asm volatile("" : "+r"(x)); }
 
+/// A word, or four, at a shared address: read here, whatever is known of the memory.
 FOURSCALE_D inline u32 load_shared_u32([[maybe_unused]] u32 address) {
   u32 x = 0;
 #if FOURSCALE_DEVICE_PASS
@@ -63,16 +52,6 @@ FOURSCALE_D inline uint4 load_shared_u32x4([[maybe_unused]] u32 address) {
                : "memory");
 #endif
   return x;
-}
-/// 8 bytes at a shared address.
-template <class T>
-FOURSCALE_D T load_shared([[maybe_unused]] u32 address) {
-  static_assert(sizeof(T) == 8);
-  u64 x{};
-#if FOURSCALE_DEVICE_PASS
-  asm volatile("ld.shared.b64 %0, [%1];" : "=l"(x) : "r"(address) : "memory");
-#endif
-  return bit_cast<T>(x);
 }
 
 }  // namespace FOURSCALE_NAMESPACE::ptx

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""All that a run depends on. Fields are options of the command line, and lie beside its checkpoints."""
+"""All that a run depends on. Its fields are options of the command line, and are saved with the checkpoints."""
 
 import argparse
 import dataclasses
