@@ -163,6 +163,16 @@ TEST_CASE("grouped: offsets of 32 bits are those of 64", "[host][grouped]") {
   CHECK(validate(row_groups{static_cast<i32 const*>(nullptr), 3}) == errc::null_pointer);
 }
 
+TEST_CASE("grouped: a format without a tensor scale reads no amaxes", "[host][grouped]") {
+  // Constant evaluation refuses an address that is computed from null.
+  constexpr bool left_alone = [] {
+    u8 codes[4 * 16] = {}, scales[4] = {};
+    const block_scaled_view<mxfp4> q{codes, scales, 4, 32, tensor_amax<mxfp4>(amax_of_groups(nullptr))};
+    return group_of(q, 1, 2, 2, 2).amax.data == nullptr;
+  }();
+  CHECK(left_alone);
+}
+
 TEST_CASE("grouped: broken rules are named", "[host][grouped]") {
   const std::vector<bf16> x = values();
   const matrix_view<bf16 const> m{x, rows, cols, ld};

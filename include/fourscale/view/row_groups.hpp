@@ -45,10 +45,12 @@ FOURSCALE_HD constexpr block_scaled_view<F, Layout, Byte> group_of(
   group.scales += scale_rows * Layout::padded_blocks(q.blocks()) * block_scale_bytes<F>;
   group.rows = rows;
   group.code_capacity = group.scale_capacity = -1;
-  if (q.amax.kind == amax_kind::per_row) group.amax.data += first;
-  if (q.amax.kind == amax_kind::per_group) {
-    group.amax.kind = amax_kind::one;
-    group.amax.data += index;
+  if constexpr (F::has_tensor_scale) {  // without one, amaxes are nobody's, and may be null
+    if (q.amax.kind == amax_kind::per_row) group.amax.data += first;
+    if (q.amax.kind == amax_kind::per_group) {
+      group.amax.kind = amax_kind::one;
+      group.amax.data += index;
+    }
   }
   return group;
 }
@@ -90,7 +92,7 @@ FOURSCALE_H errc validate_grouped(matrix_view<T> const& x, block_scaled_view<F, 
   const detail::byte_range scales = detail::bytes_of(q.scales, bytes),
                            codes = detail::bytes_of(q.codes, code_bytes<F>(q.rows, q.cols));
   if (detail::overlaps(x, scales) || detail::overlap(codes, scales)) return errc::overlap;
-  if (q.amax.kind != amax_kind::per_group) return errc::ok;
+  if (!F::has_tensor_scale || q.amax.kind != amax_kind::per_group) return errc::ok;
   const detail::byte_range amaxes = detail::bytes_of(q.amax.data, groups.count);
   return detail::overlap(amaxes, scales) || detail::overlap(amaxes, codes) ? errc::overlap : errc::ok;
 }
