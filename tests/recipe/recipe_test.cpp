@@ -15,10 +15,10 @@ using namespace fourscale;
 namespace {
 
 constexpr precision_policy all_presets[] = {
-    presets::bf16(),        presets::te_nvfp4(),    presets::te_nvfp4_no_rht(), presets::paper(),
-    presets::mlp_only(),    presets::nemotron3(),   presets::mxfp4(),           presets::mxfp8(),
-    presets::fp8_current(), presets::fp8_delayed(), presets::fp8_block(),       presets::four_over_six(),
-    presets::quartet2()};
+    presets::bf16(),        presets::te_nvfp4(),       presets::te_nvfp4_no_rht(), presets::paper(),
+    presets::mlp_only(),    presets::nemotron3(),      presets::mxfp4(),           presets::mxfp8(),
+    presets::fp8_current(), presets::fp8_delayed(),    presets::fp8_block(),       presets::four_over_six(),
+    presets::quartet2(),    presets::te_nvfp4_no_sr(), presets::te_nvfp4_no_2d()};
 
 constexpr i64 rows = 128, cols = 256;
 constexpr operand_place place{{7, 3, 1000, 2}, tensor_role::gradient, 2};

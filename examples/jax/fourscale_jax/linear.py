@@ -2,6 +2,7 @@
 """A linear layer under a recipe: three GEMMs, each of quantized operands."""
 
 import functools
+import typing
 
 import jax
 import jax.numpy as jnp
@@ -9,9 +10,22 @@ from jax import lax
 from jax.ad_checkpoint import checkpoint_name
 
 from . import _sharded, _library, _quartet
-from .quantized import Quantized, key_words, quantize_copy, scaled_matmul
+from .quantized import Quantized, check_accumulate, key_words, quantize_copy, scaled_matmul
 
 SAVED = "fourscale_saved"
+GEMMS = ("fprop", "dgrad", "wgrad")
+
+
+class _Rule(typing.NamedTuple):
+    """What is known of a dense() when it is traced."""
+
+    recipe: str
+    axes: tuple
+    accumulate: str
+    gemms: tuple  # those that multiply quantized operands
+
+    def multiply(self, a, b, dtype=jnp.bfloat16):
+        return scaled_matmul(a, b, dtype, accumulate=self.accumulate)
 
 
 def _both_copies(x, amaxes, key, recipe, role):
@@ -54,40 +68,52 @@ def _next_state(state, newest):
     return jnp.concatenate([in_use, history], axis=1)
 
 
-@functools.partial(jax.custom_vjp, nondiff_argnums=(4, 5))
-def _dense(x, w, key, state, recipe, axes):
-    amax_x, _ = _amaxes(x, recipe, "activation", axes, state)
-    amax_w, _ = _amaxes(w, recipe, "weight", axes, state)
-    return scaled_matmul(quantize_copy(x, amax_x, key, recipe, "activation", False, False),
+def _dot(a, b, dtype=jnp.bfloat16):
+    """a @ b in bfloat16, summed in float32."""
+    return jnp.dot(a.astype(jnp.bfloat16), b.astype(jnp.bfloat16), preferred_element_type=jnp.float32).astype(dtype)
+
+
+@functools.partial(jax.custom_vjp, nondiff_argnums=(4,))
+def _dense(x, w, key, state, rule):
+    if "fprop" not in rule.gemms:
+        return _dot(x, w)
+    recipe = rule.recipe
+    amax_x, _ = _amaxes(x, recipe, "activation", rule.axes, state)
+    amax_w, _ = _amaxes(w, recipe, "weight", rule.axes, state)
+    return rule.multiply(quantize_copy(x, amax_x, key, recipe, "activation", False, False),
                          quantize_copy(w, amax_w, key, recipe, "weight", False, True))
 
 
-def _forward(x, w, key, state, recipe, axes):
-    amax_x, new_x = _amaxes(x, recipe, "activation", axes, state)
-    amax_w, new_w = _amaxes(w, recipe, "weight", axes, state)
+def _forward(x, w, key, state, rule):
+    recipe = rule.recipe
+    amax_x, new_x = _amaxes(x, recipe, "activation", rule.axes, state)
+    amax_w, new_w = _amaxes(w, recipe, "weight", rule.axes, state)
     if recipe == "quartet2":  # keeps what forward multiplied
         x_n = x_t = quantize_copy(x, amax_x, key, recipe, "activation", False, False)
         w_n = w_t = quantize_copy(w, amax_w, key, recipe, "weight", False, True)
     else:
         x_n, x_t = _both_copies(x, amax_x, key, recipe, "activation")
         w_t, w_n = _both_copies(w, amax_w, key, recipe, "weight")
-    saved = jax.tree.map(lambda v: checkpoint_name(v, SAVED), (x_t, w_t, new_x, new_w))
-    return scaled_matmul(x_n, w_n), (saved, jnp.zeros(0, w.dtype), key, state)
+    y = rule.multiply(x_n, w_n) if "fprop" in rule.gemms else _dot(x, w)
+    kept = (x_t if "wgrad" in rule.gemms else x, w_t if "dgrad" in rule.gemms else w, new_x, new_w)
+    return y, (jax.tree.map(lambda v: checkpoint_name(v, SAVED), kept), jnp.zeros(0, w.dtype), key, state)
 
 
-def _backward(recipe, axes, kept, dy):
+def _backward(rule, kept, dy):
     (x_t, w_t, new_x, new_w), like_w, key, state = kept
+    recipe, axes, new_dy = rule.recipe, rule.axes, state
     reduced = lambda amaxes: lax.pmax(amaxes, axes) if axes else amaxes
-    new_dy = state
     if recipe == "quartet2":
-        dx = scaled_matmul(_quartet.ms_eden(dy, key, 1, "gradient", False, reduced),
-                           _quartet.again(w_t, key, 1, "weight", reduced))
-        dw = scaled_matmul(_quartet.again(x_t, key, 2, "activation", reduced),
-                           _quartet.ms_eden(dy.T, key, 2, "gradient", True, reduced), jnp.float32)
+        for_dgrad = lambda: (_quartet.ms_eden(dy, key, 1, "gradient", False, reduced),
+                             _quartet.again(w_t, key, 1, "weight", reduced))
+        for_wgrad = lambda: (_quartet.again(x_t, key, 2, "activation", reduced),
+                             _quartet.ms_eden(dy.T, key, 2, "gradient", True, reduced))
     else:
         amax, new_dy = _amaxes(dy, recipe, "gradient", axes, state)
         dy_n, dy_t = _both_copies(dy, amax, key, recipe, "gradient")
-        dx, dw = scaled_matmul(dy_n, w_t), scaled_matmul(x_t, dy_t, jnp.float32)
+        for_dgrad, for_wgrad = lambda: (dy_n, w_t), lambda: (x_t, dy_t)
+    dx = rule.multiply(*for_dgrad()) if "dgrad" in rule.gemms else _dot(dy, w_t.T)
+    dw = rule.multiply(*for_wgrad(), jnp.float32) if "wgrad" in rule.gemms else _dot(x_t.T, dy, jnp.float32)
     if state.size:
         state = _next_state(state, jnp.stack([new_x, new_w, new_dy]))
     return dx, dw.astype(like_w.dtype), None, state
@@ -99,19 +125,14 @@ _dense.defvjp(_forward, _backward)
 @jax.custom_vjp
 def _plain(x, w):
     """The same GEMMs in bfloat16."""
-    return jnp.dot(x, w.astype(jnp.bfloat16), preferred_element_type=jnp.float32).astype(jnp.bfloat16)
+    return _dot(x, w)
 
 
-def _plain_backward(kept, dy):
-    x, w = kept
-    dx = jnp.dot(dy, w.astype(jnp.bfloat16).T, preferred_element_type=jnp.float32).astype(jnp.bfloat16)
-    return dx, jnp.dot(x.T, dy, preferred_element_type=jnp.float32).astype(w.dtype)
+_plain.defvjp(lambda x, w: (_dot(x, w), (x, w)),
+              lambda kept, dy: (_dot(dy, kept[1].T), _dot(kept[0].T, dy, jnp.float32).astype(kept[1].dtype)))
 
 
-_plain.defvjp(lambda x, w: (_plain(x, w), (x, w)), _plain_backward)
-
-
-def dense(x, w, *, recipe, seed, axis_name=(), state=None):
+def dense(x, w, *, recipe, seed, axis_name=(), state=None, accumulate="blackwell", gemms=GEMMS):
     """y = x @ w by a recipe, one of recipes(), and its gradients: forward, dgrad and wgrad each multiply operands that
     the recipe quantized, as scaled_matmul() does.
 
@@ -123,13 +144,19 @@ def dense(x, w, *, recipe, seed, axis_name=(), state=None):
     follow from it and from the place in the matrix, so each layer and step needs its own.
     axis_name: under shard_map, the mesh axes whose devices share one of the tensors; amaxes are the largest of theirs.
     state: for "fp8_delayed", see delayed_state().
+    accumulate: how 4-bit operands are multiplied, "blackwell" or "native", see scaled_matmul().
+    gemms: those of "fprop", "dgrad" and "wgrad" that are quantized. The others multiply in bfloat16.
 
-    ValueError: a recipe that does not exist; tokens, in or out no multiple of the recipe's blocks.
+    ValueError: a recipe, a GEMM or an `accumulate` that does not exist; tokens, in or out no multiple of the recipe's
+    blocks.
     """
     if w.ndim != 2 or x.shape[-1] != w.shape[0]:
         raise ValueError(f"dense() takes x [..., in] and w [in, out], not {list(x.shape)} and {list(w.shape)}")
     if w.dtype not in (jnp.float32, jnp.bfloat16):
         raise ValueError(f"weights are float32 or bfloat16, not {w.dtype}")
+    check_accumulate(accumulate)
+    if unknown := set(gemms) - set(GEMMS):
+        raise ValueError(f"there is no GEMM {', '.join(sorted(unknown))}; there are {', '.join(GEMMS)}")
     rows = x.astype(jnp.bfloat16).reshape(-1, x.shape[-1])
     if recipe == "bf16":
         return _plain(rows, w).reshape(*x.shape[:-1], w.shape[1])
@@ -137,5 +164,6 @@ def dense(x, w, *, recipe, seed, axis_name=(), state=None):
     if (state is not None) != _library.copy_of(recipe, "activation", False).delayed:
         raise ValueError(f'"fp8_delayed" needs a state, see delayed_state(); no other recipe does, not "{recipe}"')
     axes = (axis_name,) if isinstance(axis_name, str) else tuple(axis_name)
-    y = _dense(rows, w, key_words(seed), jnp.zeros((0, 0)) if state is None else state, recipe, axes)
+    rule = _Rule(recipe, axes, accumulate, tuple(g for g in GEMMS if g in gemms))
+    y = _dense(rows, w, key_words(seed), jnp.zeros((0, 0)) if state is None else state, rule)
     return y.reshape(*x.shape[:-1], w.shape[1])

@@ -20,6 +20,8 @@ inline constexpr preset presets[] = {
     {"bf16", f4::presets::bf16()},
     {"te_nvfp4", f4::presets::te_nvfp4()},
     {"te_nvfp4_no_rht", f4::presets::te_nvfp4_no_rht()},
+    {"te_nvfp4_no_sr", f4::presets::te_nvfp4_no_sr()},
+    {"te_nvfp4_no_2d", f4::presets::te_nvfp4_no_2d()},
     {"paper", f4::presets::paper()},
     {"mlp_only", f4::presets::mlp_only()},
     {"nemotron3", f4::presets::nemotron3()},
@@ -64,6 +66,8 @@ errc visit_linear(i32 which, Visitor const& v) {
   };
   offer(recipe_tag<f4::presets::te_nvfp4().linear>{});
   offer(recipe_tag<f4::presets::te_nvfp4_no_rht().linear>{});
+  offer(recipe_tag<f4::presets::te_nvfp4_no_sr().linear>{});
+  offer(recipe_tag<f4::presets::te_nvfp4_no_2d().linear>{});
   offer(recipe_tag<f4::presets::mxfp4().linear>{});
   offer(recipe_tag<f4::presets::four_over_six().linear>{});
   return result;

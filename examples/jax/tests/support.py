@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-FOUR_BITS = ("te_nvfp4", "te_nvfp4_no_rht", "mxfp4", "four_over_six")
+FOUR_BITS = ("te_nvfp4", "te_nvfp4_no_rht", "te_nvfp4_no_sr", "te_nvfp4_no_2d", "mxfp4", "four_over_six")
 ROLES = ("activation", "weight", "gradient")
 KEY = dict(seed=0x123456789ABCDEF0, layer=7, step=0xFEDCBA98, microbatch=3)
 

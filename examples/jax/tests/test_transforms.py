@@ -136,7 +136,7 @@ def test_bf16_is_a_plain_dot_with_float32_weight_gradients():
 
 
 def test_recipes_and_scopes():
-    assert fj.recipes()[0] == "bf16" and len(fj.recipes()) == 13
+    assert fj.recipes()[0] == "bf16" and len(fj.recipes()) == 15
     assert not fj.quantizes("bf16", "mlp", 0, 4)
     assert fj.quantizes("te_nvfp4", "attention", 3, 4)
     assert not fj.quantizes("mlp_only", "attention", 0, 4) and fj.quantizes("mlp_only", "mlp", 0, 4)

@@ -55,6 +55,23 @@ FOURSCALE_H constexpr precision_policy te_nvfp4_no_rht() {
   return {.linear = detail::four_bit(format_name::nvfp4, 0, sign_source::none)};
 }
 
+/// te_nvfp4 with disable_stochastic_rounding: gradients to nearest, as all else.
+FOURSCALE_H constexpr precision_policy te_nvfp4_no_sr() {
+  precision_policy p = te_nvfp4();
+  linear_recipe& r = p.linear;
+  r.dgrad.a = detail::rounded(r.dgrad.a, rounding_rule::nearest_even);
+  r.wgrad.a = detail::rounded(r.wgrad.a, rounding_rule::nearest_even);
+  return p;
+}
+
+/// te_nvfp4 with disable_2d_quantization: weights in blocks of 1 x 16, so that forward and dgrad multiply
+/// different values.
+FOURSCALE_H constexpr precision_policy te_nvfp4_no_2d() {
+  precision_policy p = te_nvfp4();
+  p.linear.fprop.b.blocks = p.linear.dgrad.b.blocks = block_kind::along_rows;
+  return p;
+}
+
 /// The paper's: the first 2 and the last 8 of its 62 blocks stay in BF16.
 FOURSCALE_H constexpr precision_policy paper() {
   precision_policy p = te_nvfp4();

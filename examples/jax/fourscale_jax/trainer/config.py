@@ -22,6 +22,8 @@ class Config:
     quantization: str = option("bf16", f"the recipe: {', '.join(fourscale_jax.recipes())}")
     quantize: str = option("attention,mlp", "the projections that follow it: qkv, out, gate_up, down, or groups of "
                            "them, attention and mlp; the rest is BF16")
+    gemms: str = option("fprop,dgrad,wgrad", "the GEMMs of those that multiply quantized operands; the rest is BF16")
+    accumulate: str = option("blackwell", "how 4-bit GEMMs sum: blackwell, with its bits, or native, as XLA likes")
     first_in_bf16: int = option(0, "transformer layers at the beginning that stay in BF16, at least")
     last_in_bf16: int = option(0, "the same at the end")
 
@@ -29,6 +31,8 @@ class Config:
     width: int = option(128, "of the residual stream")
     heads: int = option(4, "of attention; width / heads must be even")
     hidden: int = option(384, "width of the MLP inside SwiGLU")
+
+    attention: str = option("xla", "who computes softmax(q k^T) v: xla, or cudnn, faster on GPUs and not deterministic")
 
     text: str = option("", "a file of any kind, read as bytes; generated sentences if empty")
     sequence: int = option(128, "bytes in a sequence")
@@ -68,6 +72,12 @@ class Config:
             raise ValueError("warmup and decay are shares of the steps, together 1 at most")
         if self.save_every and not self.out:
             raise ValueError("checkpoints need a folder: --out")
+
+    @property
+    def program(self):
+        """The config less what a compiled step does not depend on: runs of several seeds share one."""
+        others = PLACES + ("seed", "text")
+        return dataclasses.replace(self, **{f.name: f.default for f in dataclasses.fields(self) if f.name in others})
 
     def recipe(self, layer, projection):
         """Of one linear layer: the recipe's own policy, less what stays in BF16 here."""

@@ -67,6 +67,7 @@ class Dense(nn.Module):
     out: int
     recipe: str
     number: int  # of the layer, for its draws
+    how: dict  # of dense()'s other options
     parts: int = 1
     split: str = "columns"
     size: float = 1.0  # of initial weights, times 1 / sqrt(in)
@@ -80,7 +81,8 @@ class Dense(nn.Module):
         key = draws.key(self.number, columns)
         delayed = self.recipe == "fp8_delayed"
         state = self.variable("delayed", "state", fourscale_jax.delayed_state).value if delayed else None
-        y = fourscale_jax.dense(x, w.reshape(self.in_, -1), recipe=self.recipe, seed=key, axis_name=AXES, state=state)
+        y = fourscale_jax.dense(x, w.reshape(self.in_, -1), recipe=self.recipe, seed=key, axis_name=AXES, state=state,
+                                **self.how)
         if not columns:
             y = sum_of_all(wide(y)).astype(y.dtype)
         return checkpoint_name(y, DENSE).reshape(*x.shape[:-1], self.parts, self.out)

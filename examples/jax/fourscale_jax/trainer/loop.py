@@ -34,13 +34,17 @@ def train(config):
     return state
 
 
+def batch(config, mesh, text, step):
+    """The tokens of a step, spread over the mesh."""
+    return put(text.batch(config.seed, step, config.batch), NamedSharding(mesh, PartitionSpec("data")))
+
+
 def _run(config, mesh, text, checkpoints, state, steps, log, trace):
-    train_step, evaluate = make_train_step(config, mesh), _evaluation(config, mesh, text)
-    rows = NamedSharding(mesh, PartitionSpec("data"))
+    train_step, evaluate = make_train_step(config.program, mesh), evaluation(config, mesh, text)
     pending, begun = None, time.perf_counter()
     for step in steps:
         trace.step(step)
-        state, metrics = train_step(state, put(text.batch(config.seed, step, config.batch), rows))
+        state, metrics = train_step(state, batch(config, mesh, text, step))
         begun = _report(config, log, pending, begun)  # of the step before, while this one runs
         pending = step, metrics
         done = step + 1
@@ -70,15 +74,15 @@ def _report(config, log, pending, begun):
     return now
 
 
-def _evaluation(config, mesh, text):
+def evaluation(config, mesh, text):
     """A function of the state: the mean loss of the sequences held out, in batches as in training."""
-    eval_step, rows = make_eval_step(config, mesh), NamedSharding(mesh, PartitionSpec("data"))
+    eval_step, rows = make_eval_step(config.program, mesh), NamedSharding(mesh, PartitionSpec("data"))
     size = config.batch // config.microbatches
     tokens = text.validation(max(config.eval_sequences // size, 1) * size)
 
     def evaluate(state):
         parts = [put(tokens[at:at + size], rows) for at in range(0, len(tokens), size)]
-        return sum(float(eval_step(state.variables, part, state.step, 1.0)) for part in parts) / len(parts)
+        return sum(float(eval_step(state.variables, part, state.seed, state.step, 1.0)) for part in parts) / len(parts)
 
     return evaluate
 

@@ -58,7 +58,8 @@ class Block(nn.Module):
 
     def dense(self, projection, in_, out, **options):
         number = self.layer * len(PROJECTIONS) + PROJECTIONS.index(projection)
-        return Dense(in_, out, self.config.recipe(self.layer, projection), number, name=projection, **options)
+        how = dict(accumulate=self.config.accumulate, gemms=tuple(self.config.gemms.split(",")))
+        return Dense(in_, out, self.config.recipe(self.layer, projection), number, how, name=projection, **options)
 
     @nn.compact
     def __call__(self, x, draws):
@@ -67,7 +68,7 @@ class Block(nn.Module):
         back = dict(split="rows", size=(2 * c.layers) ** -0.5)  # to the residual stream
         qkv = self.dense("qkv", c.width, inner, parts=3)(Norm(name="before_attention")(x), draws)
         q, k, v = jnp.moveaxis(qkv.reshape(*x.shape[:2], 3, c.heads // self.shards, -1), 2, 0)
-        y = jax.nn.dot_product_attention(rotate(q), rotate(k), v, is_causal=True)
+        y = jax.nn.dot_product_attention(rotate(q), rotate(k), v, is_causal=True, implementation=c.attention)
         x += self.dense("out", inner, c.width, **back)(y.reshape(*x.shape[:2], inner), draws)[..., 0, :]
         gate_up = self.dense("gate_up", c.width, hidden, parts=2)(Norm(name="before_mlp")(x), draws)
         y = nn.silu(gate_up[..., 0, :]) * gate_up[..., 1, :]

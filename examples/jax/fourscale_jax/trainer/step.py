@@ -18,8 +18,9 @@ from .optimizer import LossScale, adamw
 
 
 class State(typing.NamedTuple):
-    """All that a run goes on from. Draws and batches follow from `step`."""
+    """All that a run goes on from. Draws and batches follow from `seed` and `step`."""
 
+    seed: jax.Array  # uint32
     step: jax.Array  # uint32: steps that are done
     variables: typing.Any  # "params", float32 masters; "delayed", amaxes of the past, empty for most recipes
     optimizer: typing.Any
@@ -54,9 +55,10 @@ def initial_variables(config, key):
 
 def initial_state(config, mesh):
     """The same for every mesh."""
-    made = initial_variables(config, jax.random.key(config.seed))
+    made = initial_variables(config.program, jax.random.key(config.seed))
     made = jax.tree_util.tree_map_with_path(lambda path, x: put(x, NamedSharding(mesh, partition(path, x))), made)
-    state = State(jnp.uint32(0), made, adamw(config).init(made["params"]), LossScale.initial(config))
+    optimizer = adamw(config).init(made["params"])
+    state = State(jnp.uint32(config.seed), jnp.uint32(0), made, optimizer, LossScale.initial(config))
     replicated = NamedSharding(mesh, PartitionSpec())
     return jax.tree.map(lambda x: x if isinstance(x.sharding, NamedSharding) else put(x, replicated), state)
 
@@ -68,22 +70,22 @@ def mean_loss(config, variables, tokens, draws):
 
 
 def _on_devices(mesh, function, outputs):
-    """function(variables, tokens, step, scale) under shard_map; outputs(specs of variables) are those of results."""
-    def call(variables, tokens, step, scale):
+    """function(variables, tokens, seed, step, scale) under shard_map; outputs(specs of variables) are its out_specs."""
+    def call(variables, tokens, seed, step, scale):
         specs = jax.tree_util.tree_map_with_path(partition, variables)
         return jax.shard_map(function, mesh=mesh, check_vma=False,
-                             in_specs=(specs, PartitionSpec("data"), PartitionSpec(), PartitionSpec()),
-                             out_specs=outputs(specs))(variables, tokens, step, scale)
+                             in_specs=(specs, PartitionSpec("data")) + 3 * (PartitionSpec(),),
+                             out_specs=outputs(specs))(variables, tokens, seed, step, scale)
     return call
 
 
 def gradients(config, mesh):
-    """(variables, tokens, step, scale) -> the loss, and in the shape of the variables: the gradient of "params" in
-    float32, the next value of "delayed"."""
-    def local(variables, tokens, step, scale):
+    """(variables, tokens, seed, step, scale) -> the loss, and in the shape of the variables: the gradient of "params"
+    in float32, the next value of "delayed"."""
+    def local(variables, tokens, seed, step, scale):
         def one(carry, part):
             loss, sums, delayed = carry
-            draws = Draws(jnp.uint32(config.seed), step, part[0])
+            draws = Draws(seed, step, part[0])
             now = {"params": variables["params"], "delayed": delayed}
             scaled, grads = jax.value_and_grad(lambda v: mean_loss(config, v, part[1], draws) * scale)(now)
             return (loss + scaled / scale, jax.tree.map(jnp.add, sums, grads["params"]), grads["delayed"]), None
@@ -98,13 +100,14 @@ def gradients(config, mesh):
     return _on_devices(mesh, local, lambda specs: (PartitionSpec(), specs))
 
 
+@functools.cache
 def make_train_step(config, mesh):
-    """(state, tokens) -> state, metrics. The state given is used up."""
+    """(state, tokens) -> state, metrics, for a Config.program. The state given is used up."""
     loss_and_gradients, optimizer = gradients(config, mesh), adamw(config)
 
     def step(state, tokens):
         params = state.variables["params"]
-        loss, grads = loss_and_gradients(state.variables, tokens, state.step, state.loss_scale.value)
+        loss, grads = loss_and_gradients(state.variables, tokens, state.seed, state.step, state.loss_scale.value)
         norm = optax.tree.norm(grads["params"])
         finite = jnp.isfinite(norm)
         updates, moments = optimizer.update(grads["params"], state.optimizer, params)
@@ -112,17 +115,18 @@ def make_train_step(config, mesh):
         if config.loss_scaling:
             new = jax.tree.map(lambda a, b: jnp.where(finite, a, b), new, (params, state.optimizer))
         metrics = {"loss": loss, "gradient_norm": norm, "loss_scale": state.loss_scale.value}
-        return State(state.step + 1, grads | {"params": new[0]}, new[1],
+        return State(state.seed, state.step + 1, grads | {"params": new[0]}, new[1],
                      state.loss_scale.after(finite, config)), metrics
 
     return jax.jit(step, donate_argnums=0)
 
 
+@functools.cache
 def make_eval_step(config, mesh):
-    """(variables, tokens, step, scale) -> the loss under the recipe's own forward."""
-    def local(variables, tokens, step, scale):
+    """(variables, tokens, seed, step, scale) -> the loss under the recipe's own forward, for a Config.program."""
+    def local(variables, tokens, seed, step, scale):
         del scale
-        draws = Draws(jnp.uint32(config.seed), step, jnp.uint32(0))
+        draws = Draws(seed, step, jnp.uint32(0))
         return lax.pmean(mean_loss(config, variables, tokens, draws), "data")
 
     return jax.jit(_on_devices(mesh, local, lambda specs: PartitionSpec()))

@@ -21,7 +21,8 @@ from trainer_case import RESUMED, loss_and_gradients, matrices, mesh_of, same_bi
 def shapes(config):
     """What a step takes, without its values."""
     variables = jax.eval_shape(lambda key: initial_variables(config, key), jax.random.key(0))
-    return variables, jax.ShapeDtypeStruct((config.batch, config.sequence + 1), jnp.int32), np.uint32(0), np.float32(1)
+    tokens = jax.ShapeDtypeStruct((config.batch, config.sequence + 1), jnp.int32)
+    return variables, tokens, np.uint32(0), np.uint32(0), np.float32(1)
 
 
 def calls(config, mesh):
@@ -57,7 +58,7 @@ def test_draws_reach_the_gradients():
     config, mesh = tiny(quantization="te_nvfp4"), mesh_of(1, 1)
     call, variables = jax.jit(gradients(config, mesh)), initial_state(config, mesh).variables
     (loss, first), (again, same), (other, second) = (
-        call(variables, tokens_for(config, mesh), np.uint32(step), np.float32(1)) for step in (0, 0, 1))
+        call(variables, tokens_for(config, mesh), np.uint32(0), np.uint32(step), np.float32(1)) for step in (0, 0, 1))
     assert loss == again == other  # nothing in the forward draws
     assert same_bits(first, same)
     a, b = (grads["params"]["layer_0"]["qkv"]["w"] for grads in (first, second))
@@ -130,7 +131,7 @@ def test_amaxes_are_those_of_whole_tensors(monkeypatch):
     """Column-parallel layers see part of W; under the amax of all of it, their codes are those of one device."""
     axes = []
     real = linear._dense
-    monkeypatch.setattr(linear, "_dense", lambda *a: axes.append(a[-1]) or real(*a))
+    monkeypatch.setattr(linear, "_dense", lambda *a: axes.append(a[-1].axes) or real(*a))
     config = tiny(quantization="te_nvfp4", tensor=2)
     jax.eval_shape(gradients(config, mesh_of(1, 2)), *shapes(config))
     assert set(axes) == {("data", "tensor")}
@@ -141,6 +142,6 @@ def test_a_step_that_is_not_finite_is_skipped_under_loss_scaling():
     state = initial_state(config, mesh)
     state = state._replace(loss_scale=state.loss_scale._replace(value=jnp.float32(jnp.inf)))
     before = jax.tree.map(np.asarray, (state.variables, state.optimizer))
-    state, metrics = make_train_step(config, mesh)(state, tokens_for(config, mesh))
+    state, metrics = make_train_step(config.program, mesh)(state, tokens_for(config, mesh))
     assert not np.isfinite(metrics["gradient_norm"]) and int(state.step) == 1
     assert same_bits(before, (state.variables, state.optimizer))

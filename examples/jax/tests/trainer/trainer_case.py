@@ -34,7 +34,7 @@ def loss_and_gradients(config, mesh, step=0):
     """As numpy arrays of whole tensors."""
     call = jax.jit(gradients(config, mesh))
     variables, tokens = initial_state(config, mesh).variables, tokens_for(config, mesh, step)
-    return jax.tree.map(np.asarray, call(variables, tokens, np.uint32(step), np.float32(1)))
+    return jax.tree.map(np.asarray, call(variables, tokens, np.uint32(config.seed), np.uint32(step), np.float32(1)))
 
 
 def matrices(tree):

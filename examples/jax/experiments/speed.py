@@ -1,0 +1,120 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Experiment F: tokens a second of a training step by recipe, and what the GPU spends it on; and a linear layer called
+through JAX, to be set against the C++ library's own benchmark of the same layer.
+
+    python examples/jax/experiments/speed.py --out results
+"""
+
+import argparse
+import gzip
+import json
+import pathlib
+import statistics
+import tempfile
+import time
+
+import fourscale_jax
+import jax
+import jax.numpy as jnp
+from fourscale_jax.trainer import Config
+from fourscale_jax.trainer.data import Text
+from fourscale_jax.trainer.loop import batch
+from fourscale_jax.trainer.step import initial_state, make_mesh, make_train_step
+
+MODEL = dict(layers=4, width=2048, heads=16, hidden=5632, sequence=2048, batch=8, attention="cudnn")
+RECIPES = (("bf16", "native"), ("fp8_current", "native"), ("mxfp8", "native"), ("te_nvfp4", "native"),
+           ("te_nvfp4", "blackwell"), ("te_nvfp4_no_rht", "native"), ("mxfp4", "native"))
+WARM, TIMED, TRACED = 10, 20, 3
+LAYER = 8192, 4096, 14336  # tokens, in, out, as device_linear_bench has them
+KINDS = (("decoding for a GEMM", ("dequantize", "decode")), ("GEMM", ("gemm", "nvjet", "cutlass", "cublas", "dot")),
+         ("quantization", ("quantize", "amax")), ("attention", ("cudnn", "sdpa", "fmha", "flash")))
+
+
+def kernels(folder):
+    """(name, microseconds) of each kernel in a profiler trace."""
+    path, = pathlib.Path(folder).rglob("*.trace.json.gz")
+    events = json.loads(gzip.open(path).read())["traceEvents"]
+    gpus = {e["pid"] for e in events if e.get("name") == "process_name" and "GPU" in e["args"]["name"]}
+    streams = {(e["pid"], e["tid"]) for e in events
+               if e.get("name") == "thread_name" and "Stream" in e["args"]["name"] and e["pid"] in gpus}
+    return [(e["name"], e["dur"]) for e in events if e.get("ph") == "X" and (e["pid"], e.get("tid")) in streams]
+
+
+def kind_of(name):
+    name = name.split("<")[0].lower()  # template arguments name other things
+    return next((kind for kind, words in KINDS if any(word in name for word in words)), "the rest")
+
+
+def shares(folder):
+    """Milliseconds a step by kind of kernel."""
+    sums = {}
+    for name, microseconds in kernels(folder):
+        sums[kind_of(name)] = sums.get(kind_of(name), 0.0) + microseconds / 1000 / TRACED
+    return {kind: round(ms, 3) for kind, ms in sorted(sums.items())}
+
+
+def step_of(recipe, accumulate, text):
+    config = Config(quantization=recipe, accumulate=accumulate, **MODEL)
+    mesh, text = make_mesh(config), Text(text, config.sequence)
+    train_step, state = make_train_step(config.program, mesh), initial_state(config, mesh)
+
+    def run(count):
+        nonlocal state
+        for step in range(int(state.step), int(state.step) + count):
+            state, metrics = train_step(state, batch(config, mesh, text, step))
+        return float(metrics["loss"])
+
+    run(WARM)
+    begun = time.perf_counter()
+    run(TIMED)
+    seconds = (time.perf_counter() - begun) / TIMED
+    with tempfile.TemporaryDirectory() as folder:
+        with jax.profiler.trace(folder):
+            run(TRACED)
+        spent = shares(folder)
+    tokens = config.batch * config.sequence / seconds
+    return {"recipe": recipe, "accumulate": accumulate, "ms": round(1000 * seconds, 2),
+            "tokens_per_second": round(tokens), "kernels_ms": spent, "device": jax.devices()[0].device_kind}
+
+
+def layer_of(recipe, accumulate, repeats=10, turns=7):
+    """Milliseconds of forward and backward of one linear layer on random data, the least of some turns."""
+    tokens, in_, out = LAYER
+    cases = ((tokens, in_), jnp.bfloat16), ((in_, out), jnp.float32), ((tokens, out), jnp.bfloat16)
+    x, w, dy = (jax.random.normal(jax.random.key(i), *case) for i, case in enumerate(cases))
+
+    @jax.jit
+    def step(x, w, dy, seed):
+        layer = lambda x, w: fourscale_jax.dense(x, w, recipe=recipe, seed=seed, accumulate=accumulate)
+        y, backward = jax.vjp(layer, x, w)
+        return y, *backward(dy)
+
+    times, seed = [], fourscale_jax.draw_key(1)
+    for _ in range(turns):
+        begun = time.perf_counter()
+        for _ in range(repeats):
+            results = step(x, w, dy, seed)
+        jax.block_until_ready(results)
+        times.append((time.perf_counter() - begun) / repeats)
+    return {"layer": LAYER, "recipe": recipe, "accumulate": accumulate, "ms": round(1000 * min(times), 3),
+            "median_ms": round(1000 * statistics.median(times[1:]), 3), "device": jax.devices()[0].device_kind}
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--text", default="", help="bytes to learn; generated sentences if empty")
+    parser.add_argument("--out", type=pathlib.Path, required=True)
+    arguments = parser.parse_args()
+    arguments.out.mkdir(parents=True, exist_ok=True)
+    with (arguments.out / "speed.jsonl").open("w") as file:
+        layers = [("bf16", "native"), ("te_nvfp4", "blackwell"), ("te_nvfp4", "native")]
+        for measure, cases in ((layer_of, layers), (step_of, [(*r, arguments.text) for r in RECIPES])):
+            for case in cases:
+                row = measure(*case)
+                file.write(json.dumps(row) + "\n")
+                file.flush()
+                print(row, flush=True)
+
+
+if __name__ == "__main__":
+    main()
