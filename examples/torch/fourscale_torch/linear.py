@@ -64,7 +64,7 @@ def _dense(x: Tensor, w: Tensor, seed: Tensor, state: Tensor, recipe: str, accum
     _check(x, w, state, recipe)
     if recipe == "bf16":
         return [dot(x, w).to(torch.bfloat16)]
-    key = key_words(seed, x.device)
+    x, w, key = x.contiguous(), w.contiguous(), key_words(seed, x.device)
     amax_x, new_x = _amaxes(x, recipe, "activation", state)
     amax_w, new_w = _amaxes(w, recipe, "weight", state)
     if recipe == "quartet2" or not keep:
@@ -99,7 +99,7 @@ def _dense_backward(dy: Tensor, seed: Tensor, state: Tensor, kept: list[Tensor],
         x, w = kept
         return dot(dy, w.T).to(torch.bfloat16), dot(x.T, dy).to(dtype), state.clone()
     x_t, w_t = (Quantized(*kept[3 * i:3 * i + 3], *of) for i, of in enumerate(_kept(recipe)))
-    key, newest = key_words(seed, dy.device), kept[6]
+    dy, key, newest = dy.contiguous(), key_words(seed, dy.device), kept[6]
     if recipe == "quartet2":
         for_dgrad = _quartet.ms_eden(dy, key, 1, "gradient", False), _quartet.again(w_t, key, 1, "weight")
         for_wgrad = _quartet.again(x_t, key, 2, "activation"), _quartet.ms_eden(dy.T, key, 2, "gradient", True)

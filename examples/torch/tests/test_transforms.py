@@ -1,10 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """The four functions under torch.compile, autograd and checkpointing."""
 
+from functools import partial
+
 import fourscale_torch as ft
 import pytest
 import torch
-from support import draw_key, linear_case, outside, random_matrix, same_bits, step
+from support import draw_key, linear_case, outside, same_bits, step
+from torch.utils.checkpoint import checkpoint, create_selective_checkpoint_contexts
 
 RECIPES = ("te_nvfp4", "quartet2", "fp8_current", "bf16")
 
@@ -79,10 +82,12 @@ def test_opcheck(recipe):
 
 
 @pytest.mark.parametrize("recipe", RECIPES)
-def test_checkpointing_changes_no_bit(recipe):
+@pytest.mark.parametrize("keep", [False, True])
+def test_checkpointing_changes_no_bit(recipe, keep):
     case = linear_case(128, 128, 128)
     plain = lambda x, w, seed: ft.dense(torch.tanh(x), w, recipe=recipe, seed=seed)
-    again = lambda *a: torch.utils.checkpoint.checkpoint(plain, *a, use_reentrant=False)
+    policy = partial(create_selective_checkpoint_contexts, [torch.ops.fourscale.dense.default])
+    again = partial(checkpoint, plain, use_reentrant=False, **dict(context_fn=policy) if keep else {})
     assert same(step_of(plain, *case, draw_key()), step_of(again, *case, draw_key()))
 
 
