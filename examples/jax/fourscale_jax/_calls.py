@@ -8,6 +8,12 @@ from jax import lax
 
 from . import _library
 
+for _platform, _machine in (("cpu", _library.cpu), ("CUDA", _library.cuda)):
+    if _machine is not None:
+        for _name in ("amax", "quantize_both", "quantize", "signs", "dequantize", "gemm"):
+            _handler = jax.ffi.pycapsule(getattr(_machine, f"fourscale_jax_{_name}"))
+            jax.ffi.register_ffi_target(f"fourscale_{_name}", _handler, platform=_platform)
+
 
 def _call(handler, results, *arguments, **attributes):
     structs = [jax.ShapeDtypeStruct(shape, dtype) for shape, dtype in results]

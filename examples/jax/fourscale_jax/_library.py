@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The shared libraries, their FFI handlers, and what they know about recipes."""
+"""The shared libraries, and what they know about recipes. fourscale_torch has this module, too."""
 
 import ctypes
 import functools
@@ -7,9 +7,6 @@ import itertools
 import pathlib
 import typing
 
-import jax
-
-HANDLERS = ("amax", "quantize_both", "quantize", "signs", "dequantize", "gemm")
 ROLES = ("activation", "weight", "gradient")
 
 
@@ -41,37 +38,32 @@ class _CopyDescription(ctypes.Structure):
 
 
 def _load(machine):
-    path = pathlib.Path(__file__).parent / f"libfourscale_jax_{machine}.so"
+    path = pathlib.Path(__file__).parent / f"lib{__package__}_{machine}.so"
     return ctypes.CDLL(str(path)) if machine == "cpu" or path.exists() else None
 
 
-_cpu = _load("cpu")
-_cuda = _load("cuda")
-_cpu.fourscale_jax_recipe.restype = ctypes.c_char_p
-_cpu.fourscale_jax_format.restype = ctypes.c_char_p
-_cpu.fourscale_jax_refusal.restype = ctypes.c_char_p
-_cpu.fourscale_jax_refusal.argtypes = [ctypes.c_int32] + 3 * [ctypes.c_int64]
-_cpu.fourscale_jax_describe.restype = ctypes.c_bool
-_cpu.fourscale_jax_quantizes.restype = ctypes.c_bool
-if _cuda is not None:
-    _cuda.fourscale_jax_gemm_bytes.restype = ctypes.c_int64
-    _cuda.fourscale_jax_gemm_bytes.argtypes = 3 * [ctypes.c_int64]
-
-for _platform, _library in (("cpu", _cpu), ("CUDA", _cuda)):
-    if _library is not None:
-        for _name in HANDLERS:
-            _handler = jax.ffi.pycapsule(getattr(_library, f"fourscale_jax_{_name}"))
-            jax.ffi.register_ffi_target(f"fourscale_{_name}", _handler, platform=_platform)
+cpu = _load("cpu")
+cuda = _load("cuda")
+cpu.fourscale_recipe.restype = ctypes.c_char_p
+cpu.fourscale_format.restype = ctypes.c_char_p
+cpu.fourscale_refusal.restype = ctypes.c_char_p
+cpu.fourscale_refusal.argtypes = [ctypes.c_int32] + 3 * [ctypes.c_int64]
+cpu.fourscale_describe.restype = ctypes.c_bool
+cpu.fourscale_message.restype = ctypes.c_char_p
+cpu.fourscale_quantizes.restype = ctypes.c_bool
+if cuda is not None:
+    cuda.fourscale_gemm_bytes.restype = ctypes.c_int64
+    cuda.fourscale_gemm_bytes.argtypes = 3 * [ctypes.c_int64]
 
 
 @functools.cache
 def recipes():
     """The names of all recipes: the presets of the library. "bf16" quantizes nothing."""
-    return tuple(name.decode() for name in iter(map(_cpu.fourscale_jax_recipe, itertools.count()).__next__, None))
+    return tuple(name.decode() for name in iter(map(cpu.fourscale_recipe, itertools.count()).__next__, None))
 
 
 def format_number(name):
-    return next(i for i in itertools.count(1) if _cpu.fourscale_jax_format(i).decode() == name)
+    return next(i for i in itertools.count(1) if cpu.fourscale_format(i).decode() == name)
 
 
 def number(recipe):
@@ -84,10 +76,10 @@ def number(recipe):
 def copy_of(recipe, role, columnwise):
     """The Copy of a tensor, `role` one of ROLES, under a recipe that quantizes."""
     to = _CopyDescription()
-    if not _cpu.fourscale_jax_describe(number(recipe), ROLES.index(role), int(columnwise), ctypes.byref(to)):
+    if not cpu.fourscale_describe(number(recipe), ROLES.index(role), int(columnwise), ctypes.byref(to)):
         raise ValueError(f'recipe "{recipe}" quantizes nothing')
     copy = Copy(*(getattr(to, name) for name in Copy._fields))
-    return copy._replace(format=_cpu.fourscale_jax_format(copy.format).decode(), draws=bool(copy.draws),
+    return copy._replace(format=cpu.fourscale_format(copy.format).decode(), draws=bool(copy.draws),
                          delayed=bool(copy.delayed))
 
 
@@ -99,7 +91,7 @@ def check_linear(recipe, tokens, in_, out):
 
 
 def check_multiple(length, block, what):
-    refusal = _cpu.fourscale_jax_refusal(block, block, length, block)
+    refusal = cpu.fourscale_refusal(block, block, length, block)
     if refusal is not None:
         raise ValueError(f"{what} {block}: {refusal.decode()}")
 
@@ -107,9 +99,9 @@ def check_multiple(length, block, what):
 def quantizes(recipe, kind, layer, layers):
     """Whether linear layers of `kind` ("attention" or "mlp") in transformer layer `layer` of `layers` are quantized
     under a recipe: where they are not, dense() takes "bf16" instead."""
-    return _cpu.fourscale_jax_quantizes(number(recipe), ("attention", "mlp").index(kind), layer, layers)
+    return cpu.fourscale_quantizes(number(recipe), ("attention", "mlp").index(kind), layer, layers)
 
 
 def gemm_bytes(m, n, k):
     """The workspace that a GEMM on a GPU asks for; 0 in a build without CUDA, which has no such GEMM."""
-    return 0 if _cuda is None else _cuda.fourscale_jax_gemm_bytes(m, n, k)
+    return 0 if cuda is None else cuda.fourscale_gemm_bytes(m, n, k)

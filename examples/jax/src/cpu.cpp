@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The handlers on the CPU.
+// The calls on the CPU.
 #include <cfenv>
 #include <fourscale/host/dequantize.hpp>
 #include <fourscale/host/ms_eden.hpp>
@@ -10,27 +10,18 @@
 
 namespace fourscale_jax {
 
-/// XLA's threads flush subnormal numbers to zero; the library wants them kept. Threads that OpenMP starts
-/// under this inherit it.
-class default_arithmetic {
+/// While there is one, arithmetic is as at the start of a program: XLA's threads flush subnormal numbers to
+/// zero, and PyTorch's may, which the library wants kept. Threads that OpenMP starts meanwhile inherit it.
+class machine {
  public:
-  default_arithmetic() {
+  explicit machine(void*) {
     std::fegetenv(&before_);
     std::fesetenv(FE_DFL_ENV);
   }
-  ~default_arithmetic() { std::fesetenv(&before_); }
-  default_arithmetic(default_arithmetic const&) = delete;
-  default_arithmetic& operator=(default_arithmetic const&) = delete;
+  ~machine() { std::fesetenv(&before_); }
+  machine(machine const&) = delete;
+  machine& operator=(machine const&) = delete;
 
- private:
-  std::fenv_t before_{};
-};
-
-struct machine {
-  template <class Context>
-  static std::optional<machine> of(XLA_FFI_Api const*, Context*, ffi::DiagnosticEngine&) {
-    return machine{};
-  }
   template <class T>
   errc amax(matrix_view<T> const& x, float* to) const {
     return f4::host::amax(x, to);
@@ -38,22 +29,18 @@ struct machine {
   /// After a transform of 128 values of a row.
   template <class T>
   errc amax(matrix_view<T> const& x, f4::hadamard<128> const& t, float* to) const {
-    const default_arithmetic here;
     return f4::host::amax<128>(x, t, to);
   }
   template <class F, class T, class Transform>
   errc amax_both(matrix_view<T> const& x, Transform const& t, float* to, float* to_t) const {
-    const default_arithmetic here;
     return f4::host::amax_both<F>(x, t, to, to_t);
   }
   template <class... Arguments>
   errc quantize_both(Arguments const&... arguments) const {
-    const default_arithmetic here;
     return f4::host::quantize_both(arguments...);
   }
   template <class... Arguments>
   errc quantize(Arguments const&... arguments) const {
-    const default_arithmetic here;
     return f4::host::quantize(arguments...);
   }
   errc signs(u32 const* key, u32 gemm, float* to) const {
@@ -62,16 +49,17 @@ struct machine {
   }
   template <class Q, class Y>
   errc dequantize(Q const& q, Y const& y) const {
-    const default_arithmetic here;
     return f4::host::dequantize(q, y);
   }
   template <class A, class B, class D>
   errc gemm(A const& a, B const& b, D const& d, void*, i64) const {
-    const default_arithmetic here;
     return f4::host::gemm(a, b, d, {}, f4::accumulate::blackwell{});
   }
+
+ private:
+  std::fenv_t before_{};
 };
 
 }  // namespace fourscale_jax
 
-#include "handlers.hpp"
+#include "calls_text.hpp"

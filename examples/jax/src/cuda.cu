@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The handlers on a GPU.
+// The calls on a GPU.
 #include <fourscale/device/dequantize.cuh>
 #include <fourscale/device/ms_eden.cuh>
 #include <fourscale/recipe/linear.cuh>
@@ -16,14 +16,7 @@ __global__ void signs_kernel(u32 const* key, u32 gemm, float* to) {
 struct machine {
   cudaStream_t stream;
 
-  template <class Context>
-  static std::optional<machine> of(XLA_FFI_Api const* api, Context* context,
-                                   ffi::DiagnosticEngine& diagnostic) {
-    using stream_of_call = ffi::CtxDecoding<ffi::PlatformStream<cudaStream_t>>;
-    const auto stream = stream_of_call::Decode(api, context, diagnostic);
-    if (!stream) return std::nullopt;
-    return machine{*stream};
-  }
+  explicit machine(void* s) : stream(static_cast<cudaStream_t>(s)) {}
   template <class T>
   errc amax(matrix_view<T> const& x, float* to) const {
     return f4::device::amax(x, to, stream);
@@ -61,10 +54,10 @@ struct machine {
 
 }  // namespace fourscale_jax
 
-#include "handlers.hpp"
+#include "calls_text.hpp"
 
-/// The workspace that gemm asks for.
-extern "C" __attribute__((visibility("default"))) fourscale_jax::i64 fourscale_jax_gemm_bytes(
-    fourscale_jax::i64 m, fourscale_jax::i64 n, fourscale_jax::i64 k) {
+/// The workspace that fourscale_gemm() asks for.
+FOURSCALE_EXPORT fourscale_jax::i64 fourscale_gemm_bytes(fourscale_jax::i64 m, fourscale_jax::i64 n,
+                                                         fourscale_jax::i64 k) {
   return fourscale::device::gemm_workspace_bytes(m, n, k);
 }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // What Python asks about recipes, at trace time.
+#include "calls.hpp"
 #include "copies.hpp"
 
 using namespace fourscale_jax;
@@ -15,28 +16,29 @@ struct copy_description {
   float range;   ///< what the amax is brought to
 };
 
-#define FOURSCALE_JAX_EXPORT extern "C" __attribute__((visibility("default")))
-
 /// The name of a preset; null after the last.
-FOURSCALE_JAX_EXPORT char const* fourscale_jax_recipe(i32 which) {
+FOURSCALE_EXPORT char const* fourscale_recipe(i32 which) {
   return is_preset(which) ? presets[which].name : nullptr;
 }
 
 /// The name of a format; null for bf16 and beyond the last.
-FOURSCALE_JAX_EXPORT char const* fourscale_jax_format(i32 format) {
+FOURSCALE_EXPORT char const* fourscale_format(i32 format) {
   return visit_format(static_cast<f4::format_name>(format), static_cast<char const*>(nullptr),
                       []<class F>(F) { return F::name; });
 }
 
 /// The rule that a linear layer of this shape breaks where all its dimensions are multiples of `block`, or
 /// null.
-FOURSCALE_JAX_EXPORT char const* fourscale_jax_refusal(i32 block, i64 tokens, i64 in, i64 out) {
+FOURSCALE_EXPORT char const* fourscale_refusal(i32 block, i64 tokens, i64 in, i64 out) {
   const errc e = validate(f4::linear_shape{tokens, in, out}, block);
   return e == errc::ok ? nullptr : message(e);
 }
 
+/// The rule that a call found broken, as a sentence.
+FOURSCALE_EXPORT char const* fourscale_message(errc e) { return message(e); }
+
 /// Describes a copy; false if there is none.
-FOURSCALE_JAX_EXPORT bool fourscale_jax_describe(i32 which, i32 role, i32 columnwise, copy_description* to) {
+FOURSCALE_EXPORT bool fourscale_describe(i32 which, i32 role, i32 columnwise, copy_description* to) {
   return visit_copy(which, role, columnwise != 0, [&]<class Copy>(Copy const& copy) {
            using F = typename Copy::format;
            const f4::operand_recipe o =
@@ -61,7 +63,7 @@ FOURSCALE_JAX_EXPORT bool fourscale_jax_describe(i32 which, i32 role, i32 column
 }
 
 /// Whether a linear layer of a model is quantized under a preset: `kind` 0 for attention, 1 for the MLP.
-FOURSCALE_JAX_EXPORT bool fourscale_jax_quantizes(i32 which, i32 kind, i32 layer, i32 layers) {
+FOURSCALE_EXPORT bool fourscale_quantizes(i32 which, i32 kind, i32 layer, i32 layers) {
   if (!is_preset(which)) return false;
   return presets[which].policy.at(static_cast<f4::layer_kind>(kind), layer, layers, 0) != f4::linear_recipe{};
 }

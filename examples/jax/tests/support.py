@@ -13,7 +13,7 @@ FOUR_BITS = ("te_nvfp4", "te_nvfp4_no_rht", "te_nvfp4_no_sr", "te_nvfp4_no_2d", 
 ROLES = ("activation", "weight", "gradient")
 KEY = dict(seed=0x123456789ABCDEF0, layer=7, step=0xFEDCBA98, microbatch=3)
 
-_reference = ctypes.CDLL(str(pathlib.Path(fj.__file__).parent / "libfourscale_jax_reference.so"))
+_reference = ctypes.CDLL(str(pathlib.Path(fj.__file__).parent / "libfourscale_reference.so"))
 
 
 class _Key(ctypes.Structure):

@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: Apache-2.0
+// The calls as XLA's FFI handlers: fourscale_jax_amax for fourscale_amax. Compiled for each machine; with
+// FOURSCALE_JAX_CUDA for a GPU, where XLA has a stream for each call.
+#include "calls.hpp"
+#include "xla/ffi/api/ffi.h"
+
+namespace fourscale_jax {
+
+namespace ffi = xla::ffi;
+
+struct stream_of_call {
+  void* stream;
+};
+
+}  // namespace fourscale_jax
+
+template <>
+struct xla::ffi::CtxBinding<fourscale_jax::stream_of_call> {
+  using Ctx = fourscale_jax::stream_of_call;
+};
+template <>
+struct xla::ffi::CtxDecoding<fourscale_jax::stream_of_call> {
+  using Type = fourscale_jax::stream_of_call;
+  template <class Context>  // whose name differs between versions
+  static std::optional<Type> Decode([[maybe_unused]] XLA_FFI_Api const* api,
+                                    [[maybe_unused]] Context* context,
+                                    [[maybe_unused]] DiagnosticEngine& diagnostic) {
+#ifdef FOURSCALE_JAX_CUDA
+    const auto stream = CtxDecoding<PlatformStream<void*>>::Decode(api, context, diagnostic);
+    if (!stream) return std::nullopt;
+    return Type{*stream};
+#else
+    return Type{nullptr};
+#endif
+  }
+};
+
+namespace fourscale_jax {
+
+/// Attributes by their names in Python.
+namespace attribute {
+inline constexpr char recipe[] = "recipe", role[] = "role", columnwise[] = "columnwise", gemm[] = "gemm",
+                      transposed[] = "transposed", format[] = "format", range[] = "range", at[] = "at",
+                      range_b[] = "range_b", at_b[] = "at_b";
+}
+using recipe_attr = ffi::Attr<i32, attribute::recipe>;
+using role_attr = ffi::Attr<i32, attribute::role>;
+using columnwise_attr = ffi::Attr<i32, attribute::columnwise>;
+using transposed_attr = ffi::Attr<i32, attribute::transposed>;
+using gemm_attr = ffi::Attr<i32, attribute::gemm>;
+using format_attr = ffi::Attr<i32, attribute::format>;
+using range_attr = ffi::Attr<float, attribute::range>;
+using at_attr = ffi::Attr<i32, attribute::at>;
+using range_b_attr = ffi::Attr<float, attribute::range_b>;
+using at_b_attr = ffi::Attr<i32, attribute::at_b>;
+
+using in = ffi::AnyBuffer;
+using out = ffi::Result<ffi::AnyBuffer>;
+
+/// 0 x 0, which every function refuses, of what has more than two dimensions.
+inline tensor plain(in const& buffer) {
+  const auto d = buffer.dimensions();
+  i64 rows = 0, cols = 0;
+  if (d.size() == 1) rows = 1, cols = d[0];
+  if (d.size() == 2) rows = d[0], cols = d[1];
+  const ffi::DataType t = buffer.element_type();
+  const element type = t == ffi::U8     ? element::u8
+                       : t == ffi::U32  ? element::u32
+                       : t == ffi::F32  ? element::f32
+                       : t == ffi::BF16 ? element::bf16
+                                        : element::other;
+  return {buffer.untyped_data(), rows, cols, type};
+}
+inline tensor plain(out& buffer) { return plain(*buffer); }
+template <class T, char const* Name>
+T plain(ffi::Attr<T, Name> attribute) {
+  return *attribute;
+}
+
+inline ffi::Error to_error(errc e) {
+  if (e == errc::ok) return ffi::Error::Success();
+  const bool of_machine = e == errc::cuda_failed || e == errc::no_instruction;
+  return {of_machine ? ffi::ErrorCode::kInternal : ffi::ErrorCode::kInvalidArgument,
+          std::string("fourscale: ") + message(e)};
+}
+
+template <auto Call, class... Arguments>
+ffi::Error handler(stream_of_call s, Arguments... arguments) {
+  return to_error(Call(s.stream, plain(arguments)...));
+}
+
+}  // namespace fourscale_jax
+
+// The symbols that Python registers. XLA may record them in a CUDA graph.
+#define FOURSCALE_JAX_HANDLER(name, ...)                                                       \
+  FOURSCALE_EXPORT XLA_FFI_Error* fourscale_jax_##name(XLA_FFI_CallFrame* frame) {             \
+    using namespace fourscale_jax;                                                             \
+    static auto* const bound = xla::ffi::Ffi::BindTo(handler<fourscale_##name, __VA_ARGS__>,   \
+                                                     {xla::ffi::Traits::kCmdBufferCompatible}) \
+                                   .release();                                                 \
+    return bound->Call(frame);                                                                 \
+  }
+FOURSCALE_JAX_HANDLER(amax, in, out, recipe_attr, role_attr, columnwise_attr)
+FOURSCALE_JAX_HANDLER(quantize_both, in, in, in, out, out, out, out, recipe_attr, role_attr)
+FOURSCALE_JAX_HANDLER(quantize, in, in, in, out, out, recipe_attr, role_attr, columnwise_attr,
+                      transposed_attr)
+FOURSCALE_JAX_HANDLER(signs, in, out, gemm_attr)
+FOURSCALE_JAX_HANDLER(dequantize, in, in, in, out, format_attr, range_attr, at_attr)
+FOURSCALE_JAX_HANDLER(gemm, in, in, in, in, in, in, out, out, format_attr, range_attr, at_attr, range_b_attr,
+                      at_b_attr)
