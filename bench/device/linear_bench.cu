@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // A step of a linear layer in 4 bits: all operands quantized both ways, fprop, dgrad, wgrad onto FP32,
 // compared with the bf16 layer, which is the same three GEMMs by the fastest of cublasLt's heuristics, in the
-// same run.
+// same run. By accumulate::blackwell; /native/: by accumulate::native without a plan; /cublasLt/: by its
+// plans.
 //   of_bf16                  time of the step / time of the bf16 layer
 //   quantization, decoding   percent of the step: amaxes and copies; packed operands to bf16
-//   cublasLt_of_bf16         the same quantization and decoding, then cublasLt's GEMMs on what was decoded,
-//   in
-//                            place of ours: what GEMMs without Blackwell's bits would give
+#include <fourscale/interop/cublaslt.cuh>
 #include <fourscale/recipe/linear.cuh>
 #include <fourscale/recipe/presets.hpp>
 
@@ -39,25 +38,19 @@ struct matrices {
   random_matrix<float> dw{s.out, s.in, 6};
 };
 
-/// One of the three GEMMs, from packed operands: A * B^T to D.
+/// One of the three GEMMs by Blackwell's bits, from packed operands: A * B^T to D.
 template <class F, class L, class T>
 struct packed_gemm {
   static constexpr bool adds = sizeof(T) == 4;
-  T* d;
   buffer<u8> workspace;  ///< of its own, so that what it decodes stays
   f4::device::detail::wgmma_call<F, L, F, L, T> ours;
-  cublaslt_gemm peer;
 
   packed_gemm(f4::block_scaled_view<F, L> const& a, f4::block_scaled_view<F, L> const& b,
               matrix_view<T> const& to)
-      : d(to.data),
-        workspace(f4::device::gemm_workspace_bytes(a.rows, b.rows, a.cols)),
-        ours(a, b, to, {1.0f, adds ? 1.0f : 0.0f}, workspace.data(), nullptr),
-        peer(a.rows, b.rows, a.cols, {.adds_to_f32 = adds}) {
-    require(ours.decode(nullptr));
-    peer.choose(ours.p.a.values, ours.p.b.values, d);
-  }
-  void run_peer() const { peer.run(ours.p.a.values, ours.p.b.values, d); }
+      : workspace(f4::device::gemm_workspace_bytes(a.rows, b.rows, a.cols)),
+        ours(a, b, to, {1.0f, adds ? 1.0f : 0.0f}, workspace.data(), nullptr) {}
+  void decode() const { require(ours.decode(nullptr)); }
+  void multiply() const { require(ours.multiply(nullptr)); }
 };
 
 /// The bf16 layer: three GEMMs on the matrices as they lie.
@@ -80,20 +73,47 @@ struct bf16_layer {
   }
 };
 
+using by_blackwell = f4::accumulate::blackwell;
+using by_native = f4::accumulate::native<>;
+using by_cublaslt = f4::accumulate::native<f4::interop::cublaslt_linear_plans>;
+
+/// What a layer by cublasLt has besides its memory.
+struct cublaslt_plans {
+  cublasLtHandle_t handle{};
+  f4::interop::cublaslt_linear_plans plans;
+  cublaslt_plans() { require(cublasLtCreate(&handle)); }
+  cublaslt_plans(cublaslt_plans const&) = delete;
+  ~cublaslt_plans() { cublasLtDestroy(handle); }
+};
+
 /// A layer under recipe R with its memory.
-template <f4::linear_recipe R, class Weight>
+template <f4::linear_recipe R, class Weight, class How>
 struct step {
-  using layer = f4::device::linear_layer<R>;
+  using layer = f4::device::linear_layer<R, f4::linear, How>;
   matrices<Weight> const& m;
   f4::linear_bytes need = layer::bytes(m.s);
   buffer<u8> weights{need.weights}, saved{need.saved}, workspace{need.workspace};
+  // The rowwise copy of X is in forward where those of dY are in backward; here it has a place of its own.
+  buffer<u8> rowwise_x;
+  cublaslt_plans lt;
+  layer run{nullptr, how()};
   typename layer::tensors t{};
-  layer run{};
   f4::draw_key key{1, 2, 3, 4};
 
-  explicit step(matrices<Weight> const& of) : m(of) {
+  explicit step(matrices<Weight> const& of) : m(of), rowwise_x(decltype(t.x)::rowwise_bytes(of.s)) {
     require(layer::place(m.s, {weights.data(), need.weights}, {saved.data(), need.saved},
                          {workspace.data(), need.workspace}, &t));
+    const f4::linear_memory apart{rowwise_x.data(), decltype(t.x)::rowwise_bytes(m.s)};
+    require(t.x.place(m.s, apart, {saved.data(), need.saved}));
+    quantize();
+    if constexpr (f4::same_type<How, by_cublaslt>)
+      require(f4::device::plan_native(lt.handle, t, m.y.view(), m.dx.view(), m.dw.view(), lt.plans));
+  }
+  How how() const {
+    if constexpr (f4::same_type<How, by_cublaslt>)
+      return {&lt.plans};
+    else
+      return {};
   }
   void operator()() {
     require(run.forward(m.x.view(), m.w.view(), key, &t, m.y.view()));
@@ -112,52 +132,57 @@ struct step {
   }
 };
 
-template <f4::linear_recipe R, class Weight>
-void measure(benchmark::State& state, linear_shape s) {
-  const matrices<bf16> of_bf16{s};
-  const matrices<Weight> m{s};
-  step<R, Weight> ours(m);
-  // The rowwise copy of X is in forward where those of dY are in backward; here it has a place of its own.
-  const buffer<u8> rowwise_x(ours.t.x.rowwise_bytes(s));
-  const f4::linear_memory saved{ours.saved.data(), ours.need.saved},
-      apart{rowwise_x.data(), ours.t.x.rowwise_bytes(s)};
-  require(ours.t.x.place(s, apart, saved));
-  ours.quantize();
-  bf16_layer peer(s);
-  peer.choose(of_bf16);
-  const packed_gemm fprop(ours.t.x.rowwise, ours.t.w.rowwise, m.y.view()),
-      dgrad(ours.t.dy.rowwise, ours.t.w.columnwise, m.dx.view());
-  const packed_gemm wgrad(ours.t.dy.columnwise, ours.t.x.columnwise, m.dw.view());
-  const auto decode = [&] {
-    require(fprop.ours.decode(nullptr)), require(dgrad.ours.decode(nullptr)),
-        require(wgrad.ours.decode(nullptr));
-  };
-  const auto multiply = [&] {
-    require(fprop.ours.multiply(nullptr)), require(dgrad.ours.multiply(nullptr));
-    require(wgrad.ours.multiply(nullptr));
-  };
-  for (auto _ : state) {
-    const std::vector<double> t =
-        medians({[&](i64) { peer.run(of_bf16); }, [&](i64) { ours(); }, [&](i64) { ours.quantize(); },
-                 [&](i64) { decode(); }, [&](i64) { multiply(); },
-                 [&](i64) {
-                   ours.quantize();
-                   decode();
-                   fprop.run_peer(), dgrad.run_peer(), wgrad.run_peer();
-                 },
-                 [&](i64) { ours.quantize_gradient(); }},
-                21, 1);
+/// A step, its quantization, and the bf16 layer.
+template <f4::linear_recipe R, class Weight, class How>
+struct trial {
+  linear_shape s;
+  matrices<bf16> of_bf16{s};
+  matrices<Weight> m{s};
+  step<R, Weight, How> ours{m};
+  bf16_layer peer{s};
+
+  explicit trial(linear_shape shape) : s(shape) { peer.choose(of_bf16); }
+  trial(trial const&) = delete;
+
+  std::vector<launch> launches() {
+    return {[this](i64) { peer.run(of_bf16); }, [this](i64) { ours(); }, [this](i64) { ours.quantize(); },
+            [this](i64) { ours.quantize_gradient(); }};
+  }
+  /// `t`: of the launches, and of others after them.
+  void report(benchmark::State& state, std::vector<double> const& t) const {
     const double flop =
         6.0 * static_cast<double>(s.tokens) * static_cast<double>(s.in) * static_cast<double>(s.out);
     state.SetIterationTime(t[1]);
     state.counters["TFLOP/s"] = flop / t[1] * 1e-12;
     state.counters["bf16_TFLOP/s"] = flop / t[0] * 1e-12;
     state.counters["of_bf16"] = t[1] / t[0];
-    state.counters["cublasLt_of_bf16"] = t[5] / t[0];
     state.counters["quantization"] = 100 * t[2] / t[1];
-    state.counters["quantization_of_dY"] = 100 * t[6] / t[1];
-    state.counters["decoding"] = 100 * t[3] / t[1];
-    state.counters["GEMMs_of_bf16"] = t[4] / t[0];
+    state.counters["quantization_of_dY"] = 100 * t[3] / t[1];
+  }
+};
+
+template <f4::linear_recipe R, class Weight, class How>
+void measure(benchmark::State& state, linear_shape s) {
+  trial<R, Weight, How> x(s);
+  for (auto _ : state) x.report(state, medians(x.launches(), 21, 1));
+}
+
+/// The same by Blackwell's bits, with the parts of its GEMMs.
+template <f4::linear_recipe R, class Weight>
+void measure_parts(benchmark::State& state, linear_shape s) {
+  trial<R, Weight, by_blackwell> x(s);
+  auto const& t = x.ours.t;
+  const packed_gemm fprop(t.x.rowwise, t.w.rowwise, x.m.y.view()),
+      dgrad(t.dy.rowwise, t.w.columnwise, x.m.dx.view());
+  const packed_gemm wgrad(t.dy.columnwise, t.x.columnwise, x.m.dw.view());
+  std::vector<launch> launches = x.launches();
+  launches.push_back([&](i64) { fprop.decode(), dgrad.decode(), wgrad.decode(); });
+  launches.push_back([&](i64) { fprop.multiply(), dgrad.multiply(), wgrad.multiply(); });
+  for (auto _ : state) {
+    const std::vector<double> times = medians(launches, 21, 1);
+    x.report(state, times);
+    state.counters["decoding"] = 100 * times[4] / times[1];
+    state.counters["GEMMs_of_bf16"] = times[5] / times[0];
   }
 }
 
@@ -165,7 +190,12 @@ template <f4::linear_recipe R, class Weight>
 void add_step(std::string const& name, linear_shape s) {
   const std::string size =
       std::to_string(s.tokens) + "x" + std::to_string(s.in) + "x" + std::to_string(s.out);
-  add("linear/" + name + "/" + size, [=](benchmark::State& state) { measure<R, Weight>(state, s); });
+  const auto add_one = [&](std::string const& how, auto run) {
+    add("linear/" + name + how + "/" + size, [=](benchmark::State& state) { run(state, s); });
+  };
+  add_one("", &measure_parts<R, Weight>);
+  add_one("/native", &measure<R, Weight, by_native>);
+  add_one("/cublasLt", &measure<R, Weight, by_cublaslt>);
 }
 
 const bool registered = [] {

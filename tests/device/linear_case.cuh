@@ -51,10 +51,11 @@ class captured_step {
 };
 
 /// The device's side of a linear_case: the same matrices, memory filled with the same poison.
-template <linear_recipe R, class L = linear>
+template <linear_recipe R, class L = linear, class How = accumulate::blackwell>
 struct linear_on_device {
-  using layer = device::linear_layer<R, L>;
+  using layer = device::linear_layer<R, L, How>;
   linear_case<R, L>& h;
+  How how{};
   linear_shape s = h.s;
   linear_bytes n = layer::bytes(s);
   device_buffer<u8> weights{n.weights}, saved{n.saved}, workspace{n.workspace};
@@ -75,10 +76,10 @@ struct linear_on_device {
   matrix_view<float> out_dw() const { return {dw.data(), s.out, s.in}; }
 
   errc forward(cudaStream_t stream = nullptr) {
-    return layer{stream}.forward(in_x(), in_w(), h.key, &t, out_y());
+    return layer(stream, how).forward(in_x(), in_w(), h.key, &t, out_y());
   }
   errc backward(float beta = 0.0f, cudaStream_t stream = nullptr) {
-    return layer{stream}.backward(in_dy(), h.key, &t, out_dx(), out_dw(), beta);
+    return layer(stream, how).backward(in_dy(), h.key, &t, out_dx(), out_dw(), beta);
   }
   /// Both.
   errc step(float beta, cudaStream_t stream) {
@@ -88,12 +89,12 @@ struct linear_on_device {
 };
 
 /// Forward, backward, and the gradient of the weights once more on top of itself.
-template <linear_recipe R, class L = linear>
+template <linear_recipe R, class L = linear, class How = accumulate::blackwell>
 void check_linear(linear_shape s) {
   if (!gpu_or_warn()) return;
   INFO(s.tokens << " x " << s.in << " x " << s.out);
   linear_case<R, L> h(s);
-  linear_on_device<R, L> d(h);
+  linear_on_device<R, L, How> d(h);
   REQUIRE(h.forward() == errc::ok);
   REQUIRE(d.forward() == errc::ok);
   for (const float beta : {0.0f, 1.0f}) {

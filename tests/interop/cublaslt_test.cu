@@ -1,22 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // accumulate::native by cuBLASLt: within the bound of the exact product, whichever of its kernels it takes;
 // where it cannot multiply, the library's own kernels do.
-#include <fourscale/interop/cublaslt.cuh>
-
+#include "cublaslt_handle.cuh"
 #include "mma/gemm_native_cases.cuh"
 
 using namespace fourscale;
 using namespace fourscale::test;
 
 namespace {
-
-/// A handle that lives as long as this object.
-struct cublaslt_handle {
-  cublasLtHandle_t handle{};
-  cublaslt_handle() { REQUIRE(cublasLtCreate(&handle) == CUBLAS_STATUS_SUCCESS); }
-  ~cublaslt_handle() { cublasLtDestroy(handle); }
-  cublaslt_handle(cublaslt_handle const&) = delete;
-};
 
 /// device::gemm by the fastest plan, which is made on a D of its own, to be handed to a gemm_case.
 struct cublaslt_gemm {

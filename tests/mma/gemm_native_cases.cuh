@@ -7,39 +7,22 @@
 #include <fourscale/device/gemm_native.cuh>
 
 #include "gemm_blackwell_cases.cuh"
-#include "gemm_bound.hpp"
+#include "gemm_within_bound.hpp"
 
 namespace fourscale::test {
 
-/// Checks D against the exact product; gives the largest error in bounds.
+/// Checks D against the exact product, and that what lies around it stayed; gives the largest error in
+/// bounds.
 template <class LA, class LB, class T>
 double check_within_bound(gemm_case<nvfp4, LA, nvfp4, LB, T>& c, std::vector<T> const& got) {
-  const auto a = c.a.on_host();
-  const auto b = c.b.on_host();
-  const exact_rows rows_a(a), rows_b(b);
-  const double beta = static_cast<double>(c.o.factors.beta);
-  double worst = 0;
-  i64 wrong = 0;
+  const gemm_distance d =
+      distance_from_exact(c.a.on_host(), c.b.on_host(), c.o.factors, c.ld(), c.before, got);
   std::vector<T> around = got;  // with what was there before in place of D
-#ifdef _OPENMP
-#pragma omp parallel for reduction(max : worst) reduction(+ : wrong)
-#endif
   for (i64 i = 0; i < c.o.m; ++i)
-    for (i64 j = 0; j < c.o.n; ++j) {
-      const size_t at = static_cast<size_t>(i * c.ld() + j);
-      around[at] = c.before[at];
-      const double value = static_cast<double>(to_float(got[at])),
-                   before = beta == 0 ? 0 : static_cast<double>(to_float(c.before[at]));
-      const exact_sum exact = rows_a.times(i, rows_b, j);
-      const float factor = oracle_factor(c.o.factors.alpha, a.amax.scale_of_row(i), b.amax.scale_of_row(j));
-      const double error = error_in_bounds<T>(value, static_cast<double>(factor), exact,
-                                              native_bound(c.o.k, exact.magnitude), beta, before);
-      wrong += exact.nan ? value == value : !(error <= 1);
-      if (!exact.nan && error > worst) worst = error;
-    }
-  CHECK(wrong == 0);
+    std::copy_n(c.before.begin() + i * c.ld(), c.o.n, around.begin() + i * c.ld());
+  CHECK(d.wrong == 0);
   CHECK(same_bits(around, c.before));
-  return worst;
+  return d.worst;
 }
 
 template <class Gemm, class LA, class LB, class T>

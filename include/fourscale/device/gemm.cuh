@@ -29,7 +29,7 @@ enum class gemm_kernel : u8 {
 
 /// The bytes of workspace for A (m x k) and B (n x k), enough for every kernel: about 2.1 bytes a value.
 /// Only gemm_kernel::wgmma and bf16 use it.
-inline i64 gemm_workspace_bytes(i64 m, i64 n, i64 k) {
+inline i64 gemm_workspace_bytes(i64 m, i64 n, i64 k, accumulate::blackwell = {}) {
   using mma::decoded_operand;
   return decoded_operand::in(nullptr, m, k).bytes() + decoded_operand::in(nullptr, n, k).bytes() +
          decoded_operand::alignment;

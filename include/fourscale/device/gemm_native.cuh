@@ -19,6 +19,20 @@ inline constexpr bool is_plan = !same_type<Plan, accumulate::no_plan>;
 template <class F, class G>
 inline constexpr bool sums_stay_in_f32 = same_type<F, G>&& model::has_steps_of_64<F>&& F::has_tensor_scale;
 
+/// Rules for a plan: null_pointer, other_plan. `values`: along K.
+template <class Plan, class T>
+errc check_plan(accumulate::native<Plan> how, matrix_view<T> const& d, i64 values) {
+  if constexpr (is_plan<Plan>) {
+    if (how.plan == nullptr) return errc::null_pointer;
+    if (!how.plan->is_for(d, values)) return errc::other_plan;
+  }
+  return errc::ok;
+}
+template <class T>
+errc check_plan(accumulate::blackwell, matrix_view<T> const&, i64) {
+  return errc::ok;
+}
+
 struct decoded_pair {
   mma::decoded_operand a, b;
 };
@@ -96,10 +110,7 @@ errc gemm(block_scaled_view<F, LA, BA> const& a, block_scaled_view<G, LB, BB> co
   const auto to = detail::as_output(d);
   using own = typename detail::own_type<T>::type;
   using kernels = detail::kernels_of_gemm<F, LA, G, LB, own>;
-  if constexpr (detail::is_plan<Plan>) {
-    if (how.plan == nullptr) return errc::null_pointer;
-    if (!how.plan->is_for(to, a.cols)) return errc::other_plan;
-  }
+  if (const errc e = detail::check_plan(how, to, a.cols); e != errc::ok) return e;
   if constexpr (detail::sums_stay_in_f32<F, G>) {
     const gemm_kernel kernel = kernels::choose(a, b);
     if (kernel == gemm_kernel::wgmma || kernel == gemm_kernel::bf16) {

@@ -6,6 +6,7 @@
 #include <cublasLt.h>
 
 #include "../device/gemm_native.cuh"
+#include "../recipe/linear.hpp"
 
 namespace FOURSCALE_NAMESPACE {
 
@@ -124,6 +125,35 @@ class cublaslt_plan {
   u32 alignment_ = 256;  ///< of D, in bytes
 };
 
+/// The plans of a linear layer's three GEMMs as one: each GEMM takes the one that is for it. A value too,
+/// made by device::plan_native().
+struct cublaslt_linear_plans {
+  static constexpr i64 workspace_bytes = cublaslt_plan::workspace_bytes;
+
+  cublaslt_plan plans[3];
+  int count = 0;  ///< GEMMs that one plan is for share it
+
+  template <class T>
+  FOURSCALE_H bool is_for(matrix_view<T> const& d, i64 values) const {
+    return find(d, values) != nullptr;
+  }
+  template <class T>
+  FOURSCALE_H errc multiply(mma::decoded_operand const& a, mma::decoded_operand const& b,
+                            matrix_view<T> const& d, gemm_factors const* factors, u8* workspace,
+                            cudaStream_t stream) const {
+    cublaslt_plan const* const plan = find(d, a.padded_k());
+    return plan == nullptr ? errc::other_plan : plan->multiply(a, b, d, factors, workspace, stream);
+  }
+
+ private:
+  template <class T>
+  FOURSCALE_H cublaslt_plan const* find(matrix_view<T> const& d, i64 values) const {
+    for (int i = 0; i < count; ++i)
+      if (plans[i].is_for(d, values)) return plans + i;
+    return nullptr;
+  }
+};
+
 }  // namespace interop
 
 namespace device {
@@ -188,6 +218,33 @@ errc plan_native(cublasLtHandle_t handle, block_scaled_view<F, LA, BA> const& a,
   }
   if (best < 0) return errc::cuda_failed;
   plan = plans[best];
+  return errc::ok;
+}
+
+/// The plans of a linear layer whose tensors are placed, quantized or not, and whose GEMMs write Y, dX and
+/// dW: makes each in the layer's workspace, as above. Layers of one shape can share them. MXFP4 needs none,
+/// and gets none. Errors: as above; the plans are then untouched.
+template <linear_recipe R, class L, class Y, class D, class G>
+errc plan_native(cublasLtHandle_t handle, linear_tensors<R, L> const& t, matrix_view<Y> const& y,
+                 matrix_view<D> const& dx, matrix_view<G> const& dw, interop::cublaslt_linear_plans& plans,
+                 cudaStream_t stream = nullptr) {
+  if (const errc e = validate_gemm(t.x.rowwise, t.w.rowwise, y); e != errc::ok) return e;
+  if (const errc e = validate_gemm(t.dy.rowwise, t.w.columnwise, dx); e != errc::ok) return e;
+  if (const errc e = validate_gemm(t.dy.columnwise, t.x.columnwise, dw); e != errc::ok) return e;
+  using format = typename decltype(t.w)::format;
+  interop::cublaslt_linear_plans made;
+  [[maybe_unused]] const auto add = [&](auto const& a, auto const& b, auto const& d) {
+    if (made.is_for(detail::as_output(d), a.cols)) return errc::ok;
+    const errc e = plan_native(handle, a, b, d, {t.gemm.data, t.gemm.bytes}, made.plans[made.count], stream);
+    made.count += e == errc::ok;
+    return e;
+  };
+  if constexpr (detail::sums_stay_in_f32<format, format>) {
+    if (const errc e = add(t.x.rowwise, t.w.rowwise, y); e != errc::ok) return e;
+    if (const errc e = add(t.dy.rowwise, t.w.columnwise, dx); e != errc::ok) return e;
+    if (const errc e = add(t.dy.columnwise, t.x.columnwise, dw); e != errc::ok) return e;
+  }
+  plans = made;
   return errc::ok;
 }
 

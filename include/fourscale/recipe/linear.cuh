@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// A linear layer under a recipe, on a stream.
+// Opt-in, as gemm.cuh: a linear layer under a recipe, on a stream.
 #pragma once
 
 #include "../device/amax_of_producer.cuh"
 #include "../device/copies.cuh"
-#include "../device/gemm.cuh"
+#include "../device/gemm_native.cuh"
 #include "../view/computed_view.hpp"
 #include "linear_grouped.hpp"
 
@@ -32,8 +32,10 @@ inline constexpr bool is_matrix_view = false;
 template <class T>
 inline constexpr bool is_matrix_view<matrix_view<T>> = true;
 
+template <class How>
 struct linear_machine {
   cudaStream_t stream = nullptr;
+  How how{};
 
   template <class F, class Source>
   errc amax(Source const& x, float* to) const {
@@ -66,11 +68,16 @@ struct linear_machine {
     }
   }
   template <class F, class L, class T>
+  errc validate(block_scaled_view<F, L> const& a, block_scaled_view<F, L> const& b,
+                matrix_view<T> const& d) const {
+    const errc e = validate_gemm(a, b, d);
+    return e != errc::ok ? e : check_plan(how_for<F>(how), as_output(d), a.cols);
+  }
+  template <class F, class L, class T>
   errc gemm(block_scaled_view<F, L> const& a, block_scaled_view<F, L> const& b, matrix_view<T> const& d,
             gemm_factors factors, linear_memory const& workspace) const {
-    if (a.rows > 0 && workspace.bytes < gemm_workspace_bytes(a.rows, b.rows, a.cols))
-      return errc::no_workspace;
-    return device::gemm(a, b, d, factors, accumulate::blackwell{}, {workspace.data, workspace.bytes}, stream);
+    if (a.rows > 0 && workspace.bytes < gemm_bytes<F>(a.rows, b.rows, a.cols)) return errc::no_workspace;
+    return device::gemm(a, b, d, factors, how_for<F>(how), {workspace.data, workspace.bytes}, stream);
   }
   template <class T>
   errc clear(matrix_view<T> const& m) const {
@@ -81,27 +88,43 @@ struct linear_machine {
   }
   template <class F>
   static i64 gemm_bytes(i64 m, i64 n, i64 k) {
-    return gemm_workspace_bytes(m, n, k);
+    return gemm_workspace_bytes(m, n, k, how_for<F>({}));
+  }
+
+ private:
+  /// What accumulate::native comes to in MXFP4: it needs no plan, and no memory for one.
+  template <class F>
+  static auto how_for([[maybe_unused]] How given) {
+    if constexpr (sums_stay_in_f32<F, F>)
+      return given;
+    else
+      return accumulate::blackwell{};
   }
 };
 
 }  // namespace detail
 
-/// A linear layer under recipe R, with scales in layout L: the steps of linear_steps.hpp on a stream, with
-/// the bits of host::linear_layer. All memory is the device's. Never allocates, never synchronises, can be
-/// captured in a graph.
-template <linear_recipe R, scale_layout L = linear>
-struct linear_layer : fourscale::detail::linear_steps<detail::linear_machine, R, L> {
-  explicit linear_layer(cudaStream_t stream = nullptr)
-      : fourscale::detail::linear_steps<detail::linear_machine, R, L>{{stream}} {}
+/// A linear layer under recipe R, with scales in layout L: the steps of linear_steps.hpp on a stream. All
+/// memory is the device's. Never allocates, never synchronises, can be captured in a graph.
+///
+/// `How` its GEMMs add: accumulate::blackwell, with the bits of host::linear_layer, or accumulate::native,
+/// within a bound. A plan of native is for all three GEMMs, such as interop::cublaslt_linear_plans, and
+/// outlives the layer; no plan, or one for other GEMMs, is an error of forward() and backward() as it is of
+/// gemm(): null_pointer, other_plan. MXFP4 is always multiplied as by accumulate::blackwell, without a plan.
+template <linear_recipe R, scale_layout L = linear, class How = accumulate::blackwell>
+struct linear_layer : fourscale::detail::linear_steps<detail::linear_machine<How>, R, L> {
+  explicit linear_layer(cudaStream_t stream = nullptr, How how = {})
+      : fourscale::detail::linear_steps<detail::linear_machine<How>, R, L>{{stream, how}} {}
 };
 
 /// Linear layers of one shape for the experts of an MoE layer, one after the other on a stream: see
-/// linear_grouped.hpp. All memory but the offsets is the device's.
-template <linear_recipe R, scale_layout L = linear>
-struct grouped_linear_layer : fourscale::detail::grouped_linear_steps<linear_layer<R, L>> {
-  explicit grouped_linear_layer(cudaStream_t stream = nullptr)
-      : fourscale::detail::grouped_linear_steps<linear_layer<R, L>>{linear_layer<R, L>(stream)} {}
+/// linear_grouped.hpp. All memory but the offsets is the device's. A plan of accumulate::native is for the
+/// GEMMs of each expert that has tokens.
+template <linear_recipe R, scale_layout L = linear, class How = accumulate::blackwell>
+struct grouped_linear_layer : fourscale::detail::grouped_linear_steps<linear_layer<R, L, How>> {
+  explicit grouped_linear_layer(cudaStream_t stream = nullptr, How how = {})
+      : fourscale::detail::grouped_linear_steps<linear_layer<R, L, How>>{
+            linear_layer<R, L, How>(stream, how)} {}
 };
 
 }  // namespace FOURSCALE_ARCH

@@ -173,19 +173,19 @@ struct grouped_linear_steps {
   }
 
   template <class T, class Y>
-  static FOURSCALE_H errc validate_forward(matrix_view<T> const& x, experts const& t,
-                                           matrix_view<Y> const& y) {
+  FOURSCALE_H errc validate_forward(matrix_view<T> const& x, experts const& t,
+                                    matrix_view<Y> const& y) const {
     if (const errc e = validate_packed(x, t); e != errc::ok) return e;
     if (const errc e = validate_packed(y, t); e != errc::ok) return e;
     if (overlaps_source(y, x)) return errc::overlap;
     return each(t, [&](i64 i, i64 first, i64 count) {
       if (count == 0) return validate(t.data[i].w.rowwise);
-      return Layer::validate_forward(rows_of(x, first, count), t.data + i, rows_of(y, first, count));
+      return layer.validate_forward(rows_of(x, first, count), t.data + i, rows_of(y, first, count));
     });
   }
   template <class T, class D, class G>
-  static FOURSCALE_H errc validate_backward(matrix_view<T> const& dy, draw_key const& key, experts const& t,
-                                            matrix_view<D> const& dx, matrix_view<G> const& dw) {
+  FOURSCALE_H errc validate_backward(matrix_view<T> const& dy, draw_key const& key, experts const& t,
+                                     matrix_view<D> const& dx, matrix_view<G> const& dw) const {
     if (const errc e = validate_packed(dy, t); e != errc::ok) return e;
     if (const errc e = validate_packed(dx, t); e != errc::ok) return e;
     if (const errc e = validate_stacked(dw, t); e != errc::ok) return e;
@@ -193,8 +193,8 @@ struct grouped_linear_steps {
     return each(t, [&](i64 i, i64 first, i64 count) {
       if (count == 0) return errc::ok;
       const i64 out = t.data[i].w.rowwise.rows;
-      return Layer::validate_backward(rows_of(dy, first, count), key.of_expert(static_cast<u32>(i)),
-                                      t.data + i, rows_of(dx, first, count), rows_of(dw, i * out, out));
+      return layer.validate_backward(rows_of(dy, first, count), key.of_expert(static_cast<u32>(i)),
+                                     t.data + i, rows_of(dx, first, count), rows_of(dw, i * out, out));
     });
   }
 };

@@ -33,6 +33,11 @@ struct linear_machine {
     return host::quantize(x, q, quantizer, shape);
   }
   template <class F, class L, class T>
+  static errc validate(block_scaled_view<F, L> const& a, block_scaled_view<F, L> const& b,
+                       matrix_view<T> const& d) {
+    return validate_gemm(a, b, d);
+  }
+  template <class F, class L, class T>
   static errc gemm(block_scaled_view<F, L> const& a, block_scaled_view<F, L> const& b,
                    matrix_view<T> const& d, gemm_factors factors, linear_memory const&) {
     return host::gemm(a, b, d, factors, accumulate::blackwell{});

@@ -101,8 +101,8 @@ struct linear_steps {
     return e;
   }
 
-  /// Y = X * W^T + beta * Y. Errors: those of validate_gemm(), no_workspace, and on the device no_instruction
-  /// and cuda_failed; so for dgrad and wgrad.
+  /// Y = X * W^T + beta * Y. Errors: those of validate_gemm(), no_workspace, and on the device those of a
+  /// plan, no_instruction and cuda_failed; so for dgrad and wgrad.
   template <class T>
   FOURSCALE_H errc fprop(tensors const& t, matrix_view<T> const& y, float beta = 0.0f) const {
     return machine.gemm(t.x.rowwise, t.w.rowwise, y, {1.0f, beta}, t.gemm);
@@ -155,20 +155,20 @@ struct linear_steps {
 
   /// What forward() and backward() can know to be wrong before they write anything.
   template <class Source, class Y>
-  static FOURSCALE_H errc validate_forward(Source const& x, tensors const* t, matrix_view<Y> const& y) {
+  FOURSCALE_H errc validate_forward(Source const& x, tensors const* t, matrix_view<Y> const& y) const {
     if (t == nullptr) return errc::null_pointer;
     if (const errc e = validate_tensor(x, t->x); e != errc::ok) return e;
-    if (const errc e = validate_gemm(t->x.rowwise, t->w.rowwise, y); e != errc::ok) return e;
+    if (const errc e = machine.validate(t->x.rowwise, t->w.rowwise, y); e != errc::ok) return e;
     return overlaps_source(y, x) ? errc::overlap : errc::ok;
   }
   template <class Source, class D, class G>
-  static FOURSCALE_H errc validate_backward(Source const& dy, draw_key const& key, tensors const* t,
-                                            matrix_view<D> const& dx, matrix_view<G> const& dw) {
+  FOURSCALE_H errc validate_backward(Source const& dy, draw_key const& key, tensors const* t,
+                                     matrix_view<D> const& dx, matrix_view<G> const& dw) const {
     if (t == nullptr) return errc::null_pointer;
     if (const errc e = validate_tensor(dy, t->dy); e != errc::ok) return e;
     if (!(t->x.signs == t->dy.signs_under(key))) return errc::other_signs;
-    if (const errc e = validate_gemm(t->dy.rowwise, t->w.columnwise, dx); e != errc::ok) return e;
-    if (const errc e = validate_gemm(t->dy.columnwise, t->x.columnwise, dw); e != errc::ok) return e;
+    if (const errc e = machine.validate(t->dy.rowwise, t->w.columnwise, dx); e != errc::ok) return e;
+    if (const errc e = machine.validate(t->dy.columnwise, t->x.columnwise, dw); e != errc::ok) return e;
     const bool overlaps = overlaps_source(dx, dw) || overlaps_source(dw, dy) || overlaps_source(dx, dy);
     return overlaps ? errc::overlap : errc::ok;
   }
