@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Experiment G, the bits: every GEMM of 20 training steps with its operands as they were, multiplied again by the CPU and
-by two devices that share the rows; and a run that is interrupted and goes on in a new process.
+"""Experiment G, the bits: every GEMM of 20 training steps with its operands as they were, multiplied again by the CPU
+and by two devices that share the rows; and a run that is interrupted and goes on in a new process.
 
     XLA_FLAGS=--xla_gpu_deterministic_ops=true python examples/jax/experiments/bits.py --out results
 """
@@ -59,7 +59,7 @@ def again(placed, operands, copies, dtype):
 
 
 def train(folder, stop, text, check):
-    """Runs from the newest checkpoint to step `stop`; for each step the hash of operands, and of products by machine."""
+    """Runs from the newest checkpoint to step `stop`. For each step hashes of operands, and of products by machine."""
     config, recorder = Config(out=folder, text=text, save_every=SAVED, **MODEL), Recorder()
     mesh, text = Mesh(np.array(jax.devices()[:1]).reshape(1, 1), AXES), Text(text, config.sequence)
     checkpoints = Checkpoints(config)

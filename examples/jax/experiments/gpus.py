@@ -22,8 +22,8 @@ from fourscale_jax.trainer.step import initial_state, make_train_step
 from jax.sharding import Mesh
 
 STEPS, POINT = 400, 20
-# What is shared, as [data, tensor], and the parts that a device works on in turn: the second is the yardstick, since all
-# that differs from the first is the order of sums and which random bits are drawn.
+# What is shared, as [data, tensor], and the parts that a device works on in turn. The second is the yardstick: all that
+# differs from the first is the order of sums and which random bits are drawn.
 PLACES = {"one": (1, 1, 1), "one, two microbatches": (1, 1, 2), "two, data": (2, 1, 1), "two, tensor": (1, 2, 1)}
 
 

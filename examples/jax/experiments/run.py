@@ -9,6 +9,7 @@ GPU, can share a folder: each takes what no other has. --seconds ends before a r
 """
 
 import argparse
+import fcntl
 import json
 import pathlib
 import statistics
@@ -92,20 +93,21 @@ def train_all(arguments):
     taken.mkdir(parents=True, exist_ok=True)
     slowest = {}
     for trunk, arms, seed in work(arguments):
-        done = {(r["arm"], r["seed"]) for r in records(arguments.out)}
-        arms = [a for a in arms if (a, seed) not in done]
-        if not arms or time.monotonic() + slowest.get(trunk, 0) > end:
-            continue
-        try:
-            (taken / f"{trunk}_{seed}").touch(exist_ok=False)
-        except FileExistsError:
-            continue
-        begun = time.monotonic()
-        for record in run_together(trainer, trunk, arms, seed):
-            with (arguments.out / f"results_{arguments.process}.jsonl").open("a") as file:
-                file.write(json.dumps(record) + "\n")
-            print({k: v for k, v in record.items() if k != "curve"}, flush=True)
-        slowest[trunk] = max(slowest.get(trunk, 0), time.monotonic() - begun)
+        with (taken / f"{trunk}_{seed}").open("w") as lock:
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)  # which ends with the process, too
+            except BlockingIOError:
+                continue
+            done = {(r["arm"], r["seed"]) for r in records(arguments.out)}
+            missing = [a for a in arms if (a, seed) not in done]
+            begun = time.monotonic()
+            if not missing or begun + slowest.get(trunk, 0) > end:
+                continue
+            for record in run_together(trainer, trunk, missing, seed):
+                with (arguments.out / f"results_{arguments.process}.jsonl").open("a") as file:
+                    file.write(json.dumps(record) + "\n")
+                print({k: v for k, v in record.items() if k != "curve"}, flush=True)
+            slowest[trunk] = max(slowest.get(trunk, 0), time.monotonic() - begun)
 
 
 def run_together(trainer, trunk, arms, seed):

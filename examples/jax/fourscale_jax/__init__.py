@@ -2,10 +2,10 @@
 """Training in 4 bits with JAX: fourscale's recipes, on CPUs and GPUs, with the same bits."""
 
 from ._library import quantizes, recipes
-from .linear import SAVED, delayed_state, dense
+from .linear import GEMMS, SAVED, delayed_state, dense
 from .quantized import Quantized, dequantize, draw_key, quantize, scaled_matmul
 
 __all__ = [
-    "SAVED", "Quantized", "delayed_state", "dense", "dequantize", "draw_key", "quantize", "quantizes", "recipes",
-    "scaled_matmul"
+    "GEMMS", "SAVED", "Quantized", "delayed_state", "dense", "dequantize", "draw_key", "quantize", "quantizes",
+    "recipes", "scaled_matmul"
 ]

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The bits of the library, which the tests call without XLA."""
 
+import functools
+
 import fourscale_jax as fj
 import jax
 import jax.numpy as jnp
@@ -78,18 +80,21 @@ def test_codes_are_packed_with_the_even_column_below():
     assert float(q.amax) == float(jnp.abs(x).max())
 
 
-@pytest.mark.parametrize("recipe", ["te_nvfp4", "quartet2", "mxfp8", "fp8_current", "fp8_block"])
-def test_each_gemm_multiplies_its_operands(recipe):
+@pytest.mark.parametrize("recipe, accumulate", [
+    *((r, "blackwell") for r in ("te_nvfp4", "quartet2", "mxfp8", "fp8_current", "fp8_block")),
+    *((r, "native") for r in (*FOUR_BITS, "quartet2"))])
+def test_each_gemm_multiplies_its_operands(recipe, accumulate):
     x, w, dy = linear_case(128, 256, 384)
-    y, dx, dw = jax.jit(step, static_argnums=0)(recipe, x, w, dy, draw_key())
+    run = jax.jit(functools.partial(step, accumulate=accumulate), static_argnums=0)
+    y, dx, dw = run(recipe, x, w, dy, draw_key())
     operand = lambda role, columnwise, m: reference_operand(recipe, role, columnwise, m)
     wt = np.asarray(w).T
     assert outside(y, operand("activation", False, x), operand("weight", False, wt), True) == 0
     assert outside(dx, operand("gradient", False, dy), operand("weight", True, wt), True) == 0
     assert outside(dw, operand("activation", True, x), operand("gradient", True, dy), False) == 0
     # The bounds tell keys apart: another draw is outside.
-    if fj.quantize(dy, recipe=recipe, role="weight").copy.code_bits == 4:
-        other = jax.jit(step, static_argnums=0)(recipe, x, w, dy, draw_key().at[0].add(1))
+    if fj.quantize(dy, recipe=recipe, seed=draw_key(), role="gradient").copy.draws:
+        other = run(recipe, x, w, dy, draw_key().at[0].add(1))
         assert outside(other[1], operand("gradient", False, dy), operand("weight", True, wt), True) > dx.size // 4
 
 

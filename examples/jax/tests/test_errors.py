@@ -35,6 +35,10 @@ def test_wrong_arguments():
         dense(16, 16, 16, w=jnp.ones((32, 16)))
     with pytest.raises(ValueError, match="float32 or bfloat16, not float16"):
         dense(16, 16, 16, w=jnp.ones((16, 16), jnp.float16))
+    with pytest.raises(ValueError, match='accumulate is "blackwell" or "native", not "exact"'):
+        dense(16, 16, 16, accumulate="exact")
+    with pytest.raises(ValueError, match="no GEMM forward; there are fprop, dgrad, wgrad"):
+        dense(16, 16, 16, gemms=("forward", "wgrad"))
     with pytest.raises(ValueError, match="a seed is uint32"):
         dense(16, 16, 16, seed=jnp.zeros(4, jnp.int32))
     with pytest.raises(ValueError, match="needs a state"):

@@ -135,6 +135,16 @@ def test_bf16_is_a_plain_dot_with_float32_weight_gradients():
         assert outside(got, np.asarray(a), np.asarray(b), rounded) == 0
 
 
+@pytest.mark.parametrize("gemms", [("fprop",), ("dgrad",), ("wgrad", "fprop"), ()])
+@pytest.mark.parametrize("recipe", RECIPES)
+def test_gemms_that_are_not_quantized_are_those_of_bf16(recipe, gemms):
+    case = linear_case(128, 256, 128)
+    run = jax.jit(step, static_argnums=0, static_argnames="gemms")
+    quantized, plain = (run(r, *case, draw_key()) for r in (recipe, "bf16"))
+    for name, got, a, b in zip(fj.GEMMS, run(recipe, *case, draw_key(), gemms=gemms), quantized, plain):
+        assert same_bits(got, a if name in gemms else b)
+
+
 def test_recipes_and_scopes():
     assert fj.recipes()[0] == "bf16" and len(fj.recipes()) == 15
     assert not fj.quantizes("bf16", "mlp", 0, 4)

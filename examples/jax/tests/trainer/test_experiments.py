@@ -11,8 +11,10 @@ import pytest
 sys.path.insert(0, str(pathlib.Path(__file__).parents[2] / "experiments"))
 
 import analysis  # noqa: E402
+import arms  # noqa: E402
 import estimators  # noqa: E402
-import ladder  # noqa: E402
+import run  # noqa: E402
+import tables  # noqa: E402
 
 
 def test_interval_is_students():
@@ -49,34 +51,80 @@ def test_one_dimensional_scales_break_the_chain_rule(monkeypatch):
     assert not estimators.chain_rule()[1]
 
 
-def test_ladder_reads_pairs_only(tmp_path):
-    losses = {recipe: 1.0 + 0.01 * i for i, recipe in enumerate(ladder.RECIPES)}
-    records = [{"recipe": r, "seed": s, "train": loss + 0.1 * s + 0.001 * (s == i % 3), "validation": loss}
-               for i, (r, loss) in enumerate(losses.items()) for s in range(3)]
-    unpaired = {"recipe": "mxfp4", "seed": 9, "train": 100.0, "validation": 100.0}
-    rows = {row["claim"]: row for row in ladder.claim_rows([*records, unpaired])}
+def run_of(arm, seed, loss):
+    return {"arm": arm, "seed": seed, "train": loss, "validation": loss, "curve": [loss, loss]}
+
+
+def test_tables_read_pairs_only(tmp_path):
+    of = {arm: 1.0 + 0.01 * i for i, arm in enumerate(arms.EXPERIMENTS["A"].arms)}
+    runs = [run_of(arm, s, loss + 0.1 * s + 0.001 * (s == i % 3))
+            for i, (arm, loss) in enumerate(of.items()) for s in range(3)]
+    runs.append(run_of("mxfp4", 9, 100.0))
+    rows = {row["claim"]: row for row in tables.claim_rows(runs, arms.EXPERIMENTS["A"])}
     assert math.isclose(rows["mxfp4 > te_nvfp4"]["gap"], 0.03) and rows["mxfp4 > te_nvfp4"]["verdict"] == "PASS"
     assert rows["|mxfp8 - bf16| < 0.005"]["verdict"] == "FAIL"
-    analysis.write_csv(tmp_path / "ladder.csv", ladder.ladder_rows(records))
-    table = list(csv.DictReader((tmp_path / "ladder.csv").open()))
-    assert len(table) == 16 and float(table[0]["gap"]) == 0.0 and math.isclose(float(table[3]["gap_percent"]), 1.0)
+    assert {row["verdict"] for row in tables.claim_rows(runs, arms.EXPERIMENTS["D"])} == {"NOT RUN"}
+    analysis.write_csv(tmp_path / "gaps.csv", tables.gap_rows(runs, arms.EXPERIMENTS["A"]))
+    table = list(csv.DictReader((tmp_path / "gaps.csv").open()))
+    assert len(table) == 18 and float(table[0]["gap"]) == 0.0
+    assert math.isclose(float(table[3]["gap_percent"]), 100 * 0.01 / (1.1 + 0.001 / 3))
 
 
-def test_ladder_goes_on_where_it_was_interrupted(tmp_path, monkeypatch):
-    runs = []
+def test_tokens_to_equal_loss_are_interpolated():
+    runs = [run_of("te_nvfp4", 0, 1.0), run_of("mxfp4", 0, 1.06), run_of("mxfp4_1.2", 0, 1.02),
+            run_of("mxfp4_1.7", 0, 0.98), run_of("te_nvfp4", 1, 1.0), run_of("mxfp4", 1, 1.06)]
+    factor, = tables.tokens_to_equal(runs)
+    assert math.isclose(factor, (1.2 * 1.7) ** 0.5)
 
-    def run(folder, config):
-        runs.append((config.quantization, config.seed))
-        (folder / "checkpoints").mkdir(parents=True)
-        if len(runs) == 5:
-            raise KeyboardInterrupt
-        return {"recipe": config.quantization, "seed": config.seed, "train": 1.0, "validation": 1.0}
 
-    monkeypatch.setattr(ladder, "run", run)
+def test_each_claim_is_about_arms_of_its_experiment():
+    for experiment in arms.EXPERIMENTS.values():
+        for claim in experiment.claims:
+            assert {claim.greater, claim.than} <= set(experiment.arms) <= set(arms.ARMS)
+    for arm in arms.ARMS.values():
+        run.config_of(arm, "s", 0)
+        assert not arm.trunk or arm.trunk in arms.ARMS and 0 < arm.at < 1
+
+
+def test_runs_go_on_where_they_were_interrupted(tmp_path, monkeypatch):
+    """By a stand-in for the trainer, whose state is the list of arms that made it, and whose loss is its number."""
+    stopped = []
+
+    class Trainer:
+        size = "tiny"
+
+        def __init__(self, size, text):
+            pass
+
+        def run(self, arm, seed, state=None, stop=None):
+            name = next(n for n in arms.ARMS if arms.ARMS[n] is arm)
+            before, end = (state or []), stop or 20
+            if len(before) == 0 and name == "te_nvfp4" and seed == 1 and not stopped:
+                stopped.append(name)
+                raise KeyboardInterrupt
+            return before + [name] * (end - len(before)), [float(i) for i in range(len(before), end)]
+
+        def validation(self, arm, seed, state):
+            return state.count("te_nvfp4")
+
+    monkeypatch.setattr(run, "Trainer", Trainer)
+    command = ["B", "--seeds", "2", "--out", str(tmp_path)]
     with pytest.raises(KeyboardInterrupt):
-        ladder.main(["--out", str(tmp_path)])
-    (tmp_path / "te_nvfp4_0" / "checkpoints").rmdir()
-    ladder.main(["--out", str(tmp_path)])
-    first, second = ([(recipe, seed) for recipe in ladder.RECIPES] for seed in range(2))
-    assert runs == first[:5] + first[4:] + second
-    assert (tmp_path / "claims.csv").exists()
+        run.main(command)
+    assert {r["seed"] for r in run.records(tmp_path)} == {0}
+    run.main(command)
+    runs = run.records(tmp_path)
+    assert len(runs) == 16 and {(r["arm"], r["seed"]) for r in runs} == {
+        (a, s) for a in arms.EXPERIMENTS["B"].arms for s in range(2)}
+    for r in runs:  # branches have the trunk's first 14 steps; the last fifth is steps 16 to 19
+        assert r["validation"] == (20 if r["arm"] == "te_nvfp4" else 14) and r["train"] == 17.5 and r["curve"] == [9.5]
+
+
+def test_a_branch_goes_on_from_the_trunk_on_its_batches():
+    """A branch that changes nothing has the losses of the trunk."""
+    trainer = run.Trainer("tiny", "")
+    whole = [float(x) for x in trainer.run(arms.ARMS["te_nvfp4"], 3)[1]]
+    state, first = trainer.run(arms.ARMS["te_nvfp4"], 3, None, 14)
+    for _ in range(2):  # a state can be used again
+        _, second = trainer.run(arms.ARMS["te_nvfp4"]._replace(trunk="te_nvfp4", at=0.7), 3, state)
+        assert [float(x) for x in first + second] == whole

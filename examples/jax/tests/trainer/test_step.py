@@ -80,6 +80,21 @@ def test_each_linear_layer_gets_the_recipe_of_the_policy(monkeypatch, options):
     assert asked[:4 * config.layers] == [config.recipe(layer, p) for layer in range(config.layers) for p in PROJECTIONS]
 
 
+def test_options_of_gemms_reach_each_layer(monkeypatch):
+    asked = []
+    monkeypatch.setattr(fourscale_jax, "dense", lambda x, w, **o: asked.append(o) or x @ w.astype(x.dtype))
+    config = tiny(quantization="te_nvfp4", accumulate="native", gemms="fprop,wgrad")
+    jax.eval_shape(gradients(config, mesh_of(1, 1)), *shapes(config))
+    assert asked and all(o["accumulate"] == "native" and o["gemms"] == ("fprop", "wgrad") for o in asked)
+
+
+def test_seeds_and_places_share_a_program():
+    mesh = mesh_of(1, 1)
+    a, b = (tiny(seed=1).program, tiny(seed=2, out="folder", save_every=3, text="file", stop=5).program)
+    assert make_train_step(a, mesh) is make_train_step(b, mesh)
+    assert make_train_step(tiny(gemms="fprop").program, mesh) is not make_train_step(a, mesh)
+
+
 def test_delayed_scaling_takes_amaxes_of_steps_before():
     config, mesh = tiny(quantization="fp8_delayed"), mesh_of(2, 1)
     _, once = loss_and_gradients(config, mesh)

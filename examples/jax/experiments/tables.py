@@ -1,0 +1,143 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Reads the runs of run.py: losses and gaps, verdicts, the tokens that MXFP4 needs, and pictures of them.
+
+    python examples/jax/experiments/tables.py RESULTS [--pictures docs]
+"""
+
+import argparse
+import math
+import pathlib
+import statistics
+
+from analysis import is_greater, is_within, paired, write_csv
+from arms import ARMS, EXPERIMENTS
+from run import CURVE, records
+
+METRICS = ("train", "validation")
+
+
+def gaps(runs, arm, baseline, metric):
+    """Differences of runs that share a seed."""
+    of = {(r["arm"], r["seed"]): r[metric] for r in runs}
+    seeds = sorted({s for _, s in of if {(arm, s), (baseline, s)} <= of.keys()})
+    return [of[arm, s] - of[baseline, s] for s in seeds]
+
+
+def gap_rows(runs, experiment):
+    """Each arm's losses, and gaps to the experiment's first arm with 95 % intervals; in percent too, as papers do."""
+    rows, present = [], {r["arm"] for r in runs}
+    for arm in (a for a in experiment.arms if a in present):
+        for metric in METRICS:
+            pairs = gaps(runs, arm, experiment.arms[0], metric)
+            gap, base = paired(pairs), [r[metric] for r in runs if r["arm"] == experiment.arms[0]]
+            rows.append({"arm": arm, "metric": metric, "pairs": len(pairs),
+                         "loss": statistics.fmean(r[metric] for r in runs if r["arm"] == arm), "gap": gap.mean,
+                         "half_width": gap.half, "gap_percent": 100 * gap.mean / statistics.fmean(base)})
+    return rows
+
+
+def claim_rows(runs, experiment):
+    """On the training metric, the more precise one. Equivalence is tested at 5 % on each side."""
+    rows = []
+    for claim in experiment.claims:
+        pairs = gaps(runs, claim.greater, claim.than, "train")
+        gap = paired(pairs, 0.90 if claim.margin else 0.95)
+        verdict = is_within(gap, claim.margin) if claim.margin else is_greater(gap)
+        rows.append({"claim": str(claim), "pairs": len(pairs), "gap": gap.mean, "half_width": gap.half,
+                     "verdict": verdict if pairs else "NOT RUN"})
+    return rows
+
+
+def tokens_to_equal(runs, slower="mxfp4", target="te_nvfp4"):
+    """How many times the target's tokens the slower recipe needs for its loss, for each seed: linear in the logarithm
+    of the tokens between two runs; beyond the longest run, no number."""
+    factors = []
+    for seed in sorted({r["seed"] for r in runs if r["arm"] == target}):
+        wanted = next(r["train"] for r in runs if (r["arm"], r["seed"]) == (target, seed))
+        points = sorted((ARMS[r["arm"]].length, r["train"]) for r in runs
+                        if r["arm"].startswith(slower) and r["seed"] == seed)
+        for (a, loss_a), (b, loss_b) in zip(points, points[1:]):
+            if loss_a >= wanted > loss_b:
+                factors.append(a * (b / a) ** ((loss_a - wanted) / (loss_a - loss_b)))
+    return factors
+
+
+def _figure(width=7, height=4):
+    import matplotlib
+    matplotlib.use("Agg")
+    from matplotlib import pyplot
+    matplotlib.rcParams.update({"svg.hashsalt": "fourscale", "font.size": 9, "axes.spines.top": False,
+                                "axes.spines.right": False, "figure.constrained_layout.use": True})
+    return pyplot.subplots(figsize=(width, height))
+
+
+def _save(figure, path):
+    figure.savefig(path, metadata={"Date": None})
+    path.write_text("".join(line.rstrip() + "\n" for line in path.read_text().splitlines()))
+
+
+def draw_gaps(runs, experiment, path):
+    """A dot for each pair, the mean and its 95 % interval."""
+    arms = [a for a in experiment.arms[1:] if gaps(runs, a, experiment.arms[0], "train")][::-1]
+    figure, axes = _figure(7, 0.7 + 0.32 * len(arms))
+    for at, arm in enumerate(arms):
+        pairs = gaps(runs, arm, experiment.arms[0], "train")
+        mean = paired(pairs)
+        if math.isfinite(mean.half):
+            axes.plot([mean.low, mean.high], [at, at], color="#1f77b4", linewidth=5, alpha=0.35, solid_capstyle="butt")
+        axes.plot(pairs, [at] * len(pairs), ".", color="#555555", markersize=5)
+        axes.plot([mean.mean], [at], "|", color="#1f77b4", markersize=13, markeredgewidth=2)
+    axes.axvline(0, color="black", linewidth=0.8)
+    axes.set_yticks(range(len(arms)), arms)
+    axes.set_xlabel(f"training loss less that of {experiment.arms[0]}, nats per byte")
+    _save(figure, path)
+
+
+def draw_curves(runs, experiment, path):
+    """The mean over seeds of the differences of curves to the first arm's, from where they part."""
+    figure, axes = _figure()
+    of = {(r["arm"], r["seed"]): r["curve"] for r in runs}
+    for arm in experiment.arms[1:]:
+        pairs = [(of[arm, s], of[experiment.arms[0], s]) for a, s in of if a == arm and (experiment.arms[0], s) in of]
+        if pairs:
+            difference = [statistics.fmean(x) for x in zip(*([a - b for a, b in zip(*pair)] for pair in pairs))]
+            first = max(int(ARMS[arm].at * len(difference)) - 1, 1)  # steps before are the same, or all beginning
+            steps = [CURVE * (i + 0.5) for i in range(len(difference))]
+            axes.plot(steps[first:], difference[first:], label=arm, linewidth=1.2)
+    axes.axhline(0, color="black", linewidth=0.8)
+    axes.set(xlabel="step", ylabel=f"loss less that of {experiment.arms[0]}, nats per byte")
+    axes.legend(frameon=False, ncols=2)
+    _save(figure, path)
+
+
+def show(rows):
+    print("  ".join(f"{key:>18}" for key in rows[0]))
+    for row in rows:
+        print("  ".join(f"{v:>18.5f}" if isinstance(v, float) else f"{v!s:>18}" for v in row.values()))
+
+
+def main(arguments=None):
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("results", type=pathlib.Path)
+    parser.add_argument("--pictures", type=pathlib.Path, help="a folder for convergence_*.svg")
+    arguments = parser.parse_args(arguments)
+    runs = records(arguments.results)
+    for name, experiment in EXPERIMENTS.items():
+        if not any(gaps(runs, arm, experiment.arms[0], "train") for arm in experiment.arms[1:]):
+            continue
+        print(f"\n{name}. {experiment.title}")
+        for kind, rows in (("gaps", gap_rows(runs, experiment)), ("claims", claim_rows(runs, experiment))):
+            write_csv(arguments.results / f"{kind}_{name}.csv", rows)
+            show(rows)
+        if name == "C":
+            factors = tokens_to_equal(runs)
+            print(f"tokens to equal loss: {', '.join(f'{f:.3f}' for f in factors)}; mean and half width of the 95 % "
+                  f"interval {paired(factors)}")
+        if arguments.pictures:
+            draw_gaps(runs, experiment, arguments.pictures / f"convergence_{name}.svg")
+            if name in ("A", "B"):
+                draw_curves(runs, experiment, arguments.pictures / f"convergence_{name}_curves.svg")
+
+
+if __name__ == "__main__":
+    main()
