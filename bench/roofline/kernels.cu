@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The kernels that roofline.py disassembles: each is called as bench/device does, and never run from here.
-// ROWS_ALONE leaves out those by tiles, which take most of the time to compile.
+// ROWS_ALONE leaves out those by tiles, which take most of the time to compile; NEAREST_ALONE leaves
+// out all but one.
 #include <fourscale/fourscale.cuh>
 
 namespace f4 = fourscale;
@@ -22,10 +23,10 @@ static_assert(tile_rows * 64 / tile_threads<64> == 64 && tile_rows * 128 / tile_
 
 constexpr f4::hadamard<16> rht{f4::te_signs};
 constexpr f4::quantizer nearest{};
-constexpr f4::quantizer four_over_six{f4::nearest_even{}, f4::four_over_six{}};
+[[maybe_unused]] constexpr f4::quantizer four_over_six{f4::nearest_even{}, f4::four_over_six{}};
 [[maybe_unused]] constexpr f4::quantizer rht_nearest{f4::nearest_even{}, f4::two_level{}, rht};
 
-auto random(f4::u64 seed) { return f4::quantizer{f4::stochastic{f4::philox{seed, 1}}}; }
+[[maybe_unused]] auto random(f4::u64 seed) { return f4::quantizer{f4::stochastic{f4::philox{seed, 1}}}; }
 [[maybe_unused]] auto rht_random(f4::u64 seed) {
   return f4::quantizer{f4::stochastic{f4::philox{seed, 2}}, f4::two_level{}, rht};
 }
@@ -34,10 +35,12 @@ auto random(f4::u64 seed) { return f4::quantizer{f4::stochastic{f4::philox{seed,
 
 using f4::errc;
 
+errc rowwise_nearest(input x, nvfp4 q) { return f4::device::quantize(x, q, nearest); }
+
+#ifndef NEAREST_ALONE
 errc amax(input x, float* out) { return f4::device::amax(x, out); }
 
 void rowwise(input x, nvfp4 q, f4::u64 seed) {
-  (void)f4::device::quantize(x, q, nearest);
   (void)f4::device::quantize(x, q, four_over_six);
   (void)f4::device::quantize(x, q, random(seed));
 }
@@ -68,3 +71,4 @@ void both(input x, nvfp4 q, nvfp4 qt, f4::u64 seed) {
 #endif
 
 errc dequantize(nvfp4 q, f4::matrix_view<f4::bf16> y) { return f4::device::dequantize(q, y); }
+#endif

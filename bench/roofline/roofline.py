@@ -132,6 +132,8 @@ def disassemble(nvcc, disassembler, target, include, rows):
         options = ["-std=c++20", "-O3", f"-arch={target}", "-lineinfo", f"-I{include}"]
         if not any(kernel in r.has for r in rows for kernel in (BOTH, SQUARES)):
             options.append("-DROWS_ALONE")
+        if [r.name for r in rows] == ["NVFP4 rowwise, nearest"]:
+            options.append("-DNEAREST_ALONE")
         if subprocess.run([nvcc, *options, "-cubin", "-o", cubin, source]).returncode:
             sys.exit(f"nvcc did not compile kernels.cu for {target}")
         done = subprocess.run([*disassembler, cubin], capture_output=True, text=True)

@@ -20,6 +20,8 @@ struct dtype {
 /// The dtype of that name, or nullptr.
 dtype const* find_dtype(std::string_view name);
 
+inline constexpr std::size_t largest_rank = 64;  ///< the most dimensions that a file may give a tensor
+
 struct tensor_info {
   std::string name;
   dtype const* type = nullptr;

@@ -13,7 +13,6 @@ namespace {
 
 constexpr std::string_view magic = "\x93NUMPY";
 constexpr u64 largest_npy_header = 1 << 20;
-constexpr std::size_t largest_rank = 64;
 
 struct npy_header {
   std::optional<std::string> descr;

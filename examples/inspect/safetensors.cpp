@@ -13,7 +13,6 @@ namespace inspect {
 
 namespace {
 
-constexpr std::size_t largest_rank = 64;
 constexpr char const* metadata_key = "__metadata__";
 
 class header_handler : public nlohmann::json_sax<nlohmann::json> {

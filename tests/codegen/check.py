@@ -84,10 +84,12 @@ def measured(what, limit, log):
 def check(target, wishes, args, folder):
     arch, options = target
     flags = ["-std=c++20", f"-arch={arch}", *options.split()]
-    ptx, cubin = folder / "a.ptx", folder / "a.cubin"
+    ptx, cubin = (folder / f"{arch}{options.replace(' ', '')}{suffix}" for suffix in (".ptx", ".cubin"))
     must_fail = any(what == "error" for what, _ in wishes)
-    code, log = run([args.nvcc, *flags, f"-I{args.include}", "-ptx", "-o", ptx, args.source])
-    if code == 0 and any(what != "ptx" for what, _ in wishes):
+    code, log = 0, ""
+    if not (args.sass and ptx.exists()):
+        code, log = run([args.nvcc, *flags, f"-I{args.include}", "-ptx", "-o", ptx, args.source])
+    if code == 0 and any(what != "ptx" for what, _ in wishes) and not (args.sass and cubin.exists()):
         code, log = run([args.nvcc, f"-arch={arch}", "-Xptxas=-v", "-cubin", "-o", cubin, ptx])
     if code and not must_fail:
         sys.exit(log)
@@ -107,6 +109,7 @@ def main():
     parser.add_argument("--nvcc", default="nvcc")
     parser.add_argument("--include", default="include")
     parser.add_argument("--sass", action="store_true", help="look at the machine code, and at nothing else")
+    parser.add_argument("--keep", type=pathlib.Path, help="a folder where all is left, and where --sass finds it")
     args = parser.parse_args()
 
     args.disassembler = disassembler(args.nvcc) if args.sass else None
@@ -114,13 +117,17 @@ def main():
         print("SKIPPED: machine code is not looked at, for neither cuobjdump nor nvdisasm is in PATH or next to nvcc")
         return SKIPPED
 
+    if args.keep and not args.sass:
+        shutil.rmtree(args.keep, ignore_errors=True)
+    if args.keep:
+        args.keep.mkdir(parents=True, exist_ok=True)
     failed = False
     for target, wishes in expectations(args.source).items():
         wishes = [w for w in wishes if (w[0] == "sass") == args.sass]
         if not wishes:
             continue
         with tempfile.TemporaryDirectory() as folder:
-            for holds, text in check(target, wishes, args, pathlib.Path(folder)):
+            for holds, text in check(target, wishes, args, args.keep or pathlib.Path(folder)):
                 failed |= not holds
                 print(f"{'ok  ' if holds else 'FAIL'} {target[0]:8}{target[1]} {text}")
     return int(failed)

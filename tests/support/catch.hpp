@@ -16,7 +16,7 @@
 
 #define FOURSCALE_TEST_JOIN2(a, b) a##b
 #define FOURSCALE_TEST_JOIN(a, b) FOURSCALE_TEST_JOIN2(a, b)
-#define TEST_CASE(...) [[maybe_unused]] static void FOURSCALE_TEST_JOIN(test_case_, __LINE__)()
+#define TEST_CASE(...) [[maybe_unused]] static void FOURSCALE_TEST_JOIN(test_case_, __COUNTER__)()
 #define SECTION(...) if (true)
 #define CHECK(...) static_cast<void>(__VA_ARGS__)
 #define CHECK_FALSE(...) static_cast<void>(__VA_ARGS__)

@@ -56,6 +56,7 @@ if(NOT TARGET fourscale_calls_cpu)
   if(NOT DEFINED SKBUILD)  # for the tests: host::linear_layer, called without XLA and PyTorch
     add_library(fourscale_reference MODULE ${CMAKE_CURRENT_LIST_DIR}/../tests/reference.cpp)
     fourscale_cpu_options(fourscale_reference)
+    target_compile_options(fourscale_reference PRIVATE -O1)  # much is compiled, and little runs
   endif()
 endif()
 
