@@ -22,6 +22,7 @@ class Copy(typing.NamedTuple):
     multiple: int  # what the length of a row must be a multiple of
     rows: int  # how many rows share a scale
     hadamard: int  # the size of the transform, or 0
+    signs: int  # its fixed signs, of 16 elements, again and again: bit i is 1 where element i is negated
     draws: bool  # random bits
     delayed: bool  # under an amax of the past
     range: float  # what the amax is brought to

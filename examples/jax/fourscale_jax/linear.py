@@ -28,10 +28,23 @@ class _Rule(typing.NamedTuple):
         return scaled_matmul(a, b, dtype, accumulate=self.accumulate)
 
 
-def _both_copies(x, amaxes, key, recipe, role):
+def _under(signs, x, recipe, role):
+    """x whose rows are negated so that the transform of its columnwise copy, under the recipe's signs, is that under
+    `signs`."""
+    copy = _library.copy_of(recipe, role, True)
+    if signs.size == 0 or copy.hadamard == 0:
+        return x
+    fixed = jnp.array([1 - 2 * (copy.signs >> i % 16 & 1) for i in range(copy.hadamard)], signs.dtype)
+    return x * jnp.tile(signs * fixed, x.shape[0] // copy.hadamard).astype(x.dtype)[:, None]
+
+
+def _both_copies(x, amaxes, key, recipe, role, signs):
     """x with blocks along its rows and its transpose with blocks along the columns of x. Weights come as [in, out], the
     transpose of the library's: their first copy is what the library calls columnwise; they are rounded alike."""
     copies = [_library.copy_of(recipe, role, columnwise) for columnwise in (False, True)]
+    if signs.size and role != "weight":
+        return [quantize_copy(of, amaxes, key, recipe, role, transposed, transposed)
+                for transposed, of in enumerate((x, _under(signs, x, recipe, role)))]
     if copies[0].code_bits == 4:
         codes, scales, codes_t, scales_t = _sharded.quantize_both(x, amaxes, key, recipe, role)
         return Quantized(codes, scales, amaxes, copies[0]), Quantized(codes_t, scales_t, amaxes, copies[1])
@@ -43,9 +56,9 @@ def _amax(x, recipe, role, axes):
     return lax.pmax(amaxes, axes) if axes and amaxes.size else amaxes
 
 
-def _amaxes(x, recipe, role, axes, state):
+def _amaxes(x, recipe, role, axes, state, signs):
     """The amaxes to quantize under, and the one to record in the state of delayed scaling."""
-    amaxes = _amax(x, recipe, role, axes)
+    amaxes = _amax(_under(signs, x, recipe, role), recipe, role, axes)
     if not _library.copy_of(recipe, role, False).delayed:
         return amaxes, amaxes
     return state[_library.ROLES.index(role), :1], amaxes
@@ -73,34 +86,34 @@ def _dot(a, b, dtype=jnp.bfloat16):
     return jnp.dot(a.astype(jnp.bfloat16), b.astype(jnp.bfloat16), preferred_element_type=jnp.float32).astype(dtype)
 
 
-@functools.partial(jax.custom_vjp, nondiff_argnums=(4,))
-def _dense(x, w, key, state, rule):
+@functools.partial(jax.custom_vjp, nondiff_argnums=(5,))
+def _dense(x, w, key, state, signs, rule):
     if "fprop" not in rule.gemms:
         return _dot(x, w)
     recipe = rule.recipe
-    amax_x, _ = _amaxes(x, recipe, "activation", rule.axes, state)
-    amax_w, _ = _amaxes(w, recipe, "weight", rule.axes, state)
+    amax_x, _ = _amaxes(x, recipe, "activation", rule.axes, state, signs)
+    amax_w, _ = _amaxes(w, recipe, "weight", rule.axes, state, signs)
     return rule.multiply(quantize_copy(x, amax_x, key, recipe, "activation", False, False),
                          quantize_copy(w, amax_w, key, recipe, "weight", False, True))
 
 
-def _forward(x, w, key, state, rule):
+def _forward(x, w, key, state, signs, rule):
     recipe = rule.recipe
-    amax_x, new_x = _amaxes(x, recipe, "activation", rule.axes, state)
-    amax_w, new_w = _amaxes(w, recipe, "weight", rule.axes, state)
+    amax_x, new_x = _amaxes(x, recipe, "activation", rule.axes, state, signs)
+    amax_w, new_w = _amaxes(w, recipe, "weight", rule.axes, state, signs)
     if recipe == "quartet2":  # keeps what forward multiplied
         x_n = x_t = quantize_copy(x, amax_x, key, recipe, "activation", False, False)
         w_n = w_t = quantize_copy(w, amax_w, key, recipe, "weight", False, True)
     else:
-        x_n, x_t = _both_copies(x, amax_x, key, recipe, "activation")
-        w_t, w_n = _both_copies(w, amax_w, key, recipe, "weight")
+        x_n, x_t = _both_copies(x, amax_x, key, recipe, "activation", signs)
+        w_t, w_n = _both_copies(w, amax_w, key, recipe, "weight", signs)
     y = rule.multiply(x_n, w_n) if "fprop" in rule.gemms else _dot(x, w)
     kept = (x_t if "wgrad" in rule.gemms else x, w_t if "dgrad" in rule.gemms else w, new_x, new_w)
-    return y, (jax.tree.map(lambda v: checkpoint_name(v, SAVED), kept), jnp.zeros(0, w.dtype), key, state)
+    return y, (jax.tree.map(lambda v: checkpoint_name(v, SAVED), kept), jnp.zeros(0, w.dtype), key, state, signs)
 
 
 def _backward(rule, kept, dy):
-    (x_t, w_t, new_x, new_w), like_w, key, state = kept
+    (x_t, w_t, new_x, new_w), like_w, key, state, signs = kept
     recipe, axes, new_dy = rule.recipe, rule.axes, state
     reduced = lambda amaxes: lax.pmax(amaxes, axes) if axes else amaxes
     if recipe == "quartet2":
@@ -109,14 +122,14 @@ def _backward(rule, kept, dy):
         for_wgrad = lambda: (_quartet.again(x_t, key, 2, "activation", reduced),
                              _quartet.ms_eden(dy.T, key, 2, "gradient", True, reduced))
     else:
-        amax, new_dy = _amaxes(dy, recipe, "gradient", axes, state)
-        dy_n, dy_t = _both_copies(dy, amax, key, recipe, "gradient")
+        amax, new_dy = _amaxes(dy, recipe, "gradient", axes, state, signs)
+        dy_n, dy_t = _both_copies(dy, amax, key, recipe, "gradient", signs)
         for_dgrad, for_wgrad = lambda: (dy_n, w_t), lambda: (x_t, dy_t)
     dx = rule.multiply(*for_dgrad()) if "dgrad" in rule.gemms else _dot(dy, w_t.T)
     dw = rule.multiply(*for_wgrad(), jnp.float32) if "wgrad" in rule.gemms else _dot(x_t.T, dy, jnp.float32)
     if state.size:
         state = _next_state(state, jnp.stack([new_x, new_w, new_dy]))
-    return dx, dw.astype(like_w.dtype), None, state
+    return dx, dw.astype(like_w.dtype), None, state, jnp.zeros_like(signs)
 
 
 _dense.defvjp(_forward, _backward)
@@ -132,7 +145,19 @@ _plain.defvjp(lambda x, w: (_dot(x, w), (x, w)),
               lambda kept, dy: (_dot(dy, kept[1].T), _dot(kept[0].T, dy, jnp.float32).astype(kept[1].dtype)))
 
 
-def dense(x, w, *, recipe, seed, axis_name=(), state=None, accumulate="blackwell", gemms=GEMMS):
+def _checked_signs(signs, recipe):
+    if signs is None:
+        return jnp.zeros(0)
+    size = 0 if recipe == "quartet2" else _library.copy_of(recipe, "activation", True).hadamard
+    if size == 0:
+        raise ValueError(f'"{recipe}" has no transform whose signs are not its own')
+    if signs.shape != (size,):
+        raise ValueError(f"{recipe} transforms {size} values: signs are [{size}], not {list(signs.shape)}")
+    return jnp.asarray(signs, jnp.float32)
+
+
+def dense(x, w, *, recipe, seed, axis_name=(), state=None, accumulate="blackwell", gemms=GEMMS,
+          signs=None):
     """y = x @ w by a recipe, one of recipes(), and its gradients: forward, dgrad and wgrad each multiply operands that
     the recipe quantized, as scaled_matmul() does.
 
@@ -145,10 +170,12 @@ def dense(x, w, *, recipe, seed, axis_name=(), state=None, accumulate="blackwell
     axis_name: under shard_map, the mesh axes whose devices share one of the tensors; amaxes are the largest of theirs.
     state: for "fp8_delayed", see delayed_state().
     accumulate: how 4-bit operands are multiplied, "blackwell" or "native", see scaled_matmul().
+    signs: float32 [n], 1 or -1, of the Hadamard transform on both operands of wgrad in place of the recipe's, where n is
+    its size (16 for te_nvfp4). They may be traced. Nothing to "bf16".
     gemms: those of "fprop", "dgrad" and "wgrad" that are quantized. The others multiply in bfloat16.
 
     ValueError: a recipe, a GEMM or an `accumulate` that does not exist; tokens, in or out no multiple of the recipe's
-    blocks.
+    blocks; signs of another length than the transform.
     """
     if w.ndim != 2 or x.shape[-1] != w.shape[0]:
         raise ValueError(f"dense() takes x [..., in] and w [in, out], not {list(x.shape)} and {list(w.shape)}")
@@ -165,5 +192,6 @@ def dense(x, w, *, recipe, seed, axis_name=(), state=None, accumulate="blackwell
         raise ValueError(f'"fp8_delayed" needs a state, see delayed_state(); no other recipe does, not "{recipe}"')
     axes = (axis_name,) if isinstance(axis_name, str) else tuple(axis_name)
     rule = _Rule(recipe, axes, accumulate, tuple(g for g in GEMMS if g in gemms))
-    y = _dense(rows, w, key_words(seed), jnp.zeros((0, 0)) if state is None else state, rule)
+    state = jnp.zeros((0, 0)) if state is None else state
+    y = _dense(rows, w, key_words(seed), state, _checked_signs(signs, recipe), rule)
     return y.reshape(*x.shape[:-1], w.shape[1])

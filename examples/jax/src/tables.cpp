@@ -11,6 +11,7 @@ struct copy_description {
   i32 multiple;  ///< what a row's length must be a multiple of
   i32 rows;      ///< how many rows share a scale
   i32 hadamard;  ///< the size of the transform
+  i32 signs;     ///< its fixed signs, of 16 elements, again and again: bit i is 1 where element i is negated
   i32 draws;     ///< 1 if it needs a key
   i32 delayed;   ///< 1 if it is under an amax of the past
   float range;   ///< what the amax is brought to
@@ -54,6 +55,7 @@ FOURSCALE_EXPORT bool fourscale_describe(i32 which, i32 role, i32 columnwise, co
                   .multiple = o.hadamard > F::block_size ? o.hadamard : F::block_size,
                   .rows = o.blocks == f4::block_kind::tiles ? F::block_size : 1,
                   .hadamard = o.hadamard,
+                  .signs = o.signs == f4::sign_source::te_fixed ? static_cast<i32>(f4::te_signs.words[0]) : 0,
                   .draws = draws,
                   .delayed = o.amax == f4::amax_source::delayed,
                   .range = 0.0f};

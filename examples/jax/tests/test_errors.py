@@ -37,6 +37,10 @@ def test_wrong_arguments():
         dense(16, 16, 16, w=jnp.ones((16, 16), jnp.float16))
     with pytest.raises(ValueError, match='accumulate is "blackwell" or "native", not "exact"'):
         dense(16, 16, 16, accumulate="exact")
+    with pytest.raises(ValueError, match=r"te_nvfp4 transforms 16 values: signs are \[16\], not \[32\]"):
+        dense(16, 16, 16, signs=jnp.ones(32))
+    with pytest.raises(ValueError, match='"mxfp8" has no transform'):
+        dense(32, 32, 32, recipe="mxfp8", signs=jnp.ones(32))
     with pytest.raises(ValueError, match="no GEMM forward; there are fprop, dgrad, wgrad"):
         dense(16, 16, 16, gemms=("forward", "wgrad"))
     with pytest.raises(ValueError, match="a seed is uint32"):

@@ -6,6 +6,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from fourscale_jax import linear, quantized
 from jax import lax
 from support import draw_key, linear_case, outside, random_matrix, same_bits, step
 
@@ -143,6 +144,33 @@ def test_gemms_that_are_not_quantized_are_those_of_bf16(recipe, gemms):
     quantized, plain = (run(r, *case, draw_key()) for r in (recipe, "bf16"))
     for name, got, a, b in zip(fj.GEMMS, run(recipe, *case, draw_key(), gemms=gemms), quantized, plain):
         assert same_bits(got, a if name in gemms else b)
+
+
+def plus_minus(seed, count):
+    return jnp.where(jax.random.bernoulli(jax.random.key(seed), shape=(count,)), 1.0, -1.0)
+
+
+def test_other_signs_recompile_nothing_and_change_wgrad_alone():
+    case = linear_case(64, 128, 96)
+    run = jax.jit(lambda signs: step("te_nvfp4", *case, draw_key(), signs=signs))
+    te = 1.0 - 2.0 * jnp.array([0xD7E8 >> i & 1 for i in range(16)])
+    assert same_trees(run(te), step("te_nvfp4", *case, draw_key()))
+    a, b = run(te), run(plus_minus(1, 16))
+    assert same_trees(a[:2], b[:2]) and not same_bits(a[2], b[2]) and run._cache_size() == 1
+
+
+def test_signs_are_those_of_the_transform():
+    """Of small integers, whose transform is exact, so that quantizing it without one gives the same."""
+    x = jax.random.randint(jax.random.key(3), (64, 96), -8, 9).astype(jnp.float32)
+    signs, h = np.asarray(plus_minus(4, 16)), np.array([[1.0]])
+    while len(h) < 16:
+        h = np.block([[h, h], [h, -h]])
+    transformed = np.einsum("ij,bjc->bic", h / 4, np.asarray(x).reshape(4, 16, 96) * signs[:, None]).reshape(64, 96)
+    want = fj.quantize(jnp.asarray(transformed, jnp.float32), recipe="te_nvfp4_no_rht", columnwise=True)
+    amaxes = linear._amax(linear._under(jnp.asarray(signs), x, "te_nvfp4", "activation"), "te_nvfp4", "activation", ())
+    _, got = linear._both_copies(x, amaxes, quantized.key_words(draw_key()), "te_nvfp4", "activation",
+                                 jnp.asarray(signs))
+    assert same_trees((got.codes, got.scales, got.amax), (want.codes, want.scales, want.amax))
 
 
 def test_recipes_and_scopes():
