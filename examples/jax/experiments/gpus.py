@@ -37,6 +37,7 @@ def run(text, recipe, accumulate, data, tensor, microbatches, size):
         if step == config.steps // 2:
             begun = jax.block_until_ready(state) and time.perf_counter()
         state, metrics = train_step(state, batch(config, mesh, text, step))
+        losses[-1:] = map(float, losses[-1:])  # waits for the step before
         losses.append(metrics["loss"])
     losses = [float(x) for x in losses]
     rate = config.batch * config.sequence * (config.steps // 2) / (time.perf_counter() - begun)
