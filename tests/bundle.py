@@ -15,12 +15,13 @@ def includes(source):
         yield f'"{beside}"' if name[0] == '"' and beside.is_file() else name
 
 
-def bundle(sources):
-    for name in dict.fromkeys(name for source in sources for name in includes(source)):
+def bundle(sources, cuda):
+    for name in dict.fromkeys(name for source in sources for name in includes(source) if cuda or ".cuh" not in name):
         yield f"#if __has_include({name})\n#include {name}\n#endif"
     for number, source in enumerate(sources):
         yield f'namespace bundled_{number} {{\n#include "{source}"\n}}'
 
 
 if __name__ == "__main__":
-    pathlib.Path(sys.argv[1]).write_text("\n".join(bundle([pathlib.Path(s).resolve() for s in sys.argv[2:]])) + "\n")
+    out, *sources = (pathlib.Path(argument).resolve() for argument in sys.argv[1:])
+    out.write_text("\n".join(bundle(sources, out.suffix == ".cu")) + "\n")

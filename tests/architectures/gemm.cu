@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// As kernels.cu: the GEMM by whatever the device has, with Blackwell's bits and within a bound.
-#include <fourscale/device/gemm_native.cuh>
+// As kernels.cu: the GEMM by whatever the device has, with Blackwell's bits and within a bound; that by
+// tcgen05, and that of its model. And every header of the library, for each architecture.
+#include "every_header.cuh"  // written by CMakeLists.txt
 
 using namespace fourscale;
+namespace tc = mma::tcgen05;
 
 template <class F, class Layout>
 using operand = block_scaled_view<F, Layout>;
@@ -26,4 +28,11 @@ bool native_gemm_kernels(operand<nvfp4, swizzled_128x4> const& a, operand<nvfp4,
                          matrix_view<bf16> const& d, device::gemm_workspace workspace,
                          idle_plan const& plan) {
   return device::gemm(a, b, d, {}, accumulate::native{&plan}, workspace) == errc::ok;
+}
+
+bool tcgen05_kernels(operand<nvfp4, swizzled_128x4> const& a, operand<mxfp8_e4m3, swizzled_128x4> const& b,
+                     matrix_view<bf16> const& d) {
+  return device::gemm_tcgen05(a, a, d) == errc::ok &&
+         device::gemm_tcgen05<tc::hardware<1>, 128>(b, b, d) == errc::ok &&
+         device::gemm_tcgen05<tc::model<2>>(a, a, d) == errc::ok;
 }

@@ -3,6 +3,7 @@
 """run.py TARGET FOLDER --clang CLANG [--seconds N]: compiles TARGET_fuzz.cpp with libFuzzer, AddressSanitizer and
 UndefinedBehaviorSanitizer, and runs it from a few seeds, which stand here. What it finds stays in FOLDER/TARGET."""
 import argparse
+import os
 import pathlib
 import random
 import struct
@@ -59,7 +60,7 @@ def main():
     parser.add_argument("target", choices=SEEDS)
     parser.add_argument("folder", type=pathlib.Path)
     parser.add_argument("--clang", required=True)
-    parser.add_argument("--seconds", type=int, default=10)
+    parser.add_argument("--seconds", type=int, default=60 if "FOURSCALE_EXHAUSTIVE" in os.environ else 5)
     options = parser.parse_args()
     folder = (options.folder / options.target).resolve()
     (folder / "corpus").mkdir(parents=True, exist_ok=True)
