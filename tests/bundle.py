@@ -9,19 +9,27 @@ import sys
 
 
 def includes(source):
-    """What the source includes, as it can be said from elsewhere."""
-    for name in re.findall(r'^#include ([<"][^>"]+[>"])', source.read_text(), re.MULTILINE):
-        beside = source.parent / name[1:-1]
-        yield f'"{beside}"' if name[0] == '"' and beside.is_file() else name
+    """What the source includes, as it can be said from elsewhere: with the conditions around it."""
+    conditions = []
+    for line in source.read_text().splitlines():
+        if line.startswith("#if"):
+            conditions.append(line)
+        elif line.startswith("#el"):
+            conditions[-1] += "\n" + line
+        elif line.startswith("#endif"):
+            conditions.pop()
+        elif found := re.match(r'#include ([<"])([^>"]+)', line):
+            beside = source.parent / found[2]
+            name = f'"{beside}"' if found[1] == '"' and beside.is_file() else line.removeprefix("#include ")
+            yield "\n".join([*conditions, f"#include {name}", *["#endif"] * len(conditions)])
 
 
-def bundle(sources, cuda):
-    for name in dict.fromkeys(name for source in sources for name in includes(source) if cuda or ".cuh" not in name):
-        yield f"#if __has_include({name})\n#include {name}\n#endif"
+def bundle(sources):
+    yield from dict.fromkeys(name for source in sources for name in includes(source))
     for number, source in enumerate(sources):
         yield f'namespace bundled_{number} {{\n#include "{source}"\n}}'
 
 
 if __name__ == "__main__":
     out, *sources = (pathlib.Path(argument).resolve() for argument in sys.argv[1:])
-    out.write_text("\n".join(bundle(sources, out.suffix == ".cu")) + "\n")
+    out.write_text("\n".join(bundle(sources)) + "\n")
