@@ -60,8 +60,8 @@ if(NOT TARGET fourscale_calls_cpu)
   endif()
 endif()
 
-# The package `name`: libraries of the calls and of `sources`, beside the Python modules in the folder `name`; in the
-# build tree, too, where it can be imported.
+# Makes the libraries of a Python package `name` from the calls and `sources`. They are put next to its modules, in the
+# build tree too, where the package can be imported.
 function(fourscale_package name) # sources
   set(folder ${CMAKE_CURRENT_BINARY_DIR}/${name})
   foreach(machine cpu cuda)
