@@ -106,7 +106,7 @@ def draw_curves(runs, experiment, path):
             axes.plot(steps[first:], difference[first:], label=arm, linewidth=1.2)
     axes.axhline(0, color="black", linewidth=0.8)
     axes.set(xlabel="step", ylabel=f"loss less that of {experiment.arms[0]}, nats per byte")
-    axes.legend(frameon=False, ncols=2)
+    figure.legend(frameon=False, ncols=4, loc="outside upper center")
     _save(figure, path)
 
 
