@@ -33,6 +33,15 @@ def paired(differences, level=0.95):
     return Interval(statistics.fmean(differences), half)
 
 
+def unpaired(these, those, level=0.95):
+    """Of the difference of two means of independent runs, by Welch's t-interval; infinite where either has one run."""
+    mean = statistics.fmean(these) - statistics.fmean(those)
+    if min(len(these), len(those)) < 2:
+        return Interval(mean, math.inf)
+    interval = stats.ttest_ind(these, those, equal_var=False).confidence_interval(level)
+    return Interval(mean, float(interval.high - interval.low) / 2)
+
+
 def is_greater(interval):
     """The verdict on the claim that a difference is greater than zero."""
     return "PASS" if interval.low > 0 else "FAIL" if interval.high < 0 else "INCONCLUSIVE"

@@ -13,7 +13,7 @@ import time
 
 import jax
 import numpy as np
-from analysis import is_within, paired
+from analysis import is_within, unpaired
 from arms import EQUIVALENT, SIZES
 from fourscale_jax.trainer import Config
 from fourscale_jax.trainer.data import Text
@@ -22,10 +22,12 @@ from fourscale_jax.trainer.loop import batch
 from fourscale_jax.trainer.step import initial_state, make_eval_step, make_train_step, put
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
-STEPS, POINT, CHECKED = 400, 20, 100
-# What is shared, as [data, tensor], and the parts that a device works on in turn. The second is the yardstick: all that
-# differs from the first is the order of sums and which random bits are drawn.
-PLACES = {"one": (1, 1, 1), "one, two microbatches": (1, 1, 2), "two, data": (2, 1, 1), "two, tensor": (1, 2, 1)}
+STEPS, CHECKED = 400, 100
+# What is shared, as [data, tensor], and the parts that a device works on in turn. The yardstick differs from one device by
+# the order of sums alone.
+ONE, YARDSTICK = (1, 1, 1), (1, 1, 2)
+PLACES = {"one": ONE, "one, two microbatches": YARDSTICK, "two, data": (2, 1, 1), "two, tensor": (1, 2, 1)}
+DRAWS = 10  # runs with other random bits in each place, of a recipe that draws any
 
 
 def mesh_of(data, tensor):
@@ -50,22 +52,48 @@ def check(config, mesh, state, text):
             "replicas_equal": all(len(of) == 1 for of in bits.values())}
 
 
-def run(text, recipe, accumulate, data, tensor, microbatches, size):
-    """Losses, checks, tokens a second between the last two checks."""
-    options = SIZES[size] | dict(quantization=recipe, accumulate=accumulate, tensor=tensor, microbatches=microbatches)
-    config = Config(**options | dict(steps=STEPS))
-    mesh, losses, checks = mesh_of(data, tensor), [], []
+def run(config, data, text, draw, with_checks):
+    """From the same weights on the same batches, by draw number `draw`. Losses, checks, tokens a second between the
+    last two checks."""
+    mesh, losses, checks = mesh_of(data, config.tensor), [], []
     state, train_step = initial_state(config, mesh), make_train_step(config.program, mesh)
+    seed = put(np.uint32(config.seed + draw), NamedSharding(mesh, PartitionSpec()))
+    state = state._replace(seed=seed)
     for step in range(config.steps):
         if step % CHECKED == 0:
-            checks.append(check(config, mesh, state, text))
+            checks += [check(config, mesh, state, text)] if with_checks else []
             begun = time.perf_counter()
         state, metrics = train_step(state, batch(config, mesh, text, step))
         losses[-1:] = map(float, losses[-1:])  # waits for the step before
         losses.append(metrics["loss"])
     losses[-1:] = map(float, losses[-1:])
     rate = config.batch * config.sequence * CHECKED / (time.perf_counter() - begun)
-    return losses, checks + [check(config, mesh, state, text)], rate
+    return losses, checks + ([check(config, mesh, state, text)] if with_checks else []), rate
+
+
+def experiment(recipe, draws, places, size, text):
+    """Rows, a run each; its loss is the mean of the last half of its steps."""
+    for place in places:
+        data, tensor, microbatches = PLACES[place]
+        config = Config(**SIZES[size] | dict(quantization=recipe, accumulate="native", tensor=tensor,
+                                             microbatches=microbatches, steps=STEPS))
+        for draw in range(draws):
+            losses, checks, rate = run(config, data, text, draw, draw == 0)
+            yield {"recipe": recipe, "place": place, "draw": draw, "tokens_per_second": round(rate), "checks": checks,
+                   "loss": statistics.fmean(losses[STEPS // 2:]), "device": jax.devices()[0].device_kind,
+                   "losses": [round(x, 4) for x in losses]}
+
+
+def differences(rows):
+    """To one device, with 90 % intervals: of the means of independent runs, or of a single pair without an interval."""
+    of = {}
+    for row in rows:
+        of.setdefault((row["recipe"], row["place"]), []).append(row["loss"])
+    for (recipe, place), losses in of.items():
+        if place != "one":
+            gap = unpaired(losses, of[recipe, "one"], 0.90)
+            yield {"recipe": recipe, "place": place, "runs": len(losses), "gap": gap.mean, "half_width": gap.half,
+                   "verdict": is_within(gap, EQUIVALENT)}
 
 
 def main():
@@ -76,20 +104,16 @@ def main():
     arguments = parser.parse_args()
     arguments.out.mkdir(parents=True, exist_ok=True)
     text = Text(arguments.text, SIZES[arguments.size]["sequence"])
+    rows = []
     with (arguments.out / "gpus.jsonl").open("w") as file:
-        for recipe, accumulate in (("bf16", "native"), ("te_nvfp4", "native")):
-            points = {}
-            for place, mesh in PLACES.items():
-                losses, checks, rate = run(text, recipe, accumulate, *mesh, arguments.size)
-                points[place] = [statistics.fmean(losses[i:i + POINT]) for i in range(STEPS // 2, STEPS, POINT)]
-                gap = paired([b - a for a, b in zip(points["one"], points[place])], 0.90)
-                row = {"recipe": recipe, "accumulate": accumulate, "place": place, "tokens_per_second": round(rate),
-                       "gap": float(gap.mean), "half_width": float(gap.half), "verdict": is_within(gap, EQUIVALENT),
-                       "checks": checks, "device": jax.devices()[0].device_kind,
-                       "losses": [round(x, 4) for x in losses]}
+        for recipe, draws, places in (("bf16", 1, PLACES), ("te_nvfp4", DRAWS, ("one", "two, data", "two, tensor"))):
+            for row in experiment(recipe, draws, places, arguments.size, text):
+                rows.append(row)
                 file.write(json.dumps(row) + "\n")
                 file.flush()
                 print({k: v for k, v in row.items() if k != "losses"}, flush=True)
+    for row in differences(rows):
+        print(row)
 
 
 if __name__ == "__main__":

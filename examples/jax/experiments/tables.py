@@ -96,7 +96,7 @@ def draw_gaps(runs, experiment, path):
 def draw_curves(runs, experiment, path):
     """The mean over seeds of the differences of curves to the first arm's, from where they part."""
     figure, axes = _figure()
-    of = {(r["arm"], r["seed"]): r["curve"] for r in runs}
+    of = {(r["arm"], r["seed"]): r["curve"] for r in runs if "curve" in r}
     for arm in experiment.arms[1:]:
         pairs = [(of[arm, s], of[experiment.arms[0], s]) for a, s in of if a == arm and (experiment.arms[0], s) in of]
         if pairs:
