@@ -9,6 +9,7 @@ expected, one line each:
     // sm_100a registers: 64                    no kernel takes more; ptxas assembles it
     // sm_100a spills: 0                        bytes that go to local memory, of all kernels
     // sm_100a smem: 232448                     static shared memory, the largest of all kernels
+    // sm_90a -G smem_step: 1024                static shared memory, of each kernel that has any, is a multiple of this
     // sm_90a error: needs_sm_100f              it does not compile or assemble, and the compiler says this
     // sm_90a -Dcp error: needs_sm_100f         the same, with an option
 """
@@ -24,7 +25,7 @@ import sys
 import tempfile
 
 SKIPPED = 77
-LINE = re.compile(r"^// (sm_\w+)((?: -\S+)*)(?: (sass|registers|spills|smem|error))?: (.+?)\s*$", re.MULTILINE)
+LINE = re.compile(r"^// (sm_\w+)((?: -\S+)*)(?: (sass|registers|spills|smem|smem_step|error))?: (.+?)\s*$", re.MULTILINE)
 
 
 def expectations(source):
@@ -69,7 +70,7 @@ def has(text, code):
     return found == (wanted == text), f"{wanted} is {'' if found else 'not '}there"
 
 
-MEASURES = {"registers": (max, r"Used (\d+) registers"), "smem": (max, r"(\d+) bytes smem"),
+MEASURES = {"registers": (max, r"Used (\d+) registers"), "smem": (max, r"(\d+) bytes smem"), "smem_step": (None, r"(\d+) bytes smem"),
             "spills": (sum, r"(\d+) bytes spill (?:stores|loads)")}
 
 
@@ -78,6 +79,8 @@ def measured(what, limit, log):
     numbers = [int(n) for n in re.findall(pattern, log)]
     if not numbers:
         return False, f"ptxas says nothing of {what}"
+    if what == "smem_step":
+        return all(n % int(limit) == 0 for n in numbers), f"{sorted(set(numbers))} bytes smem, multiples of {limit}"
     return joined(numbers) <= int(limit), f"{joined(numbers)} {what}, at most {limit}"
 
 
@@ -90,7 +93,7 @@ def check(target, wishes, args, folder):
     if not (args.sass and ptx.exists()):
         code, log = run([args.nvcc, *flags, f"-I{args.include}", "-ptx", "-o", ptx, args.source])
     if code == 0 and any(what != "ptx" for what, _ in wishes) and not (args.sass and cubin.exists()):
-        code, log = run([args.nvcc, f"-arch={arch}", "-Xptxas=-v", "-cubin", "-o", cubin, ptx])
+        code, log = run([args.nvcc, f"-arch={arch}", *options.split(), "-Xptxas=-v", "-cubin", "-o", cubin, ptx])
     if code and not must_fail:
         sys.exit(log)
     sass = run([*args.disassembler, cubin])[1] if args.disassembler else ""

@@ -27,14 +27,17 @@ FOURSCALE_KERNEL void __launch_bounds__(32 * (mma::tcgen05::warps + Set::helper_
   if constexpr (Set::available()) {
     namespace tc = mma::tcgen05;
     extern __shared__ __align__(1024) u8 stages[];
-    __shared__ std::uint64_t barriers[Tile::barriers];
-    __shared__ u32 tmem;
-    __shared__ __align__(16) u8 of_set[sizeof(typename Set::shared)];
-    const Set set(state, reinterpret_cast<typename Set::shared&>(of_set), barriers, stages,
+    // `stages` begins behind it, so it takes whole KiB: in debug builds nvcc aligns that no further.
+    __shared__ struct alignas(1024) own_memory {
+      std::uint64_t barriers[Tile::barriers];
+      alignas(16) u8 of_set[sizeof(typename Set::shared)];
+      u32 tmem;
+    } own;
+    const Set set(state, reinterpret_cast<typename Set::shared&>(own.of_set), own.barriers, stages,
                   Tile::shared_bytes);
     const int warp = static_cast<int>(threadIdx.x) / 32;
     if (warp == tc::issue_warp) {
-      set.alloc(&tmem, Tile::tmem_columns);
+      set.alloc(&own.tmem, Tile::tmem_columns);
       set.relinquish_alloc_permit();
     }
     if (warp == tc::load_warp && set.issues()) tc::init_barriers<Tile>(set);
@@ -44,11 +47,11 @@ FOURSCALE_KERNEL void __launch_bounds__(32 * (mma::tcgen05::warps + Set::helper_
     set.fence_after_thread_sync();
 
     if (warp < tc::epilogue_warps)
-      tc::store<Tile>(set, p, tmem);
+      tc::store<Tile>(set, p, own.tmem);
     else if (warp == tc::load_warp)
       tc::load<Tile>(set, p, stages);
     else if (warp == tc::issue_warp)
-      tc::issue<Tile>(set, p, stages, tmem);
+      tc::issue<Tile>(set, p, stages, own.tmem);
     else
       set.help();
     __syncwarp();
@@ -56,7 +59,7 @@ FOURSCALE_KERNEL void __launch_bounds__(32 * (mma::tcgen05::warps + Set::helper_
     set.sync();
     if (warp == tc::issue_warp) {
       set.fence_after_thread_sync();
-      set.dealloc(tmem, Tile::tmem_columns);
+      set.dealloc(own.tmem, Tile::tmem_columns);
       set.finish();
     }
   }

@@ -19,8 +19,10 @@ FOURSCALE_KERNEL void __launch_bounds__(mma::wgmma::threads, 1)
   if constexpr (arch::has_wgmma) {
     namespace w = mma::wgmma;
     extern __shared__ __align__(1024) u8 bytes[];
-    __shared__ u32 not_empty;  // tells check_available() that this is not the empty kernel
-    asm volatile("" ::"r"(ptx::shared_address(&not_empty)));
+    // Tells check_available() that this is not the empty kernel. `bytes` begins behind it, so it has a whole
+    // KiB: in debug builds nvcc aligns that no further.
+    __shared__ struct alignas(1024) own_memory { u32 not_empty; } own;
+    asm volatile("" ::"r"(ptx::shared_address(&own)));
     w::shared_memory& m = *reinterpret_cast<w::shared_memory*>(bytes);
     const int warp = static_cast<int>(threadIdx.x) / 32;
     if (threadIdx.x == 0) w::init_barriers(m);

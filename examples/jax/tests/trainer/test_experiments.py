@@ -13,6 +13,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).parents[2] / "experiments"))
 import analysis  # noqa: E402
 import arms  # noqa: E402
 import estimators  # noqa: E402
+import gpus  # noqa: E402
 import run  # noqa: E402
 import tables  # noqa: E402
 
@@ -21,6 +22,21 @@ def test_interval_is_students():
     gap = analysis.paired([0.01, 0.02, 0.03])
     assert math.isclose(gap.mean, 0.02) and math.isclose(gap.half, 4.302653 * 0.01 / 3**0.5, rel_tol=1e-6)
     assert analysis.paired([0.01]).half == math.inf and analysis.is_greater(analysis.paired([0.01])) == "INCONCLUSIVE"
+
+
+def test_unpaired_interval_is_welchs():
+    interval = analysis.unpaired([1.0, 2.0, 3.0], [0.0, 1.0, 2.0])
+    assert interval.mean == pytest.approx(1)
+    assert interval.half == pytest.approx(2.776445 * math.sqrt(2 / 3), rel=1e-6)  # Student's t at 0.975 for 4 degrees
+    assert math.isinf(analysis.unpaired([1.0, 2.0, 3.0], [2.0]).half)
+
+
+def test_places_are_compared_with_one_device():
+    rows = [{"recipe": "te_nvfp4", "place": place, "loss": loss} for place, losses in
+            (("one", (1.0, 1.002, 1.001)), ("two, data", (1.001, 1.0, 1.002)), ("two, tensor", (1.1, 1.101, 1.102)))
+            for loss in losses]
+    assert [(row["place"], row["verdict"]) for row in gpus.differences(rows)] == [("two, data", "PASS"),
+                                                                               ("two, tensor", "FAIL")]
 
 
 @pytest.mark.parametrize("mean, half, greater, within", [
