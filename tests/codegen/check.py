@@ -10,6 +10,7 @@ expected, one line each:
     // sm_100a spills: 0                        bytes that go to local memory, of all kernels
     // sm_100a smem: 232448                     static shared memory, the largest of all kernels
     // sm_90a -G smem_step: 1024                static shared memory, of each kernel that has any, is a multiple of this
+    // sm_90a contractible: 0                   floats' a * b + c that may become one operation, or may not
     // sm_90a error: needs_sm_100f              it does not compile or assemble, and the compiler says this
     // sm_90a -Dcp error: needs_sm_100f         the same, with an option
 """
@@ -25,7 +26,7 @@ import sys
 import tempfile
 
 SKIPPED = 77
-LINE = re.compile(r"^// (sm_\w+)((?: -\S+)*)(?: (sass|registers|spills|smem|smem_step|error))?: (.+?)\s*$", re.MULTILINE)
+LINE = re.compile(r"^// (sm_\w+)((?: -\S+)*)(?: (sass|registers|spills|smem|smem_step|contractible|error))?: (.+?)\s*$", re.MULTILINE)
 
 
 def expectations(source):
@@ -84,6 +85,19 @@ def measured(what, limit, log):
     return joined(numbers) <= int(limit), f"{joined(numbers)} {what}, at most {limit}"
 
 
+def contractible(ptx):
+    """How many sums or differences of floats take a product that ptxas may join to them: neither says how it rounds,
+    as `.rn` would. nvcc's -fmad=false and debug builds do not join them."""
+    products, found = set(), 0
+    for line in ptx.splitlines():
+        if ".entry" in line or ".func" in line:
+            products.clear()
+        elif m := re.match(r"\s+(?:@!?%p\d+ )?(mul|add|sub)\.f32\s+(%\w+), (\S+), (\S+);", line):
+            found += m[1] != "mul" and not products.isdisjoint(m.group(3, 4))
+            (products.add if m[1] == "mul" else products.discard)(m[2])
+    return found
+
+
 def check(target, wishes, args, folder):
     arch, options = target
     flags = ["-std=c++20", f"-arch={arch}", *options.split()]
@@ -92,7 +106,7 @@ def check(target, wishes, args, folder):
     code, log = 0, ""
     if not (args.sass and ptx.exists()):
         code, log = run([args.nvcc, *flags, f"-I{args.include}", "-ptx", "-o", ptx, args.source])
-    if code == 0 and any(what != "ptx" for what, _ in wishes) and not (args.sass and cubin.exists()):
+    if code == 0 and any(what not in ("ptx", "contractible") for what, _ in wishes) and not (args.sass and cubin.exists()):
         code, log = run([args.nvcc, f"-arch={arch}", *options.split(), "-Xptxas=-v", "-cubin", "-o", cubin, ptx])
     if code and not must_fail:
         sys.exit(log)
@@ -100,6 +114,9 @@ def check(target, wishes, args, folder):
     for what, text in wishes:
         if what == "error":
             yield (code != 0 and text in log), f"{'refused' if code else 'TAKEN'}, and must be, with {text}"
+        elif what == "contractible":
+            found = contractible(ptx.read_text())
+            yield found == int(text), f"{found} contractible, and must be {text}"
         elif what in MEASURES:
             yield measured(what, text, log)
         else:

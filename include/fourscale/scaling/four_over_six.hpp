@@ -33,7 +33,7 @@ struct requantized {
     const float v1 = over_largest<ScaleMax>(ptx::mul_rn_f32(scale, tensor.amax)),
                 v3 = over_largest<ScaleMax>(ptx::mul_rn_f32(1.5f * scale, tensor.amax));
     slope = 2.0f * (v3 - v1) / e2m1_unit;
-    offset = (3.0f * v1 - 2.0f * v3) / e2m1_unit;
+    offset = ptx::fma_rn_f32(3.0f, v1, -2.0f * v3) / e2m1_unit;  // 3 * V1 alone would be rounded
     to_units = ptx::mul_rn_f32(candidate.multiplier, e2m1_unit);
   }
   /// Of x, rounded to a code and back. Unless `Clamped`, x must not be 7 codes or more.
