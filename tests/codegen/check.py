@@ -16,6 +16,7 @@ expected, one line each:
 """
 import argparse
 import collections
+import math
 import os
 import pathlib
 import re
@@ -26,7 +27,8 @@ import sys
 import tempfile
 
 SKIPPED = 77
-LINE = re.compile(r"^// (sm_\w+)((?: -\S+)*)(?: (sass|registers|spills|smem|smem_step|contractible|error))?: (.+?)\s*$", re.MULTILINE)
+LINE = re.compile(r"^// (sm_\w+)((?: -\S+)*)(?: (sass|registers|spills|smem|smem_step|contractible|error))?: (.+?)\s*$",
+                  re.MULTILINE)
 
 
 def expectations(source):
@@ -71,7 +73,8 @@ def has(text, code):
     return found == (wanted == text), f"{wanted} is {'' if found else 'not '}there"
 
 
-MEASURES = {"registers": (max, r"Used (\d+) registers"), "smem": (max, r"(\d+) bytes smem"), "smem_step": (None, r"(\d+) bytes smem"),
+MEASURES = {"registers": (max, r"Used (\d+) registers"), "smem": (max, r"(\d+) bytes smem"),
+            "smem_step": (lambda numbers: math.gcd(*numbers), r"(\d+) bytes smem"),
             "spills": (sum, r"(\d+) bytes spill (?:stores|loads)")}
 
 
@@ -80,9 +83,10 @@ def measured(what, limit, log):
     numbers = [int(n) for n in re.findall(pattern, log)]
     if not numbers:
         return False, f"ptxas says nothing of {what}"
+    found = joined(numbers)
     if what == "smem_step":
-        return all(n % int(limit) == 0 for n in numbers), f"{sorted(set(numbers))} bytes smem, multiples of {limit}"
-    return joined(numbers) <= int(limit), f"{joined(numbers)} {what}, at most {limit}"
+        return found % int(limit) == 0, f"smem in multiples of {found}, which must be some of {limit}"
+    return found <= int(limit), f"{found} {what}, at most {limit}"
 
 
 def contractible(ptx):
@@ -106,7 +110,8 @@ def check(target, wishes, args, folder):
     code, log = 0, ""
     if not (args.sass and ptx.exists()):
         code, log = run([args.nvcc, *flags, f"-I{args.include}", "-ptx", "-o", ptx, args.source])
-    if code == 0 and any(what not in ("ptx", "contractible") for what, _ in wishes) and not (args.sass and cubin.exists()):
+    assembles = any(what not in ("ptx", "contractible") for what, _ in wishes)
+    if code == 0 and assembles and not (args.sass and cubin.exists()):
         code, log = run([args.nvcc, f"-arch={arch}", *options.split(), "-Xptxas=-v", "-cubin", "-o", cubin, ptx])
     if code and not must_fail:
         sys.exit(log)

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // Where dynamic shared memory begins in a debug build: behind the kernel's own, which is therefore whole KiB.
-// TMA and wgmma need that, and nvcc aligns it so by itself in optimised code alone.
+// TMA and wgmma need that, and nvcc aligns it so by itself in optimised code alone. Contraction: see
+// contraction.cu.
 // sm_90a smem_step: 1024
 // sm_90a contractible: 0
 // sm_90a -G smem_step: 1024
 // sm_100a smem_step: 1024
 // sm_100a contractible: 0
 // sm_100a -G smem_step: 1024
-#include <fourscale/device/gemm_bf16.cuh>
 #include <fourscale/device/gemm_tcgen05.cuh>
 #include <fourscale/device/gemm_wgmma.cuh>
 
