@@ -25,6 +25,18 @@ struct gated_blocks {
   }
 };
 
+/// Blocks of a matrix that is 0 but for one value.
+struct one_value {
+  using block_type = cta::values<bf16, 16>;
+  i64 rows, cols, row, col;
+
+  __device__ block_type load(cta::place const& at) const {
+    block_type block{};
+    if (at.row == row && at.block == col / 16) block.set(static_cast<int>(col % 16), from_float<bf16>(3.0f));
+    return block;
+  }
+};
+
 /// The tensors on both machines.
 struct gated_on_device : gated_matrix {
   device_buffer<bf16> copy;
@@ -88,6 +100,21 @@ TEST_CASE("device: amaxes of a producer are those of its matrix", "[device][reci
     REQUIRE(device::amax(source, got.data() + 2) == errc::ok);
     CHECK(got.to_host() == std::vector<float>{want[0], want[1], want[0]});
   }
+}
+
+TEST_CASE("device: amaxes of a producer see every block and every column", "[device][recipe][amax]") {
+  if (!gpu_or_warn()) return;
+  const hadamard<16> rht{te_signs};
+  for (const linear_shape s : {linear_shape{128, 64, 0}, {144, 80, 0}})
+    for (i64 strip = 0; strip < s.tokens / 16; ++strip)
+      for (i64 pair = 0; pair < s.in / 2; ++pair) {
+        const one_value source{s.tokens, s.in, strip * 16 + pair % 16, 2 * pair + strip % 2};
+        const device_buffer<float> got(3);
+        REQUIRE(device::amax_both<nvfp4>(source, rht, got.data(), got.data() + 1) == errc::ok);
+        REQUIRE(device::amax(source, got.data() + 2) == errc::ok);
+        INFO(source.rows << " x " << source.cols << ", at " << source.row << ", " << source.col);
+        CHECK(got.to_host() == std::vector<float>{3.0f, 0.75f, 3.0f});  // one of 16 values, over sqrt(16)
+      }
 }
 
 TEST_CASE("device: what both copies of a producer refuse stays unwritten", "[device][recipe][linear]") {
