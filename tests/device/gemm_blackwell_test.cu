@@ -25,6 +25,15 @@ TEST_CASE("device gemm blackwell: many tiles", "[device][gemm][blackwell]") {
   check_many_tiles<blackwell_gemm>();
 }
 
+TEST_CASE("device gemm blackwell: D as each way to store it takes it", "[device][gemm][blackwell]") {
+  check_outputs<blackwell_gemm>();
+}
+
+TEST_CASE("device gemm blackwell: steps that no certificate proves, among others",
+          "[device][gemm][blackwell]") {
+  check_hard_steps<blackwell_gemm>();
+}
+
 TEST_CASE("device gemm blackwell: all scales, NaN among them", "[device][gemm][blackwell]") {
   check_all_scales<blackwell_gemm>();
 }

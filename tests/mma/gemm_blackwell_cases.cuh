@@ -47,6 +47,52 @@ void check_many_tiles() {
       {{300, 400, 640, {1.1f, 0.0f}, 0, 0, 0, rows, rows}, {515, 777, 2064}, {1111, 1300, 512}});
 }
 
+/// D as each way to store it takes it: whole tiles and parts, rows apart, types of 16 and 32 bits.
+template <class Gemm>
+void check_outputs() {
+  const std::vector<gemm_options> list{{128, 192, 64},
+                                       {130, 200, 64},
+                                       {17, 72, 128, {}, 8},
+                                       {143, 584, 64, {0.7f, 0.0f}, 16},
+                                       {150, 390, 64},
+                                       {150, 390, 64, {}, 2},
+                                       {150, 390, 64, {}, 1},
+                                       {70, 391, 128, {}, 1},
+                                       {9, 7, 64, {2.0f, 0.0f}, 1}};
+  check_gemm<Gemm, nvfp4, linear, linear, bf16>(list);
+  check_gemm<Gemm, nvfp4, linear, linear, fp16>(list);
+  check_gemm<Gemm, nvfp4, linear, linear, float>(list);
+  std::vector<gemm_options> with_beta = list;
+  for (gemm_options& o : with_beta) o.factors.beta = -0.75f;
+  check_gemm<Gemm, nvfp4, linear, linear, bf16>(with_beta);
+  check_gemm<Gemm, nvfp4, linear, linear, float>(with_beta);
+}
+
+/// Some steps of some rows or columns that no certificate proves, among Gaussian ones: at both ends of runs
+/// and windows, behind the first window, and in more tiles than a GPU works on at once.
+template <class Gemm>
+void check_hard_steps() {
+  if (!gpu_or_warn()) return;
+  constexpr i64 m = 1300, n = 2712, k = 34 * 64;
+  gemm_case<nvfp4, linear, nvfp4, linear, bf16> c({m, n, k});
+  c.a.data = gemm_operand_data<nvfp4, linear>(operand<nvfp4, linear>(kind::gaussian, m, k, 1));
+  c.b.data = gemm_operand_data<nvfp4, linear>(operand<nvfp4, linear>(kind::gaussian, n, k, 2));
+  const auto spread = [&](auto& x, i64 row, i64 step) {  // scales of a step between 2^-9 and 448
+    for (i64 block = 0; block < 4; ++block)
+      x.data.scales[static_cast<size_t>((row * 34 + step) * 4 + block)] = block % 2 == 0 ? 0x01 : 0x7e;
+  };
+  for (const i64 step : {0, 5, 30, 31, 32, 33}) spread(c.a, 16 * 40 + step % 16, step);
+  for (const i64 step : {7, 33}) spread(c.b, 8 * 300 + step % 8, step);
+  gemm_steps steps, on_host;
+  std::vector<bf16> want = c.before;
+  REQUIRE(host::gemm(c.a.on_host(), c.b.on_host(), c.view_of(want.data()), c.o.factors,
+                     accumulate::blackwell{}, &on_host) == errc::ok);
+  CHECK(same_bits(c.on_device(Gemm{&steps}), want));
+  CHECK(steps.in_f32 + steps.in_double + steps.by_model == m * n * 34);
+  CHECK(steps.in_double + steps.by_model > 0);
+  CHECK(steps.in_f32 > m * n * 33);
+}
+
 template <class Gemm>
 void check_all_scales() {
   if (!gpu_or_warn()) return;

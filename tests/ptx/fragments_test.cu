@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// ldmatrix gives lanes the fragments of mma.sync that mma_sync.cuh describes, and elect.sync picks one lane.
+// ldmatrix gives lanes the fragments of mma.sync that mma_sync.cuh describes, stmatrix stores them as they
+// were, and elect.sync picks one lane.
 #include <cuda_runtime.h>
 
 #include <fourscale/ptx/elect.cuh>
@@ -29,6 +30,22 @@ __global__ void load_a(u32* to) {
   u16 const* column = reinterpret_cast<u16 const*>(tile) + lane / 4;
   const int row = lane % 4 * 2;
   to[160 + lane] = transposed[0] != (column[16 * row] | static_cast<u32>(column[16 * (row + 1)]) << 16);
+}
+
+/// What ldmatrix loaded, stored by stmatrix: how many of a lane's 16 bytes are others.
+__global__ void store_a(int* wrong) {
+#if FOURSCALE_DEVICE_PASS >= 900
+  __shared__ alignas(16) u8 tile[2][16][32];
+  const int lane = static_cast<int>(threadIdx.x);
+  for (int i = lane; i < 512; i += 32) tile[0][i / 32][i % 32] = static_cast<u8>(i / 2 + 1);
+  for (int i = lane; i < 512; i += 32) tile[1][i / 32][i % 32] = 0;
+  __syncwarp();
+  u32 r[4];
+  ptx::ldmatrix_m8n8_x4_b16(r, ptx::shared_address(&tile[0][lane % 16][lane / 16 * 16]));
+  ptx::stmatrix_m8n8_x4_b16(ptx::shared_address(&tile[1][lane % 16][lane / 16 * 16]), r);
+  __syncwarp();
+  for (int i = lane; i < 512; i += 32) wrong[lane] += tile[0][i / 32][i % 32] != tile[1][i / 32][i % 32];
+#endif
 }
 
 __global__ void count_elected(int* elected) {
@@ -64,6 +81,13 @@ TEST_CASE("fragments: ldmatrix.x4 gives A of m16n8k64", "[ptx][fragments]") {
     }
   for (int i = 128; i < 192; ++i) wrong += r[i] != 0;
   CHECK(wrong == 0);
+}
+
+TEST_CASE("fragments: stmatrix.x4 stores what ldmatrix.x4 loaded", "[ptx][fragments]") {
+  if (!test::gpu_or_warn()) return;
+  int wrong[32] = {};
+  run(store_a, wrong);
+  for (const int x : wrong) CHECK(x == 0);
 }
 
 TEST_CASE("fragments: elect.sync picks one lane of those that are there", "[ptx][fragments]") {

@@ -62,8 +62,8 @@ errc launch_wgmma(P const& p, cudaStream_t stream) {
   if (e == cudaSuccess)
     e = cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, sizeof(w::shared_memory));
   if (e != cudaSuccess) return errc::cuda_failed;
-  const i64 tiles = ceil_div<i64>(p.d.rows, w::tile_rows) *
-                    ceil_div<i64>(p.d.cols, w::tile_cols * w::cluster_ctas),
+  const i64 tiles = ceil_div<i64>(p.d.rows, w::tile_rows * w::cluster_ctas) *
+                    ceil_div<i64>(p.d.cols, w::tile_cols),
             most = processors / w::cluster_ctas, clusters = tiles < most ? tiles : most;
   if (tiles >= i64{1} << 30) return errc::too_large;
   return launch_clusters(kernel, clusters, w::cluster_ctas, w::threads, sizeof(w::shared_memory), stream, p);
@@ -79,9 +79,14 @@ struct wgmma_call : decoded_call<F, LA, G, LB, mma::wgmma::problem<T, mma::facto
   template <class BA, class BB>
   wgmma_call(block_scaled_view<F, LA, BA> const& a, block_scaled_view<G, LB, BB> const& b,
              matrix_view<T> const& d, gemm_factors factors, void* workspace, gemm_steps* steps)
-      : base(a, b, {{}, {}, {}, {}, d, {factors.alpha, a.amax, b.amax}, factors.beta, steps}, workspace) {
-    state = encode_decoded(p.a, mma::wgmma::half_rows, p.map_a);
-    if (state == errc::ok) state = encode_decoded(p.b, mma::wgmma::tile_cols, p.map_b);
+      : base(a, b, {{}, {}, {}, {}, {}, d, {factors.alpha, a.amax, b.amax}, factors.beta, steps}, workspace) {
+    state = encode_decoded(p.a, mma::wgmma::tile_rows, p.map_a);
+    if (state == errc::ok) state = encode_decoded(p.b, mma::wgmma::half_cols, p.map_b);
+    if (state == errc::ok && mma::way_of_outputs(p) == mma::output_way::boxes)
+      state = encode_map({reinterpret_cast<u64>(d.data), static_cast<u64>(d.cols), static_cast<u64>(d.rows),
+                          static_cast<u64>(d.ld) * sizeof(T)},
+                         {ptx::tma_type::bytes, mma::box_cols, mma::output_rows, ptx::swizzle::b128},
+                         CU_TENSOR_MAP_DATA_TYPE_UINT16, p.map_d);
   }
   errc multiply(cudaStream_t stream) const { return launch_wgmma(p, stream); }
   static bool available() { return check_available(&gemm_wgmma_kernel<problem>, 1) == errc::ok; }

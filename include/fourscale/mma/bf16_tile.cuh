@@ -109,7 +109,7 @@ FOURSCALE_D inline void wait_for_step(int stages) {
 }
 
 /// Reads the bounds of steps: lanes 0 to 7 of eight rows each, 8 to 15 of eight columns each. Those beyond an
-/// operand have the bounds of its last ones.
+/// operand have the bounds of the last ones there are.
 struct bounds_reader {
   u16 const* at;  ///< of the next step
 
@@ -120,7 +120,7 @@ struct bounds_reader {
   }
   FOURSCALE_D u32 next(decoded_operand const& a, decoded_operand const& b) {
     const u32 bounds = *at, rows = static_cast<u32>(threadIdx.x % 32 < 8 ? a.rows : b.rows);
-    at += (rows + bounds_rows - 1) / bounds_rows;
+    at += decoded_operand::groups_of(rows);
     return bounds;
   }
 };

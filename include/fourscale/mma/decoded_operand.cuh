@@ -12,6 +12,7 @@ namespace FOURSCALE_NAMESPACE::mma {
 
 inline constexpr int decoded_step = 64;  ///< values along K that one step of the MMA takes
 inline constexpr int bounds_rows = 8;    ///< rows of an operand that share their bounds
+inline constexpr int bounds_chunk = 8;   ///< bounds of a step in 16 bytes
 inline constexpr int group_values = 16;  ///< under one exponent
 
 /// Exponent of a scale, as a byte: what its group of 16 products has in the adder. A scale beyond 2^-40 ..
@@ -28,12 +29,17 @@ FOURSCALE_HD constexpr bool is_in_values(int exponent) {
 struct decoded_operand {
   bf16* values = nullptr;                           ///< [row][padded_k], each a code times its block scale
   group_exponent* exponents = nullptr;              ///< [row][padded_k / 16]
-  fourscale::model::step_bounds* bounds = nullptr;  ///< [step][row / 8], the largest of eight rows
+  fourscale::model::step_bounds* bounds = nullptr;  ///< [step][row_groups()], the largest of eight rows
   fourscale::model::block_norms* norms = nullptr;   ///< the same
   i64 rows = 0, steps = 0;
 
   FOURSCALE_HD constexpr i64 padded_k() const { return steps * decoded_step; }
-  FOURSCALE_HD constexpr i64 row_groups() const { return ceil_div<i64>(rows, bounds_rows); }
+  /// Groups of rows that share their bounds, and those behind them, whose bounds are zeros.
+  template <class N>
+  FOURSCALE_HD static constexpr N groups_of(N rows) {
+    return round_up<N>(ceil_div<N>(rows, N{bounds_rows}), N{bounds_chunk});
+  }
+  FOURSCALE_HD constexpr i64 row_groups() const { return groups_of<i64>(rows); }
 
   static constexpr i64 alignment = 256;
   FOURSCALE_HD constexpr i64 value_bytes() const { return rows * padded_k() * i64{sizeof(bf16)}; }

@@ -17,7 +17,7 @@ struct factor_of_output {
 
   factor_of_output(float alpha, tensor_amax<F> const& of_a, tensor_amax<G> const& of_b)
       : make(alpha, of_a.range, of_b.range), a(of_a), b(of_b) {}
-  FOURSCALE_D bool same_for_all() const { return !a.by_row() && !b.by_row(); }
+  FOURSCALE_HD bool same_for_all() const { return !a.by_row() && !b.by_row(); }
   FOURSCALE_D float operator()([[maybe_unused]] i64 row, [[maybe_unused]] i64 col) const {
     if constexpr (output_factors<F, G>::has_amaxes)
       return make(a.scale_of_row(row).amax, b.scale_of_row(col).amax);

@@ -7,7 +7,7 @@
 namespace FOURSCALE_NAMESPACE::mma {
 
 /// The tiles of this cluster, in bands of eight columns of them, so that tiles which run at the same time
-/// share rows and columns. The CTAs of a cluster take tiles next to each other.
+/// share rows and columns. The CTAs of a cluster take tiles one below the other.
 template <int TileRows, int TileCols, int ClusterCtas>
 struct tile_walk {
   static constexpr int band = 8;
@@ -16,8 +16,8 @@ struct tile_walk {
   /// The caller refuses what has more tiles than this can count.
   template <class P>
   FOURSCALE_D explicit tile_walk(P const& p)
-      : rows(static_cast<int>(ceil_div<i64>(p.d.rows, TileRows))),
-        cols(static_cast<int>(ceil_div<i64>(p.d.cols, TileCols * ClusterCtas))),
+      : rows(static_cast<int>(ceil_div<i64>(p.d.rows, TileRows * ClusterCtas))),
+        cols(static_cast<int>(ceil_div<i64>(p.d.cols, TileCols))),
         count(rows * cols),
         at(static_cast<int>(blockIdx.x / ClusterCtas)),
         step(static_cast<int>(gridDim.x / ClusterCtas)) {}
@@ -29,12 +29,10 @@ struct tile_walk {
   FOURSCALE_D int band_cols() const { return min(band, cols - first_band_col()); }
   FOURSCALE_D int in_band() const { return at % (band * rows); }
   /// The first row of this CTA's tile, and its first column.
-  FOURSCALE_D int row() const { return in_band() / band_cols() * TileRows; }
-  FOURSCALE_D int col() const {
-    return ((first_band_col() + in_band() % band_cols()) * ClusterCtas +
-            static_cast<int>(blockIdx.x % ClusterCtas)) *
-           TileCols;
+  FOURSCALE_D int row() const {
+    return (in_band() / band_cols() * ClusterCtas + static_cast<int>(blockIdx.x % ClusterCtas)) * TileRows;
   }
+  FOURSCALE_D int col() const { return (first_band_col() + in_band() % band_cols()) * TileCols; }
 };
 
 }  // namespace FOURSCALE_NAMESPACE::mma

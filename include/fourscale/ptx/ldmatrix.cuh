@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// ldmatrix: 8 x 16-byte matrices from shared memory to the fragments of mma.sync (PTX ISA 9.7.14.5.15). Lane
-// l gives the address of row l % 8 of matrix l / 8. An x4 load of packed 4-bit codes, rows g and g + 8 at
-// bytes 0 and 16, is A of m16n8k64. Shared-memory addresses are the 32-bit ones of shared_address().
+// ldmatrix and stmatrix: 8 x 16-byte matrices between shared memory and the fragments of mma.sync (PTX ISA
+// 9.7.14.5.15 and 16). Lane l gives the address of row l % 8 of matrix l / 8. An x4 load of packed 4-bit
+// codes, rows g and g + 8 at bytes 0 and 16, is A of m16n8k64. Shared-memory addresses are the 32-bit ones of
+// shared_address().
 #pragma once
 
 #include "../bits.hpp"
@@ -9,6 +10,7 @@
 namespace FOURSCALE_NAMESPACE::ptx {
 
 FOURSCALE_D void ldmatrix_b8x16_needs_sm_100f_103f_110f_120f_or_121f();
+FOURSCALE_D void stmatrix_needs_sm_90();
 
 /// cvta.to.shared.u64, narrowed: the address by which instructions name shared memory.
 FOURSCALE_D inline u32 shared_address(void const* p) { return static_cast<u32>(__cvta_generic_to_shared(p)); }
@@ -41,6 +43,18 @@ FOURSCALE_D inline void ldmatrix_m8n8_x4_trans_b16(u32 (&r)[4], u32 row) {
                : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3])
                : "r"(row)
                : "memory");
+}
+
+/// stmatrix.sync.aligned.m8n8.x4.shared.b16 [row], {r0, r1, r2, r3};   PTX 7.8, sm_90 and later. What
+/// ldmatrix_m8n8_x4_b16() would read again.
+FOURSCALE_D inline void stmatrix_m8n8_x4_b16([[maybe_unused]] u32 row, [[maybe_unused]] u32 const (&r)[4]) {
+#if FOURSCALE_DEVICE_PASS >= 900
+  asm volatile("stmatrix.sync.aligned.m8n8.x4.shared.b16 [%0], {%1, %2, %3, %4};" ::"r"(row), "r"(r[0]),
+               "r"(r[1]), "r"(r[2]), "r"(r[3])
+               : "memory");
+#else
+  stmatrix_needs_sm_90();
+#endif
 }
 
 /// ldmatrix.sync.aligned.m8n16.x4.shared.b8x16.b4x16_p64 {r0, r1, r2, r3}, [row];   PTX 8.6. A row is 16

@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the roles of the GEMM by wgmma share: the sizes of its tile, shared memory, and the arguments of the
+// kernel. How it works: wgmma_roles.cuh.
+#pragma once
+
+#include <cuda.h>
+
+#include <cstdint>
+#include <cuda/ptx>
+
+#include "../view/gemm_factors.hpp"
+#include "decoded_operand.cuh"
+#include "exact_step.cuh"
+#include "output_rows.cuh"
+#include "step_counts.cuh"
+#include "tile_walk.cuh"
+
+namespace FOURSCALE_NAMESPACE::mma::wgmma {
+
+inline constexpr int cluster_ctas = 2, multiply_groups = 2, threads = 128 * (1 + multiply_groups);
+inline constexpr int tile_rows = 64 * multiply_groups, tile_cols = 192, stages = 4;
+inline constexpr int multiply_registers = 232, other_registers = 40;  ///< of a thread
+inline constexpr int col_groups = tile_cols / bounds_rows;  ///< of eight columns, which share their bounds
+inline constexpr int strips =
+    tile_rows / output_rows;  ///< of sixteen rows, one for each warp that multiplies
+inline constexpr int half_cols = tile_cols / cluster_ctas;  ///< of B, which each CTA loads for both
+inline constexpr int a_bytes = tile_rows * decoded_row_bytes, b_bytes = tile_cols * decoded_row_bytes;
+inline constexpr int stage_bytes = a_bytes + b_bytes;
+/// Steps of a tile go in runs, a stage each, so that an inner loop knows all addresses. Behind K they are of
+/// zeros, which change no sum.
+inline constexpr int run_steps = stages, certify_warps = 3;
+/// Runs of a tile go in windows. Of a window one word says which steps whole tiles certify: a bit each. A run
+/// of four such steps needs no certificates of its own.
+inline constexpr int window_steps = 32, window_runs = window_steps / run_steps;
+inline constexpr u32 whole_run = (1u << run_steps) - 1;
+inline constexpr u32 all_cols = (1u << col_groups) - 1;
+
+/// launch_wgmma() refuses what has more tiles than this can count.
+using tile_walk = mma::tile_walk<tile_rows, tile_cols, cluster_ctas>;
+
+struct shared_memory {
+  alignas(1024) u8 stage[stages][stage_bytes];     ///< A, then B
+  output_rows_of_warp<tile_cols> outputs[strips];  ///< of each warp
+  tile_walk walks[strips];                         ///< the same: registers are for the sums
+  /// Of runs that no window certifies, an even one and an odd one; bits: eight columns each.
+  certificates of_rows[2][run_steps][strips];
+  /// All of a warpgroup's certificates of the step hold.
+  alignas(16) u32 fast[2][multiply_groups][run_steps];
+  u32 window[2];
+  alignas(8) std::uint64_t full[stages], empty[stages], turn[multiply_groups], certified[2], used[2],
+      window_filled[2], window_read[2];
+};
+
+/// D = alpha * A * B^T + beta * D: the arguments of the kernel.
+template <class T, class Factors>
+struct problem {
+  CUtensorMap map_a, map_b;  ///< of the values: boxes of a step by tile_rows, and by half_cols
+  CUtensorMap map_d;         ///< if outputs go by boxes: see output_rows.cuh
+  decoded_operand a, b;
+  matrix_view<T> d;
+  Factors factor_of;  ///< of an output: see output_strip.cuh
+  float beta;
+  gemm_steps* steps;  ///< counts, or null
+};
+
+/// Runs of a tile.
+template <class P>
+FOURSCALE_D int runs_of(P const& p) {
+  return static_cast<int>(ceil_div<i64>(p.a.steps, run_steps));
+}
+
+FOURSCALE_D inline void wait(std::uint64_t* barrier, u32 parity) {
+  while (!cuda::ptx::mbarrier_try_wait_parity(barrier, parity)) {
+  }
+}
+FOURSCALE_D inline void init_barriers(shared_memory& m) {
+  for (int i = 0; i < stages; ++i) {
+    cuda::ptx::mbarrier_init(m.full + i, 1);
+    cuda::ptx::mbarrier_init(m.empty + i, strips * cluster_ctas);
+  }
+  for (int i = 0; i < multiply_groups; ++i) cuda::ptx::mbarrier_init(m.turn + i, 4);
+  for (int i = 0; i < 2; ++i) {
+    cuda::ptx::mbarrier_init(m.certified + i, certify_warps);
+    cuda::ptx::mbarrier_init(m.used + i, strips);
+    cuda::ptx::mbarrier_init(m.window_filled + i, 1);
+    cuda::ptx::mbarrier_init(m.window_read + i, strips);
+  }
+  cuda::ptx::fence_mbarrier_init(cuda::ptx::sem_release, cuda::ptx::scope_cluster);
+}
+
+}  // namespace FOURSCALE_NAMESPACE::mma::wgmma
