@@ -34,6 +34,12 @@ class Copy(typing.NamedTuple):
         return rows, cols // self.block * self.scale_bytes
 
 
+# What 1 is in each format with a tensor scale, as bytes of codes and of block scales.
+ONE = {"nvfp4": (0x22, 0x38), "fp8_e4m3": (0x38, 0), "fp8_e5m2": (0x3C, 0)}
+
+ACCUMULATE = ("blackwell", "native")
+
+
 class _CopyDescription(ctypes.Structure):
     _fields_ = [(name, ctypes.c_float if name == "range" else ctypes.c_int32) for name in Copy._fields]
 
@@ -95,6 +101,20 @@ def check_multiple(length, block, what):
     refusal = cpu.fourscale_refusal(block, block, length, block)
     if refusal is not None:
         raise ValueError(f"{what} {block}: {refusal.decode()}")
+
+
+def check_accumulate(how):
+    if how not in ACCUMULATE:
+        raise ValueError(f'accumulate is "blackwell" or "native", not "{how}"')
+
+
+def check_operands(a, b):
+    """Raises ValueError if two Quantized, [m, k] and [n, k], have no product."""
+    bits, hadamard = (a.copy.code_bits, b.copy.code_bits), (a.copy.hadamard, b.copy.hadamard)
+    alike = a.copy.format == b.copy.format if 4 in bits else True
+    if not alike or hadamard[0] != hadamard[1] or a.shape[1] != b.shape[1]:
+        raise ValueError(f"scaled_matmul() takes two matrices of one format and transform, with rows of one length, "
+                         f"not {a.copy.format} {a.shape}, {hadamard[0]} and {b.copy.format} {b.shape}, {hadamard[1]}")
 
 
 def quantizes(recipe, kind, layer, layers):

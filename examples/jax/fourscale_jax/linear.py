@@ -10,7 +10,7 @@ from jax import lax
 from jax.ad_checkpoint import checkpoint_name
 
 from . import _sharded, _library, _quartet
-from .quantized import Quantized, check_accumulate, key_words, quantize_copy, scaled_matmul
+from .quantized import Quantized, key_words, quantize_copy, scaled_matmul
 
 SAVED = "fourscale_saved"
 GEMMS = ("fprop", "dgrad", "wgrad")
@@ -181,7 +181,7 @@ def dense(x, w, *, recipe, seed, axis_name=(), state=None, accumulate="blackwell
         raise ValueError(f"dense() takes x [..., in] and w [in, out], not {list(x.shape)} and {list(w.shape)}")
     if w.dtype not in (jnp.float32, jnp.bfloat16):
         raise ValueError(f"weights are float32 or bfloat16, not {w.dtype}")
-    check_accumulate(accumulate)
+    _library.check_accumulate(accumulate)
     if unknown := set(gemms) - set(GEMMS):
         raise ValueError(f"there is no GEMM {', '.join(sorted(unknown))}; there are {', '.join(GEMMS)}")
     rows = x.astype(jnp.bfloat16).reshape(-1, x.shape[-1])

@@ -87,27 +87,15 @@ def dequantize(q, dtype=jnp.bfloat16):
                              q.copy.amax_at if q.copy.amax_count else -1)
 
 
-# What 1 is in each format with a tensor scale, as bytes of codes and of block scales.
-_ONE = {"nvfp4": (0x22, 0x38), "fp8_e4m3": (0x38, 0), "fp8_e5m2": (0x3C, 0)}
-
-
 def _without_tensor_scale(q):
     """The values of q under tensor scale 1, which are exact in bfloat16, and the tensor scale."""
     values = _sharded.dequantize(q.codes, q.scales, q.amaxes, q.copy, jnp.dtype(jnp.bfloat16), -1)
     if q.copy.amax_count == 0:
         return values, jnp.float32(1)
-    one, scale_of_one = _ONE[q.copy.format]
+    one, scale_of_one = _library.ONE[q.copy.format]
     codes = jnp.full(q.copy.code_shape(1, q.copy.block), one, jnp.uint8)
     scales = jnp.full(q.copy.scale_shape(1, q.copy.block), scale_of_one, jnp.uint8)
     return values, _sharded.dequantize(codes, scales, q.amaxes, q.copy, jnp.dtype(jnp.float32), q.copy.amax_at)[0, 0]
-
-
-ACCUMULATE = ("blackwell", "native")
-
-
-def check_accumulate(how):
-    if how not in ACCUMULATE:
-        raise ValueError(f'accumulate is "blackwell" or "native", not "{how}"')
 
 
 def scaled_matmul(a, b, dtype=jnp.bfloat16, *, accumulate="blackwell"):
@@ -118,13 +106,9 @@ def scaled_matmul(a, b, dtype=jnp.bfloat16, *, accumulate="blackwell"):
     summed in float32 in an order that is XLA's; so within 3 k * 2^-23 * sum |a * b| of exact (docs/native_gemm.md),
     where no value or sum leaves float32, and one rounding to dtype. ValueError: other formats, shapes, transforms, or
     another `accumulate`."""
-    check_accumulate(accumulate)
-    bits, hadamard = (a.copy.code_bits, b.copy.code_bits), (a.copy.hadamard, b.copy.hadamard)
-    alike = a.copy.format == b.copy.format if 4 in bits else True
-    if not alike or hadamard[0] != hadamard[1] or a.shape[1] != b.shape[1]:
-        raise ValueError(f"scaled_matmul() takes two matrices of one format and transform, with rows of one length, "
-                         f"not {a.copy.format} {a.shape}, {hadamard[0]} and {b.copy.format} {b.shape}, {hadamard[1]}")
-    if bits[0] == 4 and accumulate == "blackwell":
+    _library.check_accumulate(accumulate)
+    _library.check_operands(a, b)
+    if a.copy.code_bits == 4 and accumulate == "blackwell":
         return _sharded.gemm((a.codes, a.scales, a.amaxes), (b.codes, b.scales, b.amaxes), a.copy, b.copy,
                            jnp.dtype(dtype))
     (values_a, factor_a), (values_b, factor_b) = _without_tensor_scale(a), _without_tensor_scale(b)

@@ -5,7 +5,7 @@ import torch
 from torch import Tensor
 
 from . import _calls, _library, _quartet
-from .quantized import Quantized, check_accumulate, check_seed, dot, key_words, multiply, name, quantize_copy
+from .quantized import Quantized, check_seed, dot, key_words, multiply, name, quantize_copy
 
 
 def _both_copies(x, amaxes, key, recipe, role):
@@ -156,7 +156,7 @@ def dense(x, w, *, recipe, seed, state=None, accumulate="blackwell"):
         raise ValueError(f"dense() takes x [..., in] and w [in, out], not {list(x.shape)} and {list(w.shape)}")
     if w.dtype not in (torch.float32, torch.bfloat16):
         raise ValueError(f"weights are float32 or bfloat16, not {name(w.dtype)}")
-    check_accumulate(accumulate)
+    _library.check_accumulate(accumulate)
     check_seed(seed)
     state = x.new_empty(0, 0, dtype=torch.float32) if state is None else state
     keep = torch.is_grad_enabled() and any(t.requires_grad for t in (x, w, state))

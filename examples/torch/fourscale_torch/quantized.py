@@ -132,16 +132,12 @@ def dequantize(q, dtype=torch.bfloat16):
     return _dequantize(*q, dtype)
 
 
-# What 1 is in each format with a tensor scale, as bytes of codes and of block scales.
-_ONE = {"nvfp4": (0x22, 0x38), "fp8_e4m3": (0x38, 0), "fp8_e5m2": (0x3C, 0)}
-
-
 def _without_tensor_scale(q):
     """The values of q under tensor scale 1, which are exact in bfloat16, and the tensor scale."""
     values = _calls.dequantize(q.codes, q.scales, q.amaxes, q.copy, torch.bfloat16, -1)
     if q.copy.amax_count == 0:
         return values, 1
-    one, scale_of_one = _ONE[q.copy.format]
+    one, scale_of_one = _library.ONE[q.copy.format]
     codes, scales = _calls.new_copy(q.codes, q.copy, 1, q.copy.block)
     one = _calls.dequantize(codes.fill_(one), scales.fill_(scale_of_one), q.amaxes, q.copy, torch.float32,
                             q.copy.amax_at)
@@ -161,33 +157,20 @@ def multiply(a, b, dtype, accumulate):
     return (dot(values_a, values_b.T) * factor_a * factor_b).to(dtype)
 
 
-def check_accumulate(how):
-    if how not in ("blackwell", "native"):
-        raise ValueError(f'accumulate is "blackwell" or "native", not "{how}"')
-
-
-def _check_operands(a, b):
-    bits, hadamard = (a.copy.code_bits, b.copy.code_bits), (a.copy.hadamard, b.copy.hadamard)
-    alike = a.copy.format == b.copy.format if 4 in bits else True
-    if not alike or hadamard[0] != hadamard[1] or a.shape[1] != b.shape[1]:
-        raise ValueError(f"scaled_matmul() takes two matrices of one format and transform, with rows of one length, "
-                         f"not {a.copy.format} {a.shape}, {hadamard[0]} and {b.copy.format} {b.shape}, {hadamard[1]}")
-
-
 @torch.library.custom_op("fourscale::scaled_matmul", mutates_args=())
 def _scaled_matmul(codes_a: Tensor, scales_a: Tensor, amaxes_a: Tensor, recipe_a: str, role_a: str, columnwise_a: bool,
                    codes_b: Tensor, scales_b: Tensor, amaxes_b: Tensor, recipe_b: str, role_b: str, columnwise_b: bool,
                    dtype: torch.dtype, accumulate: str) -> Tensor:
     a = Quantized(codes_a, scales_a, amaxes_a, recipe_a, role_a, columnwise_a)
     b = Quantized(codes_b, scales_b, amaxes_b, recipe_b, role_b, columnwise_b)
-    _check_operands(a, b)
+    _library.check_operands(a, b)
     return multiply(a, b, dtype, accumulate)
 
 
 @_scaled_matmul.register_fake
 def _(*arguments):
     a, b, dtype = Quantized(*arguments[:6]), Quantized(*arguments[6:12]), arguments[12]
-    _check_operands(a, b)
+    _library.check_operands(a, b)
     return a.codes.new_empty(a.shape[0], b.shape[0], dtype=dtype)
 
 
@@ -199,5 +182,5 @@ def scaled_matmul(a, b, dtype=torch.bfloat16, *, accumulate="blackwell"):
     exact, summed in float32 in an order that is PyTorch's; so within 3 k * 2^-23 * sum |a * b| of exact
     (docs/native_gemm.md), where no value or sum leaves float32, and one rounding to dtype. ValueError: other formats,
     shapes, transforms, or another `accumulate`."""
-    check_accumulate(accumulate)
+    _library.check_accumulate(accumulate)
     return _scaled_matmul(*a, *b, dtype, accumulate)
