@@ -2,6 +2,7 @@
 """An NVFP4 operand as torch tensors: what every path of gemm.py is given."""
 import torch
 
+DATA = {"gaussian": "Gaussian values", "blocks": "Gaussian values, blocks of 16 times exp(1.5 N)"}
 E2M1 = [0.0, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0]
 
 
@@ -15,9 +16,13 @@ class Operand:
         self.tensor_scale = amax / 2688
 
     @staticmethod
-    def random(rows, cols, seed, device):
-        """Of Gaussian values, quantized to nearest; any legal codes would do, since all paths get the same."""
-        x = torch.randn(rows, cols, generator=torch.Generator(device).manual_seed(seed), device=device)
+    def random(rows, cols, seed, device, data="gaussian"):
+        """Values of DATA, quantized to nearest; any legal codes would do, since all paths get the same."""
+        generator = torch.Generator(device).manual_seed(seed)
+        x = torch.randn(rows, cols, generator=generator, device=device)
+        if data == "blocks":
+            sizes = torch.randn(rows, cols // 16, generator=generator, device=device)
+            x *= (1.5 * sizes).exp().repeat_interleave(16, 1)
         amax = float(x.abs().max())
         blocks = x.view(rows, cols // 16, 16) / (amax / 2688)
         scales = (blocks.abs().amax(2) / 6).to(torch.float8_e4m3fn)
