@@ -4,14 +4,13 @@
 import argparse
 import json
 
-from plot import OURS, PEER, text
+from plot import OURS, PEER, document, text
 
-WIDTH, NAME, SPEED, BITS, ROW = 880, 235, 330, 170, 26  # the columns begin behind one another
-GRAY = "#5b6472"
+NAME, SPEED, BITS, ROW = 235, 330, 170, 26  # widths of the columns, one behind the other, and a row's height
 
 
 def bar(x, y, width, color):
-    return f'<rect x="{x}" y="{y:.1f}" width="{max(width, 0):.1f}" height="15" fill="{color}"/>'
+    return f'<rect x="{x}" y="{y:.1f}" width="{width:.1f}" height="15" fill="{color}"/>'
 
 
 def draw_row(path, y, most):
@@ -34,18 +33,16 @@ def draw(report):
         shape = " x ".join(map(str, table["shape"]))
         there = [path["tflops"] for path in table["paths"] if "tflops" in path]
         parts += [text(20, y + 12, f"{shape}, {table['data']}", 13, weight="bold"),
-                  text(NAME, y + 30, "TFLOP/s", 11, color=GRAY),
-                  text(NAME + SPEED + 75, y + 30, "outputs with Blackwell's bits", 11, color=GRAY)]
+                  text(NAME, y + 30, "TFLOP/s", 11, color=PEER),
+                  text(NAME + SPEED + 75, y + 30, "outputs with Blackwell's bits", 11, color=PEER)]
         y += 38
         for path in table["paths"]:
             parts += draw_row(path, y, max(there, default=1))
             y += ROW
         y += 16
     head = [text(20, 26, f"{report['gpu']}: NVFP4 operands, D in bf16", 16, weight="bold"),
-            text(20, 45, "The same codes and scales for all. Longer is better.", 11.5, color=GRAY)]
-    return "\n".join([f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {y}" width="{WIDTH}" height="{y}" '
-                      'font-family="Helvetica, Arial, sans-serif">',
-                      f'<rect width="{WIDTH}" height="{y}" fill="#ffffff"/>', *head, *parts, "</svg>", ""])
+            text(20, 45, "The same codes and scales for all. Longer is better.", 11.5, color=PEER)]
+    return document(y, head + parts)
 
 
 def main():

@@ -24,6 +24,12 @@ def microseconds(us):
     return f"{us:.0f}" if us >= 100 else f"{us:.1f}"
 
 
+def document(height, parts):
+    return "\n".join([f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height}" width="{WIDTH}" '
+                      f'height="{height}" font-family="Helvetica, Arial, sans-serif">',
+                      f'<rect width="{WIDTH}" height="{height}" fill="#ffffff"/>', *parts, "</svg>", ""])
+
+
 def draw_row(row, group, y):
     ours = row["package"] is None and row["name"].startswith("fourscale")
     name = text(LEFT - 10, y + 16, row["name"], anchor="end", weight="bold" if ours else "normal")
@@ -68,10 +74,7 @@ def draw(report, shape):
     head = [text(20, 26, f"{report['gpu']}, {shape['rows']} x {shape['cols']} bf16, all in one run", 16, weight="bold"),
             text(20, 45, "Percent of a kernel with the same reads and writes and no arithmetic (whole calls: of that "
                  "and a pass that only reads). Longer is better.", 11.5, color="#5b6472"), *legend(66)]
-    height = y + 16
-    return "\n".join([f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height}" width="{WIDTH}" '
-                      f'height="{height}" font-family="Helvetica, Arial, sans-serif">',
-                      f'<rect width="{WIDTH}" height="{height}" fill="#ffffff"/>', *head, *parts, "</svg>", ""])
+    return document(y + 16, head + parts)
 
 
 def main():

@@ -23,7 +23,7 @@ template <class P>
 FOURSCALE_HD output_way way_of_outputs(P const& p) {
   constexpr u64 bytes = sizeof(*p.d.data);
   const u64 offsets = reinterpret_cast<u64>(p.d.data) | static_cast<u64>(p.d.ld) * bytes |
-                      static_cast<u64>(p.d.cols) * bytes;  // multiples of what all of them are
+                      static_cast<u64>(p.d.cols) * bytes;  // divisible by what divides all three
   if (!p.factor_of.same_for_all()) return output_way::strips;
   if (bytes == 2 && p.beta == 0.0f && offsets % 16 == 0) return output_way::boxes;
   if (bytes == 4 && offsets % 8 == 0) return output_way::pairs;
