@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// A step of 64 values for 16 rows of A and 8 of B, exact whatever the data: by mma.sync of bf16, a block of
-// 16 at a time, from zero. Each of these sums is exact; what follows is the adder of Blackwell in pairs of
-// floats, or in the integers of its model where these may not hold it. docs/exact_gemm.md has the reasons.
+// A step of 64 values for 16 rows of A and 8 of B, exact whatever the data: products of a block of 16 at a
+// time, from zero. Each of these sums is exact; what follows is the adder of Blackwell in pairs of floats, or
+// in the integers of its model where these may not hold it. docs/exact_gemm.md has the reasons.
 #pragma once
 
 #include "../ptx/ldmatrix.cuh"
@@ -128,27 +128,43 @@ struct certificates {
       kept;  ///< sums of 64 products are exact; the adder drops nothing, and two floats hold what it has
 };
 
-/// Where a warp's 16 x 8 outputs lie: the first row of A and of B in the matrices, and their addresses in the
-/// stages, at eight rows' multiples of the pattern.
+/// A step of a warp's 16 x 8 outputs: the first row of A and of B in the matrices.
+struct step_place {
+  int row_a, row_b, step;
+};
+
+namespace detail {
+
+/// What the adder makes of a lane's four accumulators, c, and the sums of four blocks for each.
+FOURSCALE_D inline float4 add_blocks(float4 c, float4 of_x, float4 of_y, float4 of_z, float4 of_w) {
+  return {add_blocks(c.x, of_x), add_blocks(c.y, of_y), add_blocks(c.z, of_z), add_blocks(c.w, of_w)};
+}
+/// The same where it may drop bits.
+FOURSCALE_D inline float4 add_and_drop(decoded_operand const& a, decoded_operand const& b, step_place at,
+                                       float4 c, float4 of_x, float4 of_y, float4 of_z, float4 of_w) {
+  const int lane = static_cast<int>(threadIdx.x) % 32;
+  u32 of_a[2], of_b[2];
+  FOURSCALE_UNROLL
+  for (int i = 0; i < 2; ++i) {
+    of_a[i] = load_exponents(a, at.row_a + lane / 4 + 8 * i, at.step);
+    of_b[i] = load_exponents(b, at.row_b + 2 * (lane % 4) + i, at.step);
+  }
+  return {add_and_drop(c.x, of_x, of_a[0], of_b[0]), add_and_drop(c.y, of_y, of_a[0], of_b[1]),
+          add_and_drop(c.z, of_z, of_a[1], of_b[0]), add_and_drop(c.w, of_w, of_a[1], of_b[1])};
+}
+
+}  // namespace detail
+
+/// The same outputs where the step is in stages: the addresses of their rows there, at eight rows' multiples
+/// of the pattern.
 struct exact_place {
   int row_a, row_b, step;
   u32 stage_a, stage_b;
 };
 
-/// The accumulators c and the step. `dropped`: the adder may drop bits here. Never inlined: a kernel calls it
-/// from many places, rarely, and its code should stay in the cache.
+/// The accumulators c and the step. `dropped`: the adder may drop bits here. Never inlined either.
 __noinline__ FOURSCALE_D inline float4 exact_step(decoded_operand const& a, decoded_operand const& b,
-                                                  exact_place at, bool dropped, float4 accumulators) {
-  const int lane = static_cast<int>(threadIdx.x) % 32;
-  float c[4] = {accumulators.x, accumulators.y, accumulators.z, accumulators.w};
-  u32 of_a[2], of_b[2];
-  if (dropped) {
-    FOURSCALE_UNROLL
-    for (int i = 0; i < 2; ++i) {
-      of_a[i] = detail::load_exponents(a, at.row_a + lane / 4 + 8 * i, at.step);
-      of_b[i] = detail::load_exponents(b, at.row_b + 2 * (lane % 4) + i, at.step);
-    }
-  }
+                                                  exact_place at, bool dropped, float4 c) {
   u32 rows_a[4][4], rows_b[4][2];
   float sums[4][4];
   load_step_a(at.stage_a, rows_a);
@@ -157,13 +173,9 @@ __noinline__ FOURSCALE_D inline float4 exact_step(decoded_operand const& a, deco
   FOURSCALE_UNROLL
   for (int block = 0; block < 4; ++block)
     ptx::mma_sync_m16n8k16_bf16(sums[block], rows_a[block], rows_b[block], zero);
-  FOURSCALE_UNROLL
-  for (int i = 0; i < 4; ++i) {
-    const float4 blocks{sums[0][i], sums[1][i], sums[2][i], sums[3][i]};
-    c[i] = dropped ? detail::add_and_drop(c[i], blocks, of_a[i / 2], of_b[i % 2])
-                   : detail::add_blocks(c[i], blocks);
-  }
-  return {c[0], c[1], c[2], c[3]};
+  const auto of = [&](int i) { return float4{sums[0][i], sums[1][i], sums[2][i], sums[3][i]}; };
+  return dropped ? detail::add_and_drop(a, b, {at.row_a, at.row_b, at.step}, c, of(0), of(1), of(2), of(3))
+                 : detail::add_blocks(c, of(0), of(1), of(2), of(3));
 }
 
 }  // namespace FOURSCALE_NAMESPACE::mma

@@ -21,32 +21,43 @@ struct certify_place {
   bool has_row, has_col;
 };
 
-/// What the warps of all strips may do with a step, in the lane of the same number. A lane has the bounds of
-/// eight rows, and of eight columns. Norms are read where widths certify too little.
-template <class P>
-FOURSCALE_D certificates certify_step(P const& p, certify_place const& at, i64 step,
-                                      fourscale::model::step_bounds of_row,
-                                      fourscale::model::step_bounds of_col) {
-  const auto largest = [](u8 x) { return static_cast<u8>(__reduce_max_sync(~0u, u32{x})); };
-  const fourscale::model::step_bounds rows{largest(of_row.width), largest(of_row.span)},
-      cols{largest(of_col.width), largest(of_col.span)};
+/// What is known of a lane's rows in a step.
+struct certify_facts {
+  fourscale::model::step_bounds of_row, of_col;
+  fourscale::model::block_norms row_norms, col_norms;
+
+  FOURSCALE_D certify_facts() {}
+  template <class P>
+  FOURSCALE_D certify_facts(P const& p, certify_place const& at, i64 step)
+      : of_row(load_facts(p.a, p.a.bounds, at.row, step, at.has_row)),
+        of_col(load_facts(p.b, p.b.bounds, at.col, step, at.has_col)),
+        row_norms(load_facts(p.a, p.a.norms, at.row, step, at.has_row)),
+        col_norms(load_facts(p.b, p.b.norms, at.col, step, at.has_col)) {}
+};
+
+/// What the warps of all strips may do with a step, in the lane of the same number. A lane has the facts of
+/// eight rows, and of eight columns.
+FOURSCALE_D inline certificates certify_step(certify_facts const& x) {
+  const auto largest = [](u8 bound) { return static_cast<u8>(__reduce_max_sync(~0u, u32{bound})); };
+  const fourscale::model::step_bounds rows{largest(x.of_row.width), largest(x.of_row.span)},
+      cols{largest(x.of_col.width), largest(x.of_col.span)};
   certificates result{all_cols, all_cols};
   if (sums_are_exact(rows, cols) && nothing_is_dropped(rows, cols)) return result;
-  auto row_norms = load_facts(p.a, p.a.norms, at.row, step, at.has_row);
-  const auto col_norms = load_facts(p.b, p.b.norms, at.col, step, at.has_col);
-  const u32 mine = of_row.width | u32{of_row.span} << 16;
+  auto row_norms = x.row_norms;
+  const u32 mine = x.of_row.width | u32{x.of_row.span} << 16;
   const u32 of_rows = __vmaxu2(mine, __shfl_xor_sync(~0u, mine, 1));
   FOURSCALE_UNROLL
   for (u32& word : row_norms.words) word = __vmaxu2(word, __shfl_xor_sync(~0u, word, 1));
   const int lane = static_cast<int>(threadIdx.x) % 32;
-#pragma unroll 1
+#pragma unroll 2
   for (int i = 0; i < strips; ++i) {
     const u32 r = __shfl_sync(~0u, of_rows, 2 * i);
     const fourscale::model::step_bounds bounds{static_cast<u8>(r), static_cast<u8>(r >> 16)};
     const fourscale::model::block_norms norms{__shfl_sync(~0u, row_norms.words[0], 2 * i),
                                               __shfl_sync(~0u, row_norms.words[1], 2 * i)};
-    const u32 exact = __ballot_sync(~0u, sums_are_exact(bounds, of_col) || sums_are_exact(norms, col_norms)),
-              kept = __ballot_sync(~0u, nothing_is_dropped(bounds, of_col));
+    const u32 exact =
+                  __ballot_sync(~0u, sums_are_exact(bounds, x.of_col) || sums_are_exact(norms, x.col_norms)),
+              kept = __ballot_sync(~0u, nothing_is_dropped(bounds, x.of_col));
     if (lane == i) result = {exact & all_cols, kept & all_cols};
   }
   return result;
@@ -104,20 +115,18 @@ FOURSCALE_D void certify(P const& p, shared_memory& m, int warp) {
         ++windows;
       }
       if ((window & whole_run) == whole_run) continue;
-      const u32 slot = all & 1;
-      fourscale::model::step_bounds a[most], b[most];
+      const u32 slot = all % certified_runs;
+      certify_facts facts[most];
       FOURSCALE_UNROLL
-      for (int i = 0; i < most; ++i) {
-        const int step = run * run_steps + i * certify_warps + warp;
-        a[i] = load_facts(p.a, p.a.bounds, at.row, step, at.has_row);
-        b[i] = load_facts(p.b, p.b.bounds, at.col, step, at.has_col);
-      }
-      wait(m.used + slot, all >> 1 & 1 ^ 1);  // the first time around, it passes at once
+      for (int i = 0; i < most; ++i)
+        if (i * certify_warps + warp < run_steps)
+          facts[i] = certify_facts(p, at, run * run_steps + i * certify_warps + warp);
+      wait(m.used + slot, all / certified_runs & 1 ^ 1);  // the first time around, it passes at once
       FOURSCALE_UNROLL
       for (int i = 0; i < most; ++i) {
         const int step = i * certify_warps + warp;
         if (step >= run_steps) break;
-        const certificates c = certify_step(p, at, run * run_steps + step, a[i], b[i]);
+        const certificates c = certify_step(facts[i]);
         const u32 fast_strips = __ballot_sync(~0u, (c.exact & c.kept) == all_cols);
         if (lane < strips) m.of_rows[slot][step][lane] = c;
         if (lane < multiply_groups) m.fast[slot][lane][step] = (~fast_strips >> (4 * lane) & 15u) == 0;

@@ -55,35 +55,6 @@ FOURSCALE_D inline void add_chain(accumulator& sums, accumulator const& chain) {
   for (int i = 0; i < tile_cols / 2; ++i) sums[i] = __fadd_rz(sums[i], chain[i]);
 }
 
-/// A step whose chain is done: adds the chain to the sums where it is exact, and makes the step again
-/// elsewhere. The warp decides as one, and the compiler knows it from the reductions.
-template <class P>
-FOURSCALE_D void add_with_care(P const& p, exact_place place, certificates c, accumulator& sums,
-                               accumulator const& chain) {
-  const u32 exact = __reduce_and_sync(~0u, c.exact), kept = __reduce_and_sync(~0u, c.kept);
-  const u32 fast = exact & kept;
-  if (fast == all_cols) {
-    add_chain(sums, chain);
-    return;
-  }
-  FOURSCALE_UNROLL
-  for (int i = 0; i < tile_cols / 2; ++i)
-    if (fast >> (i / 4) & 1) sums[i] = __fadd_rz(sums[i], chain[i]);
-  FOURSCALE_UNROLL
-  for (int group = 0; group < col_groups; ++group) {
-    float* const x = sums + 4 * group;
-    if ((fast >> group & 1) == 0) {
-      const float4 y = exact_step(p.a, p.b, place, (kept >> group & 1) == 0, {x[0], x[1], x[2], x[3]});
-      x[0] = y.x, x[1] = y.y, x[2] = y.z, x[3] = y.w;
-    }
-    place.row_b += bounds_rows;
-    place.stage_b += bounds_rows * decoded_row_bytes;
-  }
-  if (p.steps != nullptr && threadIdx.x % 32 == 0)
-    count_steps(*p.steps, min(p.d.rows - place.row_a, i64{output_rows}), p.d.cols - place.row_b + tile_cols,
-                kept & ~exact, all_cols & ~kept);
-}
-
 /// What a thread of a warpgroup needs in every step, found once. All else is a constant away.
 struct multiply_state {
   u32 base, a_word;  ///< address of the shared memory; low word of the descriptor of the group's rows of A
@@ -106,8 +77,12 @@ struct multiply_state {
   FOURSCALE_D u32 full(int stage) const {
     return at(offsetof(shared_memory, full)) + 8 * static_cast<u32>(stage);
   }
-  FOURSCALE_D u32 certified(u32 run) const { return at(offsetof(shared_memory, certified)) + 8 * (run & 1); }
-  FOURSCALE_D u32 used(u32 run) const { return at(offsetof(shared_memory, used)) + 8 * (run & 1); }
+  FOURSCALE_D u32 certified(u32 run) const {
+    return at(offsetof(shared_memory, certified)) + 8 * (run % certified_runs);
+  }
+  FOURSCALE_D u32 used(u32 run) const {
+    return at(offsetof(shared_memory, used)) + 8 * (run % certified_runs);
+  }
   FOURSCALE_D u32 window(u32 i) const { return at(offsetof(shared_memory, window)) + 4 * (i & 1); }
   FOURSCALE_D u32 window_filled(u32 i) const {
     return at(offsetof(shared_memory, window_filled)) + 8 * (i & 1);
@@ -125,7 +100,7 @@ struct multiply_state {
   }
   /// Address of the group's words of a run with certificates.
   FOURSCALE_D u32 fast(u32 run) const {
-    return at(offsetof(shared_memory, fast)) + u32{sizeof(shared_memory::fast[0])} * (run & 1) +
+    return at(offsetof(shared_memory, fast)) + u32{sizeof(shared_memory::fast[0])} * (run % certified_runs) +
            u32{sizeof(shared_memory::fast[0][0])} * group();
   }
 };
@@ -135,14 +110,14 @@ struct multiply_state {
 struct multiply_place {
   u32 left;        ///< runs, this one included
   u32 word = 0;    ///< of the window: bits of this run's steps, and of those after it
-  u32 counts = 0;  ///< bits 1:0 windows, 3:2 runs with certificates, 4 runs
+  u32 counts = 0;  ///< bits 1:0 windows, 4:2 runs with certificates, 5 runs
 
   FOURSCALE_D u32 window() const { return counts & 3; }
-  FOURSCALE_D u32 certified() const { return counts >> 2 & 3; }
-  FOURSCALE_D u32 run() const { return counts >> 4; }
+  FOURSCALE_D u32 certified() const { return counts >> 2 & 7; }
+  FOURSCALE_D u32 run() const { return counts >> 5; }
   FOURSCALE_D void next_window() { counts = (counts & ~3u) | ((counts + 1) & 3); }
-  FOURSCALE_D void next_certified() { counts = (counts & ~12u) | ((counts + 4) & 12); }
-  FOURSCALE_D void next_run() { counts ^= 16, --left; }
+  FOURSCALE_D void next_certified() { counts = (counts & ~28u) | ((counts + 4) & 28); }
+  FOURSCALE_D void next_run() { counts ^= 32, --left; }
 };
 
 /// A step: 64 products for each output, from zero. The next warpgroup's turn comes when half of it is issued.
@@ -169,7 +144,7 @@ FOURSCALE_D inline void release_run(multiply_state const& s, multiply_place& x) 
 /// Whether all certificates of a run hold; if so, they are not looked at again. A warpgroup decides as one,
 /// since its warps must execute the same wgmma.
 FOURSCALE_D inline bool has_fast_steps(multiply_state const& s, multiply_place& x) {
-  ptx::mbarrier_wait(s.certified(x.certified()), x.certified() >> 1);
+  ptx::mbarrier_wait(s.certified(x.certified()), x.certified() / certified_runs);
   const uint4 steps = ptx::load_shared_u32x4(s.fast(x.certified()));
   const bool fast = (steps.x & steps.y & steps.z & steps.w) != 0;
   __syncwarp();  // all lanes have read
@@ -211,20 +186,100 @@ FOURSCALE_D inline bool multiply_run(multiply_state const& s, multiply_place& x,
   return next;
 }
 
-/// The same whatever the certificates say; `place` is that of the first step, without a stage.
+/// The strip of a warp that multiplies, from what is at hand: no register is held for it.
+FOURSCALE_D inline int strip_of_thread() {
+  u32 thread = threadIdx.x;
+  ptx::keep(thread);
+  return static_cast<int>(thread) / 32 - 4;
+}
+
+inline constexpr int batch_groups = 3;  ///< of eight columns, whose blocks have registers at a time
+
+/// A step's four blocks of 16 values, each from zero, for 24 columns from group `first` of eight on. What one
+/// block adds is exact whatever the data.
+FOURSCALE_D inline void multiply_blocks(multiply_state const& s, int stage, int first,
+                                        float (&blocks)[4][4 * batch_groups]) {
+  const u32 word = static_cast<u32>(stage * (stage_bytes / 16)), a = s.a_word + word,
+            b = s.b_word() + word + static_cast<u32>(first * (bounds_rows * decoded_row_bytes / 16));
+  ptx::wgmma_fence();
+  FOURSCALE_UNROLL
+  for (u32 block = 0; block < 4; ++block)
+    ptx::wgmma_m64n24k16_bf16(blocks[block], a + 2 * block, b + 2 * block, false);
+  ptx::wgmma_commit_group();
+  ptx::wgmma_wait_group<0>();
+}
+
+/// A warp's outputs in a group of eight columns of its tile, in a step of it.
+FOURSCALE_D inline step_place place_of(shared_memory const& m, int step, int group) {
+  const int strip = strip_of_thread();
+  return {m.walks[strip].row() + strip * output_rows, m.walks[strip].col() + group * bounds_rows, step};
+}
+
+/// What the adder makes of a lane's accumulators c in a group of eight columns and the sums of four blocks
+/// for each. Never inlined: it is called from many places, and its code should stay in the cache.
+template <class P>
+__noinline__ FOURSCALE_D float4 add_exactly(P const& p, shared_memory const& m, int step, int group, u32 kept,
+                                            float4 c, float4 of_x, float4 of_y, float4 of_z, float4 of_w) {
+  if (kept >> group & 1) return detail::add_blocks(c, of_x, of_y, of_z, of_w);
+  return detail::add_and_drop(p.a, p.b, place_of(m, step, group), c, of_x, of_y, of_z, of_w);
+}
+
+/// A step whose chain is done: adds it where its sums are exact. Elsewhere blocks are added, which all warps
+/// of a warpgroup make where any of them needs it: `not_fast`. A warp decides as one, and the compiler knows
+/// it from the reductions.
+template <class P>
+FOURSCALE_D void add_with_care(P const& p, multiply_state const& s, shared_memory const& m, int step,
+                               certificates c, u32 not_fast, accumulator& sums, accumulator const& chain) {
+  const u32 fast = __reduce_and_sync(~0u, c.exact & c.kept), redone = __reduce_or_sync(~0u, not_fast);
+  FOURSCALE_UNROLL
+  for (int i = 0; i < tile_cols / 2; ++i)
+    if (fast >> (i / 4) & 1) sums[i] = __fadd_rz(sums[i], chain[i]);
+  if (redone == 0) return;
+  const u32 kept = __reduce_and_sync(~0u, c.kept);
+  if (p.steps != nullptr && threadIdx.x % 32 == 0) {
+    const step_place at = place_of(m, step, 0);
+    count_steps(*p.steps, min(p.d.rows - at.row_a, i64{output_rows}), p.d.cols - at.row_b, kept & ~fast,
+                all_cols & ~kept);
+  }
+  FOURSCALE_UNROLL
+  for (int first = 0; first < col_groups; first += batch_groups) {
+    if ((redone >> first & ((1u << batch_groups) - 1)) == 0) continue;
+    float blocks[4][4 * batch_groups];
+    multiply_blocks(s, step % run_steps, first, blocks);
+    FOURSCALE_UNROLL
+    for (int i = 0; i < batch_groups; ++i) {
+      const int group = first + i;
+      if (fast >> group & 1) continue;
+      const auto of = [&](int j) {
+        return float4{blocks[0][4 * i + j], blocks[1][4 * i + j], blocks[2][4 * i + j], blocks[3][4 * i + j]};
+      };
+      float* const x = sums + 4 * group;
+      const float4 y =
+          add_exactly(p, m, step, group, kept, {x[0], x[1], x[2], x[3]}, of(0), of(1), of(2), of(3));
+      x[0] = y.x, x[1] = y.y, x[2] = y.z, x[3] = y.w;
+    }
+  }
+}
+
+/// Run `of_tile` of a tile, whatever the certificates say.
 template <class P>
 FOURSCALE_D bool multiply_with_care(P const& p, shared_memory& m, multiply_state const& s, multiply_place& x,
-                                    int next_of_tile, exact_place place, int strip, accumulator& sums,
-                                    accumulator& chain) {
+                                    int of_tile, accumulator& sums, accumulator& chain) {
 #pragma unroll 1
-  for (int i = 0; i < run_steps; ++i, ++place.step) {
+  for (int i = 0; i < run_steps; ++i) {
     if (i > 0) wait_for_stage(s, i, x.run());
-    place.stage_a = s.base + static_cast<u32>(i * stage_bytes + strip * output_rows * decoded_row_bytes);
-    place.stage_b = s.base + static_cast<u32>(i * stage_bytes + a_bytes);
     issue_step(s, i, chain);
-    const certificates c = m.of_rows[x.certified() & 1][i][strip];
+    certificates const* const of_rows = m.of_rows[x.certified() % certified_runs][i];
+    const int strip = strip_of_thread();
+    u32 fast = all_cols;
+    FOURSCALE_UNROLL
+    for (int warp = 0; warp < 4; ++warp) {
+      const certificates c = of_rows[strip / 4 * 4 + warp];
+      fast &= c.exact & c.kept;
+    }
+    const certificates c = of_rows[strip];
     ptx::wgmma_wait_group<0>();
-    add_with_care(p, place, c, sums, chain);
+    add_with_care(p, s, m, of_tile * run_steps + i, c, all_cols & ~fast, sums, chain);
     __syncwarp();
     if (s.tells) ptx::mbarrier_arrive_cluster(s.empty + 8 * static_cast<u32>(i));
   }
@@ -232,7 +287,7 @@ FOURSCALE_D bool multiply_with_care(P const& p, shared_memory& m, multiply_state
   x.next_run();
   if (x.left == 0) return false;
   wait_for_stage(s, 0, x.run());
-  return next_is_fast(s, x, next_of_tile);
+  return next_is_fast(s, x, of_tile + 1 < runs_of(p) ? of_tile + 1 : 0);
 }
 
 /// A warpgroup: 64 rows of every tile.
@@ -260,9 +315,8 @@ FOURSCALE_D void multiply(P const& p, shared_memory& m, int group) {
           fast = multiply_run(s, x, run < runs ? run : 0, sums, chain);
         } while (fast && run < runs);
       } else {
-        const exact_place first{walk.row() + strip * output_rows, walk.col(), run * run_steps, 0, 0};
+        fast = multiply_with_care(p, m, s, x, run, sums, chain);
         ++run;
-        fast = multiply_with_care(p, m, s, x, run < runs ? run : 0, first, strip, sums, chain);
       }
     }
     m.outputs[strip].store(p, walk.row() + strip * output_rows, walk.col(), sums);

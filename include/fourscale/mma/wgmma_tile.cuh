@@ -32,6 +32,7 @@ inline constexpr int run_steps = stages, certify_warps = 3;
 /// Runs of a tile go in windows. Of a window one word says which steps whole tiles certify: a bit each. A run
 /// of four such steps needs no certificates of its own.
 inline constexpr int window_steps = 32, window_runs = window_steps / run_steps;
+inline constexpr int certified_runs = 4;  ///< whose certificates there is room for
 inline constexpr u32 whole_run = (1u << run_steps) - 1;
 inline constexpr u32 all_cols = (1u << col_groups) - 1;
 
@@ -42,13 +43,13 @@ struct shared_memory {
   alignas(1024) u8 stage[stages][stage_bytes];     ///< A, then B
   output_rows_of_warp<tile_cols> outputs[strips];  ///< of each warp
   tile_walk walks[strips];                         ///< the same: registers are for the sums
-  /// Of runs that no window certifies, an even one and an odd one; bits: eight columns each.
-  certificates of_rows[2][run_steps][strips];
+  /// Of the last runs that no window certifies; bits: eight columns each.
+  certificates of_rows[certified_runs][run_steps][strips];
   /// All of a warpgroup's certificates of the step hold.
-  alignas(16) u32 fast[2][multiply_groups][run_steps];
+  alignas(16) u32 fast[certified_runs][multiply_groups][run_steps];
   u32 window[2];
-  alignas(8) std::uint64_t full[stages], empty[stages], turn[multiply_groups], certified[2], used[2],
-      window_filled[2], window_read[2];
+  alignas(8) std::uint64_t full[stages], empty[stages], turn[multiply_groups], certified[certified_runs],
+      used[certified_runs], window_filled[2], window_read[2];
 };
 
 /// D = alpha * A * B^T + beta * D: the arguments of the kernel.
@@ -79,9 +80,11 @@ FOURSCALE_D inline void init_barriers(shared_memory& m) {
     cuda::ptx::mbarrier_init(m.empty + i, strips * cluster_ctas);
   }
   for (int i = 0; i < multiply_groups; ++i) cuda::ptx::mbarrier_init(m.turn + i, 4);
-  for (int i = 0; i < 2; ++i) {
+  for (int i = 0; i < certified_runs; ++i) {
     cuda::ptx::mbarrier_init(m.certified + i, certify_warps);
     cuda::ptx::mbarrier_init(m.used + i, strips);
+  }
+  for (int i = 0; i < 2; ++i) {
     cuda::ptx::mbarrier_init(m.window_filled + i, 1);
     cuda::ptx::mbarrier_init(m.window_read + i, strips);
   }

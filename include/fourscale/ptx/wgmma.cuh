@@ -79,6 +79,23 @@ FOURSCALE_D inline void wgmma_m64n192k16_bf16([[maybe_unused]] float (&d)[96], [
 #endif
 }
 
+/// The same with 24 rows of B: m64n24k16, twelve elements to a thread.
+FOURSCALE_D inline void wgmma_m64n24k16_bf16([[maybe_unused]] float (&d)[12], [[maybe_unused]] u32 a,
+                                             [[maybe_unused]] u32 b, [[maybe_unused]] bool accumulate) {
+#if FOURSCALE_HAS_WGMMA
+  asm volatile(
+      "{ .reg .pred p; .reg .b64 a, b; setp.ne.b32 p, %14, 0; mov.b64 a, {%12, %15}; mov.b64 b, {%13, %15}; "
+      "wgmma.mma_async.sync.aligned.m64n24k16.f32.bf16.bf16 {"
+      "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11"
+      "}, a, b, p, 1, 1, 0, 0; }"
+      : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3]), "+f"(d[4]), "+f"(d[5]), "+f"(d[6]), "+f"(d[7]),
+        "+f"(d[8]), "+f"(d[9]), "+f"(d[10]), "+f"(d[11])
+      : "r"(a), "r"(b), "r"(accumulate ? 1 : 0), "n"(wgmma_descriptor_b128(0) >> 32));
+#else
+  wgmma_needs_sm_90a(d, a, b, accumulate);
+#endif
+}
+
 /// The registers that a thread of this warpgroup may use from here on: a multiple of 8, 24 to 256. All warps
 /// of the warpgroup execute it. PTX ISA 9.7.20.5.
 template <int Registers>
