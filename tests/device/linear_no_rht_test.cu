@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // A linear layer under te_nvfp4_no_rht, with swizzled scales: every bit is the host's.
-#include "linear_case.cuh"
+#include "linear_producer_case.cuh"
 
 using namespace fourscale;
 using namespace fourscale::test;
@@ -26,4 +26,9 @@ TEST_CASE("device linear: a producer's values are quantized as those of its matr
   REQUIRE(run.fprop(d.t, d.out_y()) == errc::ok);
   REQUIRE(cudaDeviceSynchronize() == cudaSuccess);
   CHECK(same_values(d.y.to_host(), h.y));
+}
+
+TEST_CASE("device linear: producers under te_nvfp4_no_rht equal matrices on the host",
+          "[device][recipe][linear]") {
+  check_producers<presets::te_nvfp4_no_rht().linear, swizzled_128x4>({144, 272, 160});
 }
