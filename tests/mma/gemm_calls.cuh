@@ -47,4 +47,24 @@ struct bf16_gemm {
   }
 };
 
+/// That of Hopper with tiles of so many columns, likewise.
+template <int Cols>
+struct wgmma_gemm {
+  gemm_steps* counted = nullptr;
+
+  template <class A, class B, class T>
+  errc operator()(A const& a, B const& b, matrix_view<T> const& d, gemm_factors factors) const {
+    if (const errc e = validate_gemm(a, b, d); e != errc::ok) return e;
+    const device_buffer<u8> workspace(device::gemm_workspace_bytes(a.rows, b.rows, a.cols));
+    const device_buffer<gemm_steps> steps(std::vector<gemm_steps>(1));
+    const device::detail::wgmma_call call(a, b, d, factors, workspace.data(), steps.data(), Cols);
+    errc e = call.state;
+    if (e == errc::ok) e = call.decode(nullptr);
+    if (e == errc::ok) e = call.multiply(nullptr);
+    REQUIRE(cudaDeviceSynchronize() == cudaSuccess);
+    if (counted != nullptr) *counted = steps.to_host()[0];
+    return e;
+  }
+};
+
 }  // namespace fourscale::test

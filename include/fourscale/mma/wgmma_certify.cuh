@@ -37,7 +37,9 @@ struct certify_facts {
 
 /// What the warps of all strips may do with a step, in the lane of the same number. A lane has the facts of
 /// eight rows, and of eight columns.
-FOURSCALE_D inline certificates certify_step(certify_facts const& x) {
+template <int Cols>
+FOURSCALE_D certificates certify_step(certify_facts const& x) {
+  constexpr u32 all_cols = tile<Cols>::all_cols;
   const auto largest = [](u8 bound) { return static_cast<u8>(__reduce_max_sync(~0u, u32{bound})); };
   const fourscale::model::step_bounds rows{largest(x.of_row.width), largest(x.of_row.span)},
       cols{largest(x.of_col.width), largest(x.of_col.span)};
@@ -80,31 +82,31 @@ FOURSCALE_D fourscale::model::step_bounds largest_bounds(decoded_operand const& 
 }
 
 /// The word of a window, in all lanes; a lane takes a step. Steps behind K are of zeros.
-template <class P>
+template <int Cols, class P>
 FOURSCALE_D u32 certify_window(P const& p, i64 first_row, i64 first_col, i64 first_step) {
   const i64 step = first_step + threadIdx.x % 32;
   bool holds = true;
   if (step < p.a.steps) {
     const auto rows = largest_bounds<tile_rows / bounds_rows>(p.a, first_row / bounds_rows, step),
-               cols = largest_bounds<col_groups>(p.b, first_col / bounds_rows, step);
+               cols = largest_bounds<tile<Cols>::col_groups>(p.b, first_col / bounds_rows, step);
     holds = sums_are_exact(rows, cols) && nothing_is_dropped(rows, cols);
   }
   return __ballot_sync(~0u, holds);
 }
 
 /// One warp of certify_warps, which share the steps of a run. Each finds the windows' words for itself.
-template <class P>
-FOURSCALE_D void certify(P const& p, shared_memory& m, int warp) {
+template <class P, int Cols>
+FOURSCALE_D void certify(P const& p, shared_memory<Cols>& m, int warp) {
   constexpr int most = ceil_div<int>(run_steps, certify_warps);  // steps of a run for a warp
   const int lane = static_cast<int>(threadIdx.x) % 32, runs = runs_of(p);
   u32 all = 0, windows = 0, window = 0;  // runs with certificates, and windows, of all tiles
-  for (tile_walk walk(p); walk.more(); walk.next()) {
+  for (typename tile<Cols>::walk walk(p); walk.more(); walk.next()) {
     const i64 row = walk.row(), col = walk.col();
     const certify_place at{row / bounds_rows + lane, col / bounds_rows + lane, lane < tile_rows / bounds_rows,
-                           lane < col_groups};
+                           lane < tile<Cols>::col_groups};
     for (int run = 0; run < runs; ++run, window >>= run_steps) {
       if (run % window_runs == 0) {
-        window = certify_window(p, row, col, run * run_steps);
+        window = certify_window<Cols>(p, row, col, run * run_steps);
         if (warp == 0) {
           wait(m.window_read + (windows & 1), windows >> 1 & 1 ^ 1);  // the first time around, at once
           if (lane == 0) {
@@ -126,8 +128,8 @@ FOURSCALE_D void certify(P const& p, shared_memory& m, int warp) {
       for (int i = 0; i < most; ++i) {
         const int step = i * certify_warps + warp;
         if (step >= run_steps) break;
-        const certificates c = certify_step(facts[i]);
-        const u32 fast_strips = __ballot_sync(~0u, (c.exact & c.kept) == all_cols);
+        const certificates c = certify_step<Cols>(facts[i]);
+        const u32 fast_strips = __ballot_sync(~0u, (c.exact & c.kept) == tile<Cols>::all_cols);
         if (lane < strips) m.of_rows[slot][step][lane] = c;
         if (lane < multiply_groups) m.fast[slot][lane][step] = (~fast_strips >> (4 * lane) & 15u) == 0;
       }

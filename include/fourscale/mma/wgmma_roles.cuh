@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // D = A * B^T with the bits of Blackwell's block-scaled MMA on the tensor cores of Hopper. A step of K = 64
 // is four wgmma from zero, and one addition rounded toward zero to the accumulator. A CTA of three warpgroups
-// takes a tile of 128 x 192, and two CTAs of a cluster share its columns:
+// takes a tile of 128 x 192, or 128 x 128, and two CTAs of a cluster share its columns:
 //
 //   load     one warp has TMA fill a stage with a step of A and half of B, for both CTAs  -> `full`
 //   certify  three warps compare the bounds of rows and columns: where are sums exact?    -> `window_filled`,
@@ -22,24 +22,26 @@ namespace FOURSCALE_NAMESPACE::mma::wgmma {
 // ---------------------------------------------------------------- load
 
 /// One thread.
-template <class P>
-FOURSCALE_D void load(P const& p, shared_memory& m) {
+template <class P, int Cols>
+FOURSCALE_D void load(P const& p, shared_memory<Cols>& m) {
+  using tile = wgmma::tile<Cols>;
   const i32 rank = static_cast<i32>(blockIdx.x % cluster_ctas), steps = runs_of(p) * run_steps;
   u32 parity = 1;  // the first time around, a wait passes at once
-  for (tile_walk walk(p); walk.more(); walk.next()) {
-    const i32 row = walk.row(), col = walk.col() + rank * half_cols;
+  for (typename tile::walk walk(p); walk.more(); walk.next()) {
+    const i32 row = walk.row(), col = walk.col() + rank * tile::half_cols;
     for (i32 step = 0; step < steps; ++step) {
       const int stage = step % stages;
       wait(m.empty + stage, parity);
       u8* const to = m.stage[stage];
       std::uint64_t* const full = m.full + stage;
       cuda::ptx::mbarrier_arrive_expect_tx(cuda::ptx::sem_release, cuda::ptx::scope_cta,
-                                           cuda::ptx::space_shared, full, stage_bytes);
+                                           cuda::ptx::space_shared, full, tile::stage_bytes);
       cuda::ptx::cp_async_bulk_tensor(cuda::ptx::space_cluster, cuda::ptx::space_global, to, &p.map_a,
                                       {step * decoded_step, row}, full);
-      cuda::ptx::cp_async_bulk_tensor(
-          cuda::ptx::space_cluster, cuda::ptx::space_global, to + a_bytes + rank * (b_bytes / cluster_ctas),
-          &p.map_b, {step * decoded_step, col}, full, static_cast<std::uint16_t>((1 << cluster_ctas) - 1));
+      cuda::ptx::cp_async_bulk_tensor(cuda::ptx::space_cluster, cuda::ptx::space_global,
+                                      to + a_bytes + rank * (tile::b_bytes / cluster_ctas), &p.map_b,
+                                      {step * decoded_step, col}, full,
+                                      static_cast<std::uint16_t>((1 << cluster_ctas) - 1));
       if (stage == stages - 1) parity ^= 1;
     }
   }
@@ -48,20 +50,24 @@ FOURSCALE_D void load(P const& p, shared_memory& m) {
 // ---------------------------------------------------------------- multiply
 
 /// Sums of a thread, as wgmma has them.
-using accumulator = float[tile_cols / 2];
+template <int Cols>
+using accumulator = float[Cols / 2];
 
-FOURSCALE_D inline void add_chain(accumulator& sums, accumulator const& chain) {
+template <int N>
+FOURSCALE_D void add_chain(float (&sums)[N], float const (&chain)[N]) {
   FOURSCALE_UNROLL
-  for (int i = 0; i < tile_cols / 2; ++i) sums[i] = __fadd_rz(sums[i], chain[i]);
+  for (int i = 0; i < N; ++i) sums[i] = __fadd_rz(sums[i], chain[i]);
 }
 
 /// What a thread of a warpgroup needs in every step, found once. All else is a constant away.
+template <int Cols>
 struct multiply_state {
+  using memory = shared_memory<Cols>;
   u32 base, a_word;  ///< address of the shared memory; low word of the descriptor of the group's rows of A
   u32 turn, empty;   ///< addresses of barriers: the group's; that of stage 0 in the CTA that the lane tells
   bool one, tells;   ///< one lane; one for each CTA of the cluster
 
-  FOURSCALE_D multiply_state(shared_memory& m, int group) {
+  FOURSCALE_D multiply_state(memory& m, int group) {
     const u32 lane = threadIdx.x % 32;
     base = ptx::shared_address(&m);
     a_word =
@@ -74,24 +80,18 @@ struct multiply_state {
   }
   FOURSCALE_D u32 at(u64 offset) const { return base + static_cast<u32>(offset); }
   FOURSCALE_D u32 b_word() const { return static_cast<u32>(ptx::wgmma_descriptor_b128(base + a_bytes)); }
-  FOURSCALE_D u32 full(int stage) const {
-    return at(offsetof(shared_memory, full)) + 8 * static_cast<u32>(stage);
-  }
+  FOURSCALE_D u32 full(int stage) const { return at(offsetof(memory, full)) + 8 * static_cast<u32>(stage); }
   FOURSCALE_D u32 certified(u32 run) const {
-    return at(offsetof(shared_memory, certified)) + 8 * (run % certified_runs);
+    return at(offsetof(memory, certified)) + 8 * (run % certified_runs);
   }
-  FOURSCALE_D u32 used(u32 run) const {
-    return at(offsetof(shared_memory, used)) + 8 * (run % certified_runs);
-  }
-  FOURSCALE_D u32 window(u32 i) const { return at(offsetof(shared_memory, window)) + 4 * (i & 1); }
-  FOURSCALE_D u32 window_filled(u32 i) const {
-    return at(offsetof(shared_memory, window_filled)) + 8 * (i & 1);
-  }
-  FOURSCALE_D u32 window_read(u32 i) const { return at(offsetof(shared_memory, window_read)) + 8 * (i & 1); }
-  FOURSCALE_D u32 group() const { return (turn - at(offsetof(shared_memory, turn))) / 8; }
+  FOURSCALE_D u32 used(u32 run) const { return at(offsetof(memory, used)) + 8 * (run % certified_runs); }
+  FOURSCALE_D u32 window(u32 i) const { return at(offsetof(memory, window)) + 4 * (i & 1); }
+  FOURSCALE_D u32 window_filled(u32 i) const { return at(offsetof(memory, window_filled)) + 8 * (i & 1); }
+  FOURSCALE_D u32 window_read(u32 i) const { return at(offsetof(memory, window_read)) + 8 * (i & 1); }
+  FOURSCALE_D u32 group() const { return (turn - at(offsetof(memory, turn))) / 8; }
   FOURSCALE_D u32 next_turn() const {
     static_assert(multiply_groups == 2);
-    return 2 * at(offsetof(shared_memory, turn)) + 8 - turn;
+    return 2 * at(offsetof(memory, turn)) + 8 - turn;
   }
   /// Of the turn in a run's first step: the first of all needs no wait.
   FOURSCALE_D u32 turn_parity() const {
@@ -100,8 +100,8 @@ struct multiply_state {
   }
   /// Address of the group's words of a run with certificates.
   FOURSCALE_D u32 fast(u32 run) const {
-    return at(offsetof(shared_memory, fast)) + u32{sizeof(shared_memory::fast[0])} * (run % certified_runs) +
-           u32{sizeof(shared_memory::fast[0][0])} * group();
+    return at(offsetof(memory, fast)) + u32{sizeof(memory::fast[0])} * (run % certified_runs) +
+           u32{sizeof(memory::fast[0][0])} * group();
   }
 };
 
@@ -121,29 +121,34 @@ struct multiply_place {
 };
 
 /// A step: 64 products for each output, from zero. The next warpgroup's turn comes when half of it is issued.
-FOURSCALE_D inline void issue_step(multiply_state const& s, int stage, accumulator& chain) {
-  const u32 word = static_cast<u32>(stage * (stage_bytes / 16)), a = s.a_word + word, b = s.b_word() + word;
+template <int Cols>
+FOURSCALE_D void issue_step(multiply_state<Cols> const& s, int stage, accumulator<Cols>& chain) {
+  const u32 word = static_cast<u32>(stage * (tile<Cols>::stage_bytes / 16)), a = s.a_word + word,
+            b = s.b_word() + word;
   ptx::mbarrier_wait(s.turn, s.turn_parity() ^ static_cast<u32>(stage & 1));
   ptx::wgmma_fence();
   FOURSCALE_UNROLL
   for (u32 block = 0; block < 4; ++block) {
-    ptx::wgmma_m64n192k16_bf16(chain, a + 2 * block, b + 2 * block, block != 0);
+    ptx::wgmma_bf16(chain, a + 2 * block, b + 2 * block, block != 0);
     if (block == 1 && s.one) ptx::mbarrier_arrive(s.next_turn());
   }
   ptx::wgmma_commit_group();
 }
 
-FOURSCALE_D inline void wait_for_stage(multiply_state const& s, int stage, u32 run) {
+template <int Cols>
+FOURSCALE_D void wait_for_stage(multiply_state<Cols> const& s, int stage, u32 run) {
   ptx::mbarrier_wait(s.full(stage), run & 1);
 }
 /// Lets the certificates of a run be written over.
-FOURSCALE_D inline void release_run(multiply_state const& s, multiply_place& x) {
+template <int Cols>
+FOURSCALE_D void release_run(multiply_state<Cols> const& s, multiply_place& x) {
   if (s.one) ptx::mbarrier_arrive(s.used(x.certified()));
   x.next_certified();
 }
 /// Whether all certificates of a run hold; if so, they are not looked at again. A warpgroup decides as one,
 /// since its warps must execute the same wgmma.
-FOURSCALE_D inline bool has_fast_steps(multiply_state const& s, multiply_place& x) {
+template <int Cols>
+FOURSCALE_D bool has_fast_steps(multiply_state<Cols> const& s, multiply_place& x) {
   ptx::mbarrier_wait(s.certified(x.certified()), x.certified() / certified_runs);
   const uint4 steps = ptx::load_shared_u32x4(s.fast(x.certified()));
   const bool fast = (steps.x & steps.y & steps.z & steps.w) != 0;
@@ -152,7 +157,8 @@ FOURSCALE_D inline bool has_fast_steps(multiply_state const& s, multiply_place& 
   return fast;
 }
 /// Goes on to run `of_tile` of a tile. Whether all of its sums are exact.
-FOURSCALE_D inline bool next_is_fast(multiply_state const& s, multiply_place& x, int of_tile) {
+template <int Cols>
+FOURSCALE_D bool next_is_fast(multiply_state<Cols> const& s, multiply_place& x, int of_tile) {
   x.word >>= run_steps;
   if (of_tile % window_runs == 0) {
     ptx::mbarrier_wait(s.window_filled(x.window()), x.window() >> 1);
@@ -166,8 +172,9 @@ FOURSCALE_D inline bool next_is_fast(multiply_state const& s, multiply_place& x,
 
 /// A run whose sums are all exact. True if the next one, `next_of_tile`, is of the same kind. Between a
 /// chain's end and the next one stand only the additions: all else is done while the tensor core works.
-FOURSCALE_D inline bool multiply_run(multiply_state const& s, multiply_place& x, int next_of_tile,
-                                     accumulator& sums, accumulator& chain) {
+template <int Cols>
+FOURSCALE_D bool multiply_run(multiply_state<Cols> const& s, multiply_place& x, int next_of_tile,
+                              accumulator<Cols>& sums, accumulator<Cols>& chain) {
   const bool more = x.left > 1;
   bool next = false;
   FOURSCALE_UNROLL
@@ -193,33 +200,33 @@ FOURSCALE_D inline int strip_of_thread() {
   return static_cast<int>(thread) / 32 - 4;
 }
 
-inline constexpr int batch_groups = 3;  ///< of eight columns, whose blocks have registers at a time
-
-/// A step's four blocks of 16 values, each from zero, for 24 columns from group `first` of eight on. What one
-/// block adds is exact whatever the data.
-FOURSCALE_D inline void multiply_blocks(multiply_state const& s, int stage, int first,
-                                        float (&blocks)[4][4 * batch_groups]) {
-  const u32 word = static_cast<u32>(stage * (stage_bytes / 16)), a = s.a_word + word,
+/// A step's four blocks of 16 values, each from zero, for a batch of columns from group `first` of eight on.
+/// What one block adds is exact whatever the data.
+template <int Cols>
+FOURSCALE_D void multiply_blocks(multiply_state<Cols> const& s, int stage, int first,
+                                 float (&blocks)[4][4 * tile<Cols>::batch_groups]) {
+  const u32 word = static_cast<u32>(stage * (tile<Cols>::stage_bytes / 16)), a = s.a_word + word,
             b = s.b_word() + word + static_cast<u32>(first * (bounds_rows * decoded_row_bytes / 16));
   ptx::wgmma_fence();
   FOURSCALE_UNROLL
-  for (u32 block = 0; block < 4; ++block)
-    ptx::wgmma_m64n24k16_bf16(blocks[block], a + 2 * block, b + 2 * block, false);
+  for (u32 block = 0; block < 4; ++block) ptx::wgmma_bf16(blocks[block], a + 2 * block, b + 2 * block, false);
   ptx::wgmma_commit_group();
   ptx::wgmma_wait_group<0>();
 }
 
 /// A warp's outputs in a group of eight columns of its tile, in a step of it.
-FOURSCALE_D inline step_place place_of(shared_memory const& m, int step, int group) {
+template <int Cols>
+FOURSCALE_D step_place place_of(shared_memory<Cols> const& m, int step, int group) {
   const int strip = strip_of_thread();
   return {m.walks[strip].row() + strip * output_rows, m.walks[strip].col() + group * bounds_rows, step};
 }
 
 /// What the adder makes of a lane's accumulators c in a group of eight columns and the sums of four blocks
 /// for each. Never inlined: it is called from many places, and its code should stay in the cache.
-template <class P>
-__noinline__ FOURSCALE_D float4 add_exactly(P const& p, shared_memory const& m, int step, int group, u32 kept,
-                                            float4 c, float4 of_x, float4 of_y, float4 of_z, float4 of_w) {
+template <class P, int Cols>
+__noinline__ FOURSCALE_D float4 add_exactly(P const& p, shared_memory<Cols> const& m, int step, int group,
+                                            u32 kept, float4 c, float4 of_x, float4 of_y, float4 of_z,
+                                            float4 of_w) {
   if (kept >> group & 1) return detail::add_blocks(c, of_x, of_y, of_z, of_w);
   return detail::add_and_drop(p.a, p.b, place_of(m, step, group), c, of_x, of_y, of_z, of_w);
 }
@@ -227,27 +234,29 @@ __noinline__ FOURSCALE_D float4 add_exactly(P const& p, shared_memory const& m, 
 /// A step whose chain is done: adds it where its sums are exact. Elsewhere blocks are added, which all warps
 /// of a warpgroup make where any of them needs it: `not_fast`. A warp decides as one, and the compiler knows
 /// it from the reductions.
-template <class P>
-FOURSCALE_D void add_with_care(P const& p, multiply_state const& s, shared_memory const& m, int step,
-                               certificates c, u32 not_fast, accumulator& sums, accumulator const& chain) {
+template <class P, int Cols>
+FOURSCALE_D void add_with_care(P const& p, multiply_state<Cols> const& s, shared_memory<Cols> const& m,
+                               int step, certificates c, u32 not_fast, accumulator<Cols>& sums,
+                               accumulator<Cols> const& chain) {
+  using tile = wgmma::tile<Cols>;
   const u32 fast = __reduce_and_sync(~0u, c.exact & c.kept), redone = __reduce_or_sync(~0u, not_fast);
   FOURSCALE_UNROLL
-  for (int i = 0; i < tile_cols / 2; ++i)
+  for (int i = 0; i < Cols / 2; ++i)
     if (fast >> (i / 4) & 1) sums[i] = __fadd_rz(sums[i], chain[i]);
   if (redone == 0) return;
   const u32 kept = __reduce_and_sync(~0u, c.kept);
   if (p.steps != nullptr && threadIdx.x % 32 == 0) {
     const step_place at = place_of(m, step, 0);
     count_steps(*p.steps, min(p.d.rows - at.row_a, i64{output_rows}), p.d.cols - at.row_b, kept & ~fast,
-                all_cols & ~kept);
+                tile::all_cols & ~kept);
   }
   FOURSCALE_UNROLL
-  for (int first = 0; first < col_groups; first += batch_groups) {
-    if ((redone >> first & ((1u << batch_groups) - 1)) == 0) continue;
-    float blocks[4][4 * batch_groups];
+  for (int first = 0; first < tile::col_groups; first += tile::batch_groups) {
+    if ((redone >> first & ((1u << tile::batch_groups) - 1)) == 0) continue;
+    float blocks[4][4 * tile::batch_groups];
     multiply_blocks(s, step % run_steps, first, blocks);
     FOURSCALE_UNROLL
-    for (int i = 0; i < batch_groups; ++i) {
+    for (int i = 0; i < tile::batch_groups; ++i) {
       const int group = first + i;
       if (fast >> group & 1) continue;
       const auto of = [&](int j) {
@@ -262,16 +271,17 @@ FOURSCALE_D void add_with_care(P const& p, multiply_state const& s, shared_memor
 }
 
 /// Run `of_tile` of a tile, whatever the certificates say.
-template <class P>
-FOURSCALE_D bool multiply_with_care(P const& p, shared_memory& m, multiply_state const& s, multiply_place& x,
-                                    int of_tile, accumulator& sums, accumulator& chain) {
+template <class P, int Cols>
+FOURSCALE_D bool multiply_with_care(P const& p, shared_memory<Cols>& m, multiply_state<Cols> const& s,
+                                    multiply_place& x, int of_tile, accumulator<Cols>& sums,
+                                    accumulator<Cols>& chain) {
 #pragma unroll 1
   for (int i = 0; i < run_steps; ++i) {
     if (i > 0) wait_for_stage(s, i, x.run());
     issue_step(s, i, chain);
     certificates const* const of_rows = m.of_rows[x.certified() % certified_runs][i];
     const int strip = strip_of_thread();
-    u32 fast = all_cols;
+    u32 fast = tile<Cols>::all_cols;
     FOURSCALE_UNROLL
     for (int warp = 0; warp < 4; ++warp) {
       const certificates c = of_rows[strip / 4 * 4 + warp];
@@ -279,7 +289,7 @@ FOURSCALE_D bool multiply_with_care(P const& p, shared_memory& m, multiply_state
     }
     const certificates c = of_rows[strip];
     ptx::wgmma_wait_group<0>();
-    add_with_care(p, s, m, of_tile * run_steps + i, c, all_cols & ~fast, sums, chain);
+    add_with_care(p, s, m, of_tile * run_steps + i, c, tile<Cols>::all_cols & ~fast, sums, chain);
     __syncwarp();
     if (s.tells) ptx::mbarrier_arrive_cluster(s.empty + 8 * static_cast<u32>(i));
   }
@@ -291,16 +301,16 @@ FOURSCALE_D bool multiply_with_care(P const& p, shared_memory& m, multiply_state
 }
 
 /// A warpgroup: 64 rows of every tile.
-template <class P>
-FOURSCALE_D void multiply(P const& p, shared_memory& m, int group) {
+template <class P, int Cols>
+FOURSCALE_D void multiply(P const& p, shared_memory<Cols>& m, int group) {
   const int strip = static_cast<int>(threadIdx.x) / 32 - 4, runs = runs_of(p);
-  const multiply_state s(m, group);
-  tile_walk& walk = m.walks[strip];
-  if (s.one) walk = tile_walk(p);
+  const multiply_state<Cols> s(m, group);
+  auto& walk = m.walks[strip];
+  if (s.one) walk = typename tile<Cols>::walk(p);
   m.outputs[strip].prepare(p);
   multiply_place x{static_cast<u32>(walk.left()) * static_cast<u32>(runs)};
   if (x.left == 0) return;
-  accumulator sums, chain;
+  accumulator<Cols> sums, chain;
   bool fast = next_is_fast(s, x, 0);
   wait_for_stage(s, 0, 0);
   for (; walk.more();) {

@@ -18,14 +18,11 @@
 namespace FOURSCALE_NAMESPACE::mma::wgmma {
 
 inline constexpr int cluster_ctas = 2, multiply_groups = 2, threads = 128 * (1 + multiply_groups);
-inline constexpr int tile_rows = 64 * multiply_groups, tile_cols = 192, stages = 4;
+inline constexpr int tile_rows = 64 * multiply_groups, stages = 4;
 inline constexpr int multiply_registers = 232, other_registers = 40;  ///< of a thread
-inline constexpr int col_groups = tile_cols / bounds_rows;  ///< of eight columns, which share their bounds
 inline constexpr int strips =
     tile_rows / output_rows;  ///< of sixteen rows, one for each warp that multiplies
-inline constexpr int half_cols = tile_cols / cluster_ctas;  ///< of B, which each CTA loads for both
-inline constexpr int a_bytes = tile_rows * decoded_row_bytes, b_bytes = tile_cols * decoded_row_bytes;
-inline constexpr int stage_bytes = a_bytes + b_bytes;
+inline constexpr int a_bytes = tile_rows * decoded_row_bytes;
 /// Steps of a tile go in runs, a stage each, so that an inner loop knows all addresses. Behind K they are of
 /// zeros, which change no sum.
 inline constexpr int run_steps = stages, certify_warps = 3;
@@ -34,15 +31,25 @@ inline constexpr int run_steps = stages, certify_warps = 3;
 inline constexpr int window_steps = 32, window_runs = window_steps / run_steps;
 inline constexpr int certified_runs = 4;  ///< whose certificates there is room for
 inline constexpr u32 whole_run = (1u << run_steps) - 1;
-inline constexpr u32 all_cols = (1u << col_groups) - 1;
 
-/// launch_wgmma() refuses what has more tiles than this can count.
-using tile_walk = mma::tile_walk<tile_rows, tile_cols, cluster_ctas>;
+/// A tile of 128 rows by Cols columns: 192, or 128 where these keep more of a GPU busy.
+template <int Cols>
+struct tile {
+  static constexpr int col_groups = Cols / bounds_rows;  ///< of eight columns, which share their bounds
+  static constexpr int half_cols = Cols / cluster_ctas;  ///< of B, which each CTA loads for both
+  static constexpr int b_bytes = Cols * decoded_row_bytes, stage_bytes = a_bytes + b_bytes;
+  static constexpr u32 all_cols = (1u << col_groups) - 1;
+  static constexpr int batch_groups = Cols == 192 ? 3 : 4;  ///< whose blocks have registers at a time
+  static_assert(col_groups % batch_groups == 0);
+  /// launch_wgmma() refuses what has more tiles than this can count.
+  using walk = tile_walk<tile_rows, Cols, cluster_ctas>;
+};
 
+template <int Cols>
 struct shared_memory {
-  alignas(1024) u8 stage[stages][stage_bytes];     ///< A, then B
-  output_rows_of_warp<tile_cols> outputs[strips];  ///< of each warp
-  tile_walk walks[strips];                         ///< the same: registers are for the sums
+  alignas(1024) u8 stage[stages][tile<Cols>::stage_bytes];  ///< A, then B
+  output_rows_of_warp<Cols> outputs[strips];                ///< of each warp
+  typename tile<Cols>::walk walks[strips];                  ///< the same: registers are for the sums
   /// Of the last runs that no window certifies; bits: eight columns each.
   certificates of_rows[certified_runs][run_steps][strips];
   /// All of a warpgroup's certificates of the step hold.
@@ -55,7 +62,7 @@ struct shared_memory {
 /// D = alpha * A * B^T + beta * D: the arguments of the kernel.
 template <class T, class Factors>
 struct problem {
-  CUtensorMap map_a, map_b;  ///< of the values: boxes of a step by tile_rows, and by half_cols
+  CUtensorMap map_a, map_b;  ///< of the values: boxes of a step by tile_rows, and by half_cols of a tile
   CUtensorMap map_d;         ///< if outputs go by boxes: see output_rows.cuh
   decoded_operand a, b;
   matrix_view<T> d;
@@ -74,7 +81,8 @@ FOURSCALE_D inline void wait(std::uint64_t* barrier, u32 parity) {
   while (!cuda::ptx::mbarrier_try_wait_parity(barrier, parity)) {
   }
 }
-FOURSCALE_D inline void init_barriers(shared_memory& m) {
+template <int Cols>
+FOURSCALE_D void init_barriers(shared_memory<Cols>& m) {
   for (int i = 0; i < stages; ++i) {
     cuda::ptx::mbarrier_init(m.full + i, 1);
     cuda::ptx::mbarrier_init(m.empty + i, strips * cluster_ctas);

@@ -36,12 +36,13 @@ FOURSCALE_D void wgmma_wait_group() {
 #endif
 }
 
-/// wgmma.mma_async.sync.aligned.m64n192k16.f32.bf16.bf16: D = A * B^T, or D += A * B^T, for 64 rows of A and
-/// 192 of B, 16 values along K. `a`, `b`: low words of wgmma_descriptor_b128(). Element i of a thread of warp
-/// w (of four), lane l: row 16 w + l / 4 + 8 (i / 2 % 2), column 8 (i / 4) + 2 (l % 4) + i % 2: mma.sync's
-/// m16n8, 24 times. Asynchronous: D is there after wgmma_wait_group().
-FOURSCALE_D inline void wgmma_m64n192k16_bf16([[maybe_unused]] float (&d)[96], [[maybe_unused]] u32 a,
-                                              [[maybe_unused]] u32 b, [[maybe_unused]] bool accumulate) {
+/// wgmma.mma_async.sync.aligned.m64nNk16.f32.bf16.bf16: D = A * B^T, or D += A * B^T, for 64 rows of A and N
+/// of B, 16 values along K; a thread has N / 2 elements. `a`, `b`: low words of wgmma_descriptor_b128().
+/// Element i of a thread of warp w (of four), lane l: row 16 w + l / 4 + 8 (i / 2 % 2), column 8 (i / 4) + 2
+/// (l % 4) + i % 2: mma.sync's m16n8, N / 8 times. Asynchronous: D is there after wgmma_wait_group(). N is
+/// 192, 128, 32 or 24.
+FOURSCALE_D inline void wgmma_bf16([[maybe_unused]] float (&d)[96], [[maybe_unused]] u32 a,
+                                   [[maybe_unused]] u32 b, [[maybe_unused]] bool accumulate) {
 #if FOURSCALE_HAS_WGMMA
   asm volatile(
       "{ .reg .pred p; .reg .b64 a, b; setp.ne.b32 p, %98, 0; mov.b64 a, {%96, %99}; mov.b64 b, {%97, %99}; "
@@ -78,15 +79,59 @@ FOURSCALE_D inline void wgmma_m64n192k16_bf16([[maybe_unused]] float (&d)[96], [
   wgmma_needs_sm_90a(d, a, b, accumulate);
 #endif
 }
-
-/// The same with 24 rows of B: m64n24k16, twelve elements to a thread.
-FOURSCALE_D inline void wgmma_m64n24k16_bf16([[maybe_unused]] float (&d)[12], [[maybe_unused]] u32 a,
-                                             [[maybe_unused]] u32 b, [[maybe_unused]] bool accumulate) {
+FOURSCALE_D inline void wgmma_bf16([[maybe_unused]] float (&d)[64], [[maybe_unused]] u32 a,
+                                   [[maybe_unused]] u32 b, [[maybe_unused]] bool accumulate) {
+#if FOURSCALE_HAS_WGMMA
+  asm volatile(
+      "{ .reg .pred p; .reg .b64 a, b; setp.ne.b32 p, %66, 0; mov.b64 a, {%64, %67}; mov.b64 b, {%65, %67}; "
+      "wgmma.mma_async.sync.aligned.m64n128k16.f32.bf16.bf16 {"
+      "%0, %1, %2, %3, %4, %5, %6, %7, "
+      "%8, %9, %10, %11, %12, %13, %14, %15, "
+      "%16, %17, %18, %19, %20, %21, %22, %23, "
+      "%24, %25, %26, %27, %28, %29, %30, %31, "
+      "%32, %33, %34, %35, %36, %37, %38, %39, "
+      "%40, %41, %42, %43, %44, %45, %46, %47, "
+      "%48, %49, %50, %51, %52, %53, %54, %55, "
+      "%56, %57, %58, %59, %60, %61, %62, %63 "
+      "}, a, b, p, 1, 1, 0, 0; }"
+      : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3]), "+f"(d[4]), "+f"(d[5]), "+f"(d[6]), "+f"(d[7]),
+        "+f"(d[8]), "+f"(d[9]), "+f"(d[10]), "+f"(d[11]), "+f"(d[12]), "+f"(d[13]), "+f"(d[14]), "+f"(d[15]),
+        "+f"(d[16]), "+f"(d[17]), "+f"(d[18]), "+f"(d[19]), "+f"(d[20]), "+f"(d[21]), "+f"(d[22]),
+        "+f"(d[23]), "+f"(d[24]), "+f"(d[25]), "+f"(d[26]), "+f"(d[27]), "+f"(d[28]), "+f"(d[29]),
+        "+f"(d[30]), "+f"(d[31]), "+f"(d[32]), "+f"(d[33]), "+f"(d[34]), "+f"(d[35]), "+f"(d[36]),
+        "+f"(d[37]), "+f"(d[38]), "+f"(d[39]), "+f"(d[40]), "+f"(d[41]), "+f"(d[42]), "+f"(d[43]),
+        "+f"(d[44]), "+f"(d[45]), "+f"(d[46]), "+f"(d[47]), "+f"(d[48]), "+f"(d[49]), "+f"(d[50]),
+        "+f"(d[51]), "+f"(d[52]), "+f"(d[53]), "+f"(d[54]), "+f"(d[55]), "+f"(d[56]), "+f"(d[57]),
+        "+f"(d[58]), "+f"(d[59]), "+f"(d[60]), "+f"(d[61]), "+f"(d[62]), "+f"(d[63])
+      : "r"(a), "r"(b), "r"(accumulate ? 1 : 0), "n"(wgmma_descriptor_b128(0) >> 32));
+#else
+  wgmma_needs_sm_90a(d, a, b, accumulate);
+#endif
+}
+FOURSCALE_D inline void wgmma_bf16([[maybe_unused]] float (&d)[16], [[maybe_unused]] u32 a,
+                                   [[maybe_unused]] u32 b, [[maybe_unused]] bool accumulate) {
+#if FOURSCALE_HAS_WGMMA
+  asm volatile(
+      "{ .reg .pred p; .reg .b64 a, b; setp.ne.b32 p, %18, 0; mov.b64 a, {%16, %19}; mov.b64 b, {%17, %19}; "
+      "wgmma.mma_async.sync.aligned.m64n32k16.f32.bf16.bf16 {"
+      "%0, %1, %2, %3, %4, %5, %6, %7, "
+      "%8, %9, %10, %11, %12, %13, %14, %15 "
+      "}, a, b, p, 1, 1, 0, 0; }"
+      : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3]), "+f"(d[4]), "+f"(d[5]), "+f"(d[6]), "+f"(d[7]),
+        "+f"(d[8]), "+f"(d[9]), "+f"(d[10]), "+f"(d[11]), "+f"(d[12]), "+f"(d[13]), "+f"(d[14]), "+f"(d[15])
+      : "r"(a), "r"(b), "r"(accumulate ? 1 : 0), "n"(wgmma_descriptor_b128(0) >> 32));
+#else
+  wgmma_needs_sm_90a(d, a, b, accumulate);
+#endif
+}
+FOURSCALE_D inline void wgmma_bf16([[maybe_unused]] float (&d)[12], [[maybe_unused]] u32 a,
+                                   [[maybe_unused]] u32 b, [[maybe_unused]] bool accumulate) {
 #if FOURSCALE_HAS_WGMMA
   asm volatile(
       "{ .reg .pred p; .reg .b64 a, b; setp.ne.b32 p, %14, 0; mov.b64 a, {%12, %15}; mov.b64 b, {%13, %15}; "
       "wgmma.mma_async.sync.aligned.m64n24k16.f32.bf16.bf16 {"
-      "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11"
+      "%0, %1, %2, %3, %4, %5, %6, %7, "
+      "%8, %9, %10, %11 "
       "}, a, b, p, 1, 1, 0, 0; }"
       : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3]), "+f"(d[4]), "+f"(d[5]), "+f"(d[6]), "+f"(d[7]),
         "+f"(d[8]), "+f"(d[9]), "+f"(d[10]), "+f"(d[11])
