@@ -56,12 +56,36 @@ TEST_CASE("device gemm wgmma: steps that no certificate proves, in tiles of eith
   check_hard_steps<wgmma_gemm<192>>();
 }
 
-TEST_CASE("device gemm wgmma: columns of a tile", "[device][gemm][blackwell]") {
-  using device::detail::tile_cols_of;
-  CHECK(tile_cols_of(1, 1, 66) == 128);
-  CHECK(tile_cols_of(2048, 2048, 66) == 128);  // two waves either way
-  CHECK(tile_cols_of(1536, 1536, 66) == 192);  // one wave, or two
-  CHECK(tile_cols_of(4096, 4096, 66) == 192);  // six waves, or eight
-  CHECK(tile_cols_of(3584, 3584, 66) == 128);  // five, or six
-  CHECK(tile_cols_of(1 << 20, 1 << 20, 66) == 192);
+TEST_CASE("device gemm wgmma: clusters go on with the sums of others", "[device][gemm][blackwell]") {
+  if (!hopper_or_warn()) return;
+  const auto check = []<class Gemm>(Gemm) {  // any codes and scales
+    check_gemm<Gemm, nvfp4, linear, linear, float>({{515, 777, 2064}, {600, 769, 2048, {0.5f, -2.0f}}});
+    check_gemm<Gemm, mxfp4, swizzled_128x4, swizzled_128x4, bf16>({{515, 777, 2080}});
+  };
+  check(wgmma_gemm<192, 11>{});
+  check(wgmma_gemm<192, 14>{});
+  check(wgmma_gemm<128, 16>{});
+  check(wgmma_gemm<128, 4>{});
+  check_hard_steps<wgmma_gemm<192, 60>>();
+  check_hard_steps<wgmma_gemm<128, 25>>();
+}
+
+TEST_CASE("device gemm wgmma: how a GEMM is cut", "[device][gemm][blackwell]") {
+  using device::detail::wgmma_plan;
+  const auto check = [](i64 rows, i64 cols, i64 k, int tile_cols, int clusters, bool split) {
+    INFO(rows << " x " << cols << " x " << k);
+    const wgmma_plan plan = wgmma_plan::of(rows, cols, ceil_div<i64>(k, 256), 66, 72, 0);
+    CHECK(plan.tile_cols == tile_cols);
+    CHECK(plan.clusters == clusters);
+    CHECK(plan.split == split);
+  };
+  check(1, 1, 64, 128, 1, false);
+  check(1536, 1536, 1536, 192, 48, false);   // one wave; two of narrow tiles
+  check(2048, 2048, 2048, 128, 66, false);   // two waves of narrow tiles; parts of eight runs are too small
+  check(2560, 2560, 2560, 192, 66, true);    // 140 tiles
+  check(3072, 3072, 3072, 192, 66, false);   // 192 tiles, 2.9 waves
+  check(4096, 4096, 4096, 192, 66, true);    // 352 tiles, 5.3 waves
+  check(8192, 14336, 4096, 192, 66, false);  // 36.4 waves
+  check(1 << 20, 1 << 20, 64, 192, 66, false);
+  CHECK_FALSE(wgmma_plan::of(4096, 4096, 16, 66, 60, 192).split);  // no memory for it
 }

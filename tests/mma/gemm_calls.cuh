@@ -47,17 +47,20 @@ struct bf16_gemm {
   }
 };
 
-/// That of Hopper with tiles of so many columns, likewise.
-template <int Cols>
+/// That of Hopper with tiles of so many columns, likewise; if it is not 0, by so many clusters, which share
+/// the last tiles.
+template <int Cols, int Clusters = 0>
 struct wgmma_gemm {
   gemm_steps* counted = nullptr;
 
   template <class A, class B, class T>
   errc operator()(A const& a, B const& b, matrix_view<T> const& d, gemm_factors factors) const {
     if (const errc e = validate_gemm(a, b, d); e != errc::ok) return e;
-    const device_buffer<u8> workspace(device::gemm_workspace_bytes(a.rows, b.rows, a.cols));
+    const device_buffer<u8> workspace(device::gemm_workspace_bytes(a.rows, b.rows, a.cols) +
+                                      device::detail::carried_memory::bytes(Clusters));
     const device_buffer<gemm_steps> steps(std::vector<gemm_steps>(1));
-    const device::detail::wgmma_call call(a, b, d, factors, workspace.data(), steps.data(), Cols);
+    const device::detail::wgmma_call call(a, b, d, factors, workspace.data(), steps.data(), Cols, Clusters);
+    if (Clusters != 0) CHECK(call.plan.split);
     errc e = call.state;
     if (e == errc::ok) e = call.decode(nullptr);
     if (e == errc::ok) e = call.multiply(nullptr);

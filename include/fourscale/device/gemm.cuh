@@ -27,12 +27,13 @@ enum class gemm_kernel : u8 {
   model      ///< the same bits in integers, far slower: formats that cannot be decoded to bf16
 };
 
-/// The bytes of workspace for A (m x k) and B (n x k), enough for every kernel: about 2.1 bytes a value.
+/// The bytes of workspace for A (m x k) and B (n x k), enough for every kernel: about 2.1 bytes a value, and
+/// 14 MB at most for sums on their way from one part of K to the next.
 /// Only gemm_kernel::wgmma and bf16 use it.
 inline i64 gemm_workspace_bytes(i64 m, i64 n, i64 k, accumulate::blackwell = {}) {
   using mma::decoded_operand;
   return decoded_operand::in(nullptr, m, k).bytes() + decoded_operand::in(nullptr, n, k).bytes() +
-         decoded_operand::alignment;
+         detail::carried_memory::bytes(detail::carried_memory::clusters(m, n)) + decoded_operand::alignment;
 }
 
 namespace detail {

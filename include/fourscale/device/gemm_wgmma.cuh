@@ -64,25 +64,58 @@ inline i64 clusters_of(i64 rows, i64 cols, int tile_cols) {
   return ceil_div<i64>(rows, mma::wgmma::tile_rows * mma::wgmma::cluster_ctas) *
          ceil_div<i64>(cols, tile_cols);
 }
-/// Columns of a tile: 192, or 128 if the last of them is done sooner so. A step of the narrow one takes 0.8
-/// of the time for two thirds of the outputs, since shared memory is read as often for its rows.
-inline int tile_cols_of(i64 rows, i64 cols, int at_once) {
-  const i64 wide = ceil_div<i64>(clusters_of(rows, cols, 192), at_once),
-            narrow = ceil_div<i64>(clusters_of(rows, cols, 128), at_once);
-  return 10 * wide <= 8 * narrow ? 192 : 128;
-}
+/// How a GEMM is cut: columns of a tile, how many clusters multiply, and whether the last tiles are shared.
+struct wgmma_plan {
+  int tile_cols, clusters;
+  bool split;
 
-/// As many clusters as run at once, or fewer where there are fewer tiles.
+  /// `runs` along K for each tile. A step of a narrow tile takes 0.8 of the time for two thirds of the
+  /// outputs, since shared memory is read as often for its rows. Sums that are handed over take two runs; and
+  /// clusters are no longer at the same place of K, for which L2 takes 6 % more time.
+  static wgmma_plan of(i64 rows, i64 cols, i64 runs, i64 at_once, i64 shared_at_once, int columns) {
+    wgmma_plan best{};
+    i64 least = 0;
+    for (const int tile_cols : {192, 128}) {
+      if (columns != 0 && columns != tile_cols) continue;
+      const i64 tiles = clusters_of(rows, cols, tile_cols),
+                whole = 100 * runs * ceil_div<i64>(tiles, at_once),
+                even = 106 * ceil_div<i64>(tiles * runs, at_once) + 200;
+      const bool split = tiles > at_once && at_once <= shared_at_once && even < whole;
+      const i64 time = (split ? even : whole) * (tile_cols == 192 ? 10 : 8);
+      if (best.tile_cols != 0 && time >= least) continue;
+      best = {tile_cols, static_cast<int>(tiles < at_once ? tiles : at_once), split};
+      least = time;
+    }
+    return best;
+  }
+};
+
+/// Memory for sums that are handed over: for as many clusters as Hopper has, if there are tiles for more.
+struct carried_memory {
+  static constexpr i64 most_clusters = 72, fewest = 33, sum_bytes = mma::carried_sums::bytes_of_cta(256, 96),
+                       ctas = mma::wgmma::cluster_ctas;
+  static i64 clusters(i64 rows, i64 cols) {
+    const i64 tiles = clusters_of(rows, cols, 128);
+    return tiles < fewest ? 0 : tiles < most_clusters ? tiles : most_clusters;
+  }
+  static i64 word_bytes(i64 clusters) {
+    return round_up<i64>(clusters * ctas * 8 * 4, mma::decoded_operand::alignment);
+  }
+  static i64 bytes(i64 clusters) { return clusters * ctas * sum_bytes + word_bytes(clusters); }
+  static mma::carried_sums in(u8* at, i64 clusters) {
+    return {reinterpret_cast<float*>(at), reinterpret_cast<u32*>(at + clusters * ctas * sum_bytes)};
+  }
+};
+
+/// By `clusters`, which run at once.
 template <int Cols, class P>
-errc launch_wgmma(P const& p, cudaStream_t stream) {
+errc launch_wgmma(P const& p, int clusters, cudaStream_t stream) {
   namespace w = mma::wgmma;
   constexpr int bytes = sizeof(w::shared_memory<Cols>);
   auto* const kernel = &gemm_wgmma_kernel<Cols, P>;
   if (cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes) != cudaSuccess)
     return errc::cuda_failed;
-  const i64 tiles = clusters_of(p.d.rows, p.d.cols, Cols), most = clusters_at_once();
-  if (tiles >= i64{1} << 30) return errc::too_large;
-  return launch_clusters(kernel, tiles < most ? tiles : most, w::cluster_ctas, w::threads, bytes, stream, p);
+  return launch_clusters(kernel, clusters, w::cluster_ctas, w::threads, bytes, stream, p);
 }
 
 /// A checked call: see decoded_call.
@@ -91,27 +124,43 @@ struct wgmma_call : decoded_call<F, LA, G, LB, mma::wgmma::problem<T, mma::facto
   using problem = mma::wgmma::problem<T, mma::factor_of_output<F, G>>;
   using base = decoded_call<F, LA, G, LB, problem>;
   using base::p, base::state;
-  int tile_cols;
+  wgmma_plan plan{};
+  i64 carries;  ///< clusters that may hand over sums
 
-  /// `columns` of a tile: 128, 192, or 0 for those that are faster.
+  /// `columns` of a tile: 128, 192, or 0 for those that are faster. `most`: clusters, if not all that fit.
   template <class BA, class BB>
   wgmma_call(block_scaled_view<F, LA, BA> const& a, block_scaled_view<G, LB, BB> const& b,
              matrix_view<T> const& d, gemm_factors factors, void* workspace, gemm_steps* steps,
-             int columns = 0)
-      : base(a, b, {{}, {}, {}, {}, {}, d, {factors.alpha, a.amax, b.amax}, factors.beta, steps}, workspace) {
-    const int at_once = clusters_at_once();
+             int columns = 0, int most = 0)
+      : base(a, b, {{}, {}, {}, {}, {}, d, {factors.alpha, a.amax, b.amax}, factors.beta, steps}, workspace),
+        carries(most != 0 ? most : carried_memory::clusters(d.rows, d.cols)) {
+    const int at_once = most != 0 ? most : clusters_at_once();
     if (at_once == 0) state = errc::cuda_failed;
-    tile_cols = columns != 0 || at_once == 0 ? columns : tile_cols_of(d.rows, d.cols, at_once);
-    if (state == errc::ok) state = encode_decoded(p.a, mma::wgmma::tile_rows, p.map_a);
-    if (state == errc::ok) state = encode_decoded(p.b, tile_cols / mma::wgmma::cluster_ctas, p.map_b);
+    if (clusters_of(d.rows, d.cols, 128) >= i64{1} << 30) state = errc::too_large;
+    if (state != errc::ok) return;
+    plan = wgmma_plan::of(d.rows, d.cols, ceil_div<i64>(p.a.steps, mma::wgmma::run_steps), at_once, carries,
+                          columns);
+    p.split = plan.split;
+    p.carried = carried_memory::in(reinterpret_cast<u8*>(p.b.values) + p.b.bytes(), carries);
+    state = encode_decoded(p.a, mma::wgmma::tile_rows, p.map_a);
+    if (state == errc::ok) state = encode_decoded(p.b, plan.tile_cols / mma::wgmma::cluster_ctas, p.map_b);
     if (state == errc::ok && mma::way_of_outputs(p) == mma::output_way::boxes)
       state = encode_map({reinterpret_cast<u64>(d.data), static_cast<u64>(d.cols), static_cast<u64>(d.rows),
                           static_cast<u64>(d.ld) * sizeof(T)},
                          {ptx::tma_type::bytes, mma::box_cols, mma::output_rows, ptx::swizzle::b128},
                          CU_TENSOR_MAP_DATA_TYPE_UINT16, p.map_d);
   }
+  template <bool Certify = true>
+  errc decode(cudaStream_t stream) const {
+    if (p.split &&
+        cudaMemsetAsync(p.carried.there, 0, static_cast<size_t>(carried_memory::word_bytes(carries)),
+                        stream) != cudaSuccess)
+      return errc::cuda_failed;
+    return base::template decode<Certify>(stream);
+  }
   errc multiply(cudaStream_t stream) const {
-    return tile_cols == 192 ? launch_wgmma<192>(p, stream) : launch_wgmma<128>(p, stream);
+    return plan.tile_cols == 192 ? launch_wgmma<192>(p, plan.clusters, stream)
+                                 : launch_wgmma<128>(p, plan.clusters, stream);
   }
   static bool available() { return check_available(&gemm_wgmma_kernel<192, problem>, 1) == errc::ok; }
 };

@@ -98,15 +98,16 @@ FOURSCALE_D u32 certify_window(P const& p, i64 first_row, i64 first_col, i64 fir
 template <class P, int Cols>
 FOURSCALE_D void certify(P const& p, shared_memory<Cols>& m, int warp) {
   constexpr int most = ceil_div<int>(run_steps, certify_warps);  // steps of a run for a warp
-  const int lane = static_cast<int>(threadIdx.x) % 32, runs = runs_of(p);
+  const int lane = static_cast<int>(threadIdx.x) % 32, runs_of_tile = runs_of(p);
   u32 all = 0, windows = 0, window = 0;  // runs with certificates, and windows, of all tiles
-  for (typename tile<Cols>::walk walk(p); walk.more(); walk.next()) {
+  for (typename tile<Cols>::walk walk(p, runs_of_tile, p.split); walk.more(); walk.next()) {
     const i64 row = walk.row(), col = walk.col();
     const certify_place at{row / bounds_rows + lane, col / bounds_rows + lane, lane < tile_rows / bounds_rows,
                            lane < tile<Cols>::col_groups};
-    for (int run = 0; run < runs; ++run, window >>= run_steps) {
+    for (int run = 0; run < walk.runs; ++run, window >>= run_steps) {
+      const int first_step = (walk.first + run) * run_steps;
       if (run % window_runs == 0) {
-        window = certify_window<Cols>(p, row, col, run * run_steps);
+        window = certify_window<Cols>(p, row, col, first_step);
         if (warp == 0) {
           wait(m.window_read + (windows & 1), windows >> 1 & 1 ^ 1);  // the first time around, at once
           if (lane == 0) {
@@ -122,7 +123,7 @@ FOURSCALE_D void certify(P const& p, shared_memory<Cols>& m, int warp) {
       FOURSCALE_UNROLL
       for (int i = 0; i < most; ++i)
         if (i * certify_warps + warp < run_steps)
-          facts[i] = certify_facts(p, at, run * run_steps + i * certify_warps + warp);
+          facts[i] = certify_facts(p, at, first_step + i * certify_warps + warp);
       wait(m.used + slot, all / certified_runs & 1 ^ 1);  // the first time around, it passes at once
       FOURSCALE_UNROLL
       for (int i = 0; i < most; ++i) {

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // D = A * B^T with the bits of Blackwell's block-scaled MMA on the tensor cores of Hopper. A step of K = 64
 // is four wgmma from zero, and one addition rounded toward zero to the accumulator. A CTA of three warpgroups
-// takes a tile of 128 x 192, or 128 x 128, and two CTAs of a cluster share its columns:
+// takes a tile of 128 x 192, or 128 x 128, and two CTAs of a cluster share its columns. Of tiles that not all
+// clusters have, each takes a part along K (tile_parts.cuh). The roles:
 //
 //   load     one warp has TMA fill a stage with a step of A and half of B, for both CTAs  -> `full`
 //   certify  three warps compare the bounds of rows and columns: where are sums exact?    -> `window_filled`,
@@ -25,11 +26,12 @@ namespace FOURSCALE_NAMESPACE::mma::wgmma {
 template <class P, int Cols>
 FOURSCALE_D void load(P const& p, shared_memory<Cols>& m) {
   using tile = wgmma::tile<Cols>;
-  const i32 rank = static_cast<i32>(blockIdx.x % cluster_ctas), steps = runs_of(p) * run_steps;
+  const i32 rank = static_cast<i32>(blockIdx.x % cluster_ctas);
   u32 parity = 1;  // the first time around, a wait passes at once
-  for (typename tile::walk walk(p); walk.more(); walk.next()) {
+  for (typename tile::walk walk(p, runs_of(p), p.split); walk.more(); walk.next()) {
     const i32 row = walk.row(), col = walk.col() + rank * tile::half_cols;
-    for (i32 step = 0; step < steps; ++step) {
+    const i32 end = (walk.first + walk.runs) * run_steps;
+    for (i32 step = walk.first * run_steps; step < end; ++step) {
       const int stage = step % stages;
       wait(m.empty + stage, parity);
       u8* const to = m.stage[stage];
@@ -214,11 +216,12 @@ FOURSCALE_D void multiply_blocks(multiply_state<Cols> const& s, int stage, int f
   ptx::wgmma_wait_group<0>();
 }
 
-/// A warp's outputs in a group of eight columns of its tile, in a step of it.
+/// A warp's outputs in a group of eight columns of its tile, in a step of its part.
 template <int Cols>
 FOURSCALE_D step_place place_of(shared_memory<Cols> const& m, int step, int group) {
   const int strip = strip_of_thread();
-  return {m.walks[strip].row() + strip * output_rows, m.walks[strip].col() + group * bounds_rows, step};
+  auto const& walk = m.walks[strip];
+  return {walk.row() + strip * output_rows, walk.col() + group * bounds_rows, walk.first * run_steps + step};
 }
 
 /// What the adder makes of a lane's accumulators c in a group of eight columns and the sums of four blocks
@@ -270,10 +273,10 @@ FOURSCALE_D void add_with_care(P const& p, multiply_state<Cols> const& s, shared
   }
 }
 
-/// Run `of_tile` of a tile, whatever the certificates say.
+/// Run `run` of the `runs` of a part, whatever the certificates say.
 template <class P, int Cols>
 FOURSCALE_D bool multiply_with_care(P const& p, shared_memory<Cols>& m, multiply_state<Cols> const& s,
-                                    multiply_place& x, int of_tile, accumulator<Cols>& sums,
+                                    multiply_place& x, int run, int runs, accumulator<Cols>& sums,
                                     accumulator<Cols>& chain) {
 #pragma unroll 1
   for (int i = 0; i < run_steps; ++i) {
@@ -289,7 +292,7 @@ FOURSCALE_D bool multiply_with_care(P const& p, shared_memory<Cols>& m, multiply
     }
     const certificates c = of_rows[strip];
     ptx::wgmma_wait_group<0>();
-    add_with_care(p, s, m, of_tile * run_steps + i, c, tile<Cols>::all_cols & ~fast, sums, chain);
+    add_with_care(p, s, m, run * run_steps + i, c, tile<Cols>::all_cols & ~fast, sums, chain);
     __syncwarp();
     if (s.tells) ptx::mbarrier_arrive_cluster(s.empty + 8 * static_cast<u32>(i));
   }
@@ -297,25 +300,32 @@ FOURSCALE_D bool multiply_with_care(P const& p, shared_memory<Cols>& m, multiply
   x.next_run();
   if (x.left == 0) return false;
   wait_for_stage(s, 0, x.run());
-  return next_is_fast(s, x, of_tile + 1 < runs_of(p) ? of_tile + 1 : 0);
+  return next_is_fast(s, x, run + 1 < runs ? run + 1 : 0);
 }
 
-/// A warpgroup: 64 rows of every tile.
+/// A warpgroup: 64 rows of every part of a tile.
 template <class P, int Cols>
 FOURSCALE_D void multiply(P const& p, shared_memory<Cols>& m, int group) {
-  const int strip = static_cast<int>(threadIdx.x) / 32 - 4, runs = runs_of(p);
+  constexpr int together = 128 * multiply_groups;  // threads
+  const int strip = static_cast<int>(threadIdx.x) / 32 - 4;
   const multiply_state<Cols> s(m, group);
   auto& walk = m.walks[strip];
-  if (s.one) walk = typename tile<Cols>::walk(p);
+  if (s.one) walk = typename tile<Cols>::walk(p, runs_of(p), p.split);
   m.outputs[strip].prepare(p);
-  multiply_place x{static_cast<u32>(walk.left()) * static_cast<u32>(runs)};
+  multiply_place x{static_cast<u32>(walk.all_runs())};
   if (x.left == 0) return;
   accumulator<Cols> sums, chain;
   bool fast = next_is_fast(s, x, 0);
   wait_for_stage(s, 0, 0);
-  for (; walk.more();) {
-    FOURSCALE_UNROLL
-    for (float& sum : sums) sum = 0.0f;
+  while (walk.more()) {
+    if (walk.is_second_part()) {
+      p.carried.template take<together>(static_cast<int>(blockIdx.x) - cluster_ctas,
+                                        static_cast<int>(threadIdx.x) - 128, sums);
+    } else {
+      FOURSCALE_UNROLL
+      for (float& sum : sums) sum = 0.0f;
+    }
+    const int runs = walk.runs;
     int run = 0;
 #pragma unroll 1
     while (run < runs) {
@@ -325,11 +335,15 @@ FOURSCALE_D void multiply(P const& p, shared_memory<Cols>& m, int group) {
           fast = multiply_run(s, x, run < runs ? run : 0, sums, chain);
         } while (fast && run < runs);
       } else {
-        fast = multiply_with_care(p, m, s, x, run, sums, chain);
+        fast = multiply_with_care(p, m, s, x, run, runs, sums, chain);
         ++run;
       }
     }
-    m.outputs[strip].store(p, walk.row() + strip * output_rows, walk.col(), sums);
+    if (walk.is_first_part())
+      p.carried.template leave<together>(static_cast<int>(blockIdx.x), static_cast<int>(threadIdx.x) - 128,
+                                         sums);
+    else
+      m.outputs[strip].store(p, walk.row() + strip * output_rows, walk.col(), sums);
     __syncwarp();
     if (s.one) walk.next();
     __syncwarp();

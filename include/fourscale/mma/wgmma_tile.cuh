@@ -9,11 +9,12 @@
 #include <cuda/ptx>
 
 #include "../view/gemm_factors.hpp"
+#include "carried_sums.cuh"
 #include "decoded_operand.cuh"
 #include "exact_step.cuh"
 #include "output_rows.cuh"
 #include "step_counts.cuh"
-#include "tile_walk.cuh"
+#include "tile_parts.cuh"
 
 namespace FOURSCALE_NAMESPACE::mma::wgmma {
 
@@ -42,7 +43,7 @@ struct tile {
   static constexpr int batch_groups = Cols == 192 ? 3 : 4;  ///< whose blocks have registers at a time
   static_assert(col_groups % batch_groups == 0);
   /// launch_wgmma() refuses what has more tiles than this can count.
-  using walk = tile_walk<tile_rows, Cols, cluster_ctas>;
+  using walk = tile_parts<tile_rows, Cols, cluster_ctas>;
 };
 
 template <int Cols>
@@ -68,7 +69,9 @@ struct problem {
   matrix_view<T> d;
   Factors factor_of;  ///< of an output: see output_strip.cuh
   float beta;
-  gemm_steps* steps;  ///< counts, or null
+  gemm_steps* steps;   ///< counts, or null
+  bool split = false;  ///< the last tiles are shared evenly: see tile_parts.cuh
+  carried_sums carried = {};
 };
 
 /// Runs of a tile.
