@@ -69,8 +69,8 @@ void check_outputs() {
 }
 
 /// Some steps of some rows or columns that no certificate proves, among Gaussian ones: at both ends of runs
-/// and windows, behind the first window, and in more tiles than a GPU works on at once. D is FP32: bits that a
-/// step loses would not be seen in bf16.
+/// and windows, behind the first window, and in more tiles than a GPU works on at once. D is FP32: bits that
+/// a step loses would not be seen in bf16.
 template <class Gemm>
 void check_hard_steps() {
   if (!gpu_or_warn()) return;

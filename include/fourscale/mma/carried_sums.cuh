@@ -3,7 +3,7 @@
 // global memory: see tile_parts.cuh. A warp waits for the warp of the same number, and for nobody else.
 #pragma once
 
-#include "../config.hpp"
+#include "../bits.hpp"
 
 namespace FOURSCALE_NAMESPACE::mma {
 
