@@ -95,9 +95,17 @@ def tests_that_reach(program, faults, everything, threads):
     return {n: sorted(tests if any(name == "" for _, name in of) else of) for n, of in of_fault.items()}
 
 
-def try_all(program, faults, everything=(), jobs=1, threads=1, say=print, least=20):
+def gpus_here():
+    """The GPUs that share the faults, as CUDA_VISIBLE_DEVICES names them."""
+    if chosen := os.environ.get("CUDA_VISIBLE_DEVICES"):
+        return chosen.split(",")
+    listed = subprocess.run(["nvidia-smi", "-L"], capture_output=True, text=True).stdout
+    return [str(number) for number in range(max(1, listed.count("GPU ")))]
+
+
+def try_all(program, faults, everything=(), jobs=1, threads=1, say=print, least=20, most=600, gpus=()):
     """The faults that no test notices. Quick tests are asked first. What takes five times as long as without a fault,
-    and `least` seconds more, will never end."""
+    and `least` seconds more, will never end; nor will what takes `most` seconds. Faults take turns on the GPUs."""
     reaching = tests_that_reach(program, faults, everything, jobs * threads)
 
     def survives(fault):
@@ -107,8 +115,9 @@ def try_all(program, faults, everything=(), jobs=1, threads=1, say=print, least=
                 continue
             names = Path(f"{program}.tests_of_{fault.number}")
             names.write_text("".join(name.replace(",", "\\,") + "\n" for _, name in tests))  # as Catch2 reads them
-            limit = least + 5 * jobs * sum(seconds for seconds, _ in tests)
-            if not run(program, fault.number, ["--abort", "--input-file", names], limit, threads):
+            limit = min(most, least + 5 * jobs * sum(seconds for seconds, _ in tests))
+            where = {"CUDA_VISIBLE_DEVICES": gpus[fault.number % len(gpus)]} if gpus else {}
+            if not run(program, fault.number, ["--abort", "--input-file", names], limit, threads, **where):
                 return False
         return True
 
@@ -138,7 +147,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder", type=Path)
     parser.add_argument("--gpu", metavar="ARCH", help="the table for the GPU, compiled for 90a, ...")
-    parser.add_argument("--jobs", type=int, default=min(8, os.cpu_count()), help="faults that are tried at a time")
+    parser.add_argument("--jobs", type=int, help="faults that are tried at a time")
     parser.add_argument("--only", metavar="WORD", help="only faults with this in header or name")
     options = parser.parse_args()
     begin = time.monotonic()
@@ -151,9 +160,10 @@ def main():
     print(f"{len(faults)} faults compiled in, after {time.monotonic() - begin:.0f} s", flush=True)
     if options.only:
         faults = [f for f in faults if options.only in f.file or options.only in f.name]
-    threads = max(1, (os.cpu_count() or 1) // options.jobs)
-    survivors = try_all(program, faults, ALL_FOR_GPU if options.gpu else [], options.jobs, threads,
-                        lambda line: print(line, flush=True))
+    gpus = gpus_here() if options.gpu else []
+    jobs = options.jobs or min(4 * len(gpus) or 8, os.cpu_count())
+    survivors = try_all(program, faults, ALL_FOR_GPU if options.gpu else [], jobs, max(1, os.cpu_count() // jobs),
+                        lambda line: print(line, flush=True), most=150 if options.gpu else 600, gpus=gpus)
     code = report(faults, survivors)
     print(f"{time.monotonic() - begin:.0f} s")
     return code

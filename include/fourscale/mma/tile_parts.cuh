@@ -9,7 +9,8 @@ namespace FOURSCALE_NAMESPACE::mma {
 
 /// What a cluster does, in this order: the first part of a tile, if it has one, whose sums the next cluster
 /// goes on with; whole tiles; and the second part of the tile that the cluster before has begun. So nobody
-/// waits long: a first part is what each begins with, a second part is the last that it does.
+/// waits long: a first part is what each begins with, a second part is the last that it does. A GPU starts
+/// clusters in order, so the one that is waited for has begun: all end, even where not all run at once.
 ///
 /// Whole tiles are those of tile_walk, but for the last ones: between one and two for each cluster, which
 /// share them evenly. Without `split` all are those of tile_walk. Runs are units along K.
