@@ -22,6 +22,8 @@ from maxtext.configs import pyconfig, types
 from maxtext.layers import quantizations
 from maxtext.trainers.pre_train import train
 
+BLOCK = 128  # tokens: a multiple of this is whole blocks under every recipe
+
 _step = contextvars.ContextVar("step", default=0)  # of the step that is being traced
 
 
@@ -53,8 +55,35 @@ class DotGeneral(nn.Module):
         return y.reshape(*x.shape[:-n], *kernel.shape[n:])
 
 
+class ExpertEinsum(nn.Module):
+    """x times the kernel of each expert, by a recipe: "EBCM,EMH -> EBCH" (tokens under a capacity) or "BSM,EMH -> BSEH"
+    (each expert takes all tokens), and back. What has no such kernel, as dispatch and combine, is an einsum as ever."""
+
+    recipe: str
+
+    @nn.compact
+    def __call__(self, equation, x, kernel, **_):
+        (of_x, of_kernel), of_y = (operands.split(",") for operands in equation.replace(" ", "").split("->"))
+        of_y, expert = of_y[0], of_kernel[0]
+        if len(of_kernel) != 3 or of_x[-1] != of_kernel[1] or of_y[-1] != of_kernel[2]:
+            return jnp.einsum(equation, x, kernel)
+        experts, in_, _ = kernel.shape
+        routed = expert in of_x
+        x = jnp.moveaxis(x, of_x.index(expert), 0) if routed else x[None]
+        tokens = x.shape[1:-1]
+        x = x.reshape(x.shape[0], -1, in_)
+        count = x.shape[1]
+        x = jnp.pad(x, ((0, 0), (0, -count % BLOCK), (0, 0)))  # zeros change no amax and no sum
+        seed = jax.random.fold_in(self.make_rng("aqt"), _step.get())
+        seeds = jax.vmap(lambda number: jax.random.fold_in(seed, number))(jnp.arange(experts))
+        dense = functools.partial(fj.dense, recipe=self.recipe)
+        y = jax.vmap(lambda of_expert, w, key: dense(of_expert, w, seed=key), in_axes=(0 if routed else None, 0, 0))(
+            x if routed else x[0], kernel, seeds)
+        return jnp.moveaxis(y[:, :count].reshape(experts, *tokens, -1), 0, of_y.index(expert))
+
+
 class Recipe(quantizations.Quantization):
-    """What MaxText's dense layers ask for their products."""
+    """What MaxText's dense layers and experts ask for their products."""
 
     quant_mode = "train"
 
@@ -67,11 +96,18 @@ class Recipe(quantizations.Quantization):
 
     def dot_general_cls(self, mesh_axes=()):
         kind = "mlp" if "mlp" in mesh_axes else "attention"
-        return functools.partial(DotGeneral, self.recipe if fj.quantizes(self.recipe, kind, 0, 1) else "bf16")
+        router = mesh_axes[1:] == (None,)
+        return functools.partial(DotGeneral, self._recipe_of(kind) if not router else "bf16")
+
+    def einsum(self, mesh_axes=()):
+        return ExpertEinsum(self._recipe_of("mlp"))
+
+    def _recipe_of(self, kind):
+        return self.recipe if fj.quantizes(self.recipe, kind, 0, 1) else "bf16"
 
     def get_block_size(self):
         """The tokens that MaxText initializes layers with."""
-        return 128
+        return BLOCK
 
     def __hash__(self):
         return hash(self.recipe)
@@ -92,6 +128,9 @@ def install():
 
     def configure_quantization(config, quant_mode_str="train"):
         if config.quantization in fj.recipes():
+            if config.num_experts > 1 and config.sparse_matmul and config.quantization != "bf16":
+                raise ValueError("sparse_matmul multiplies experts by kernels of its own, which quantize nothing here: "
+                                 "say sparse_matmul=False")
             return Recipe(config.quantization)
         return configured(config, quant_mode_str)
 

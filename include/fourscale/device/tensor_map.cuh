@@ -39,6 +39,22 @@ inline errc encode_map(ptx::tma_matrix const& m, ptx::tma_box const& box, CUtens
   return e == CUDA_SUCCESS ? errc::ok : errc::cuda_failed;
 }
 
+/// A map of three dimensions: an extent each, bytes from one row and one layer to the next, and a box; under
+/// the swizzle of 128 bytes, or none.
+template <class Tensor>
+errc encode_map(void const* data, Tensor const& t, CUtensorMapDataType type, CUtensorMap& map) {
+  const auto encode = tensor_map_encoder();
+  if (encode == nullptr) return errc::cuda_failed;
+  const cuuint64_t extents[3] = {t.extent[0], t.extent[1], t.extent[2]},
+                   strides[2] = {t.stride[0], t.stride[1]};
+  const cuuint32_t counts[3] = {t.box[0], t.box[1], t.box[2]}, steps[3] = {1, 1, 1};
+  const CUresult e = encode(&map, type, 3, const_cast<void*>(data), extents, strides, counts, steps,
+                            CU_TENSOR_MAP_INTERLEAVE_NONE,
+                            t.swizzled ? CU_TENSOR_MAP_SWIZZLE_128B : CU_TENSOR_MAP_SWIZZLE_NONE,
+                            CU_TENSOR_MAP_L2_PROMOTION_L2_256B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
+  return e == CUDA_SUCCESS ? errc::ok : errc::cuda_failed;
+}
+
 }  // namespace detail
 
 }  // namespace FOURSCALE_ARCH

@@ -29,8 +29,10 @@ inline constexpr int most_ctas = 8;             ///< of a cluster; they share K
 inline constexpr int line_bytes_from_l2 = 128;  ///< 0, 128 or 256: what L2 fetches when 16 bytes are missed
 /// Launched while the kernel before still runs, and then waits for its end: hides part of a launch's latency.
 inline constexpr bool programmatic_launch = false;
-/// Warps of a CTA, at most: fewer where sums fill the registers.
-FOURSCALE_HD constexpr int most_warps(int n_tiles) { return n_tiles <= 2 ? 16 : n_tiles <= 4 ? 12 : 8; }
+/// Warps of a CTA, at most: fewer where sums fill the registers, or halves of stages that are loaded ahead.
+FOURSCALE_HD constexpr int most_warps(int n_tiles, bool by_tma = false) {
+  return by_tma ? 8 : n_tiles <= 2 ? 16 : n_tiles <= 4 ? 12 : 8;
+}
 
 inline constexpr int most_rows_of_x = 64;  ///< in one launch
 inline constexpr int warp_rows = 32;       ///< of W, a tile: two instructions of 16
@@ -38,27 +40,35 @@ inline constexpr int stage_values = 256, stage_bytes = stage_values / 2, stage_s
 inline constexpr int chunk_values = 32, chunk_bytes = chunk_values / 2;  ///< a lane's load
 inline constexpr int halves = 2, lane_rows = 4;  ///< of a stage; of a lane, `stride` apart
 
-// A warp keeps 2 to 4 halves of stages in flight or in use, in a ring in shared memory, and their scales in
-// another. Codes of a half: [row of the lane][lane].
+// A warp has two rings in shared memory, one for codes and one for scales. By TMA, 2 to 4 stages are in flight
+// or in use. Without it 2 to 4 halves are, whose codes lie [row of the lane][lane].
 inline constexpr int least_depth = 2, most_depth = 4;
-inline constexpr int half_bytes = lane_rows * 32 * chunk_bytes, scales_bytes = warp_rows * stage_scales;
+inline constexpr int code_bytes = warp_rows * stage_bytes, half_bytes = code_bytes / halves,
+                     scales_bytes = warp_rows * stage_scales;
 /// Stages of scales in use while `depth` halves are.
 FOURSCALE_HD constexpr int scale_depth(int depth) { return depth / 2 + 1; }
-FOURSCALE_HD constexpr int ring_bytes(int depth) {
-  return depth * half_bytes + scale_depth(depth) * scales_bytes;
+
+/// Row 8 j + lane_row(lane) of a tile is row j of a lane: three bits in reverse, so that lanes that read
+/// together read from different banks under TMA's swizzle.
+FOURSCALE_HD constexpr int lane_row(int lane) {
+  return lane / 4 % 2 * 4 + lane / 8 % 2 * 2 + lane / 16 % 2;
 }
-/// Where a stage in shared memory has a word of four scales of a row of the tile, 8 j + lane / 4. As in
-/// memory: 16 bytes are a row's or, in the layout swizzled_128x4, one word of four rows.
+/// Where a stage in shared memory has a word of four scales of a row of the tile. As in memory: 16 bytes are
+/// a row's or, in the layout swizzled_128x4, one word of four rows.
 FOURSCALE_HD constexpr int scale_offset(bool swizzled, int row, int word) {
   return swizzled ? (word * 8 + row % 8) * 16 + row / 8 * 4 : row * 16 + word * 4;
 }
 
 /// Rows of a lane are `stride` apart: in the layout swizzled_128x4 32, so that their scales are neighbours.
 FOURSCALE_HD constexpr int row_stride(bool swizzled) { return swizzled ? warp_rows : 8; }
-/// Row of W that is row `j` of a lane in a tile. Tiles are neighbours, or four of them are 128 neighbours.
-FOURSCALE_HD constexpr i64 row_of(i64 tile, int lane, int j, int stride) {
+/// Row of W that is a row of a tile. Tiles are neighbours, or four of them are 128 neighbours.
+FOURSCALE_HD constexpr i64 row_at(i64 tile, int row, int stride) {
   const int tiles_in_band = stride / 8;
-  return tile / tiles_in_band * 4 * stride + tile % tiles_in_band * 8 + lane / 4 + j * stride;
+  return tile / tiles_in_band * 4 * stride + tile % tiles_in_band * 8 + row % 8 + row / 8 * stride;
+}
+/// Row of W that is row `j` of a lane in a tile.
+FOURSCALE_HD constexpr i64 row_of(i64 tile, int lane, int j, int stride) {
+  return row_at(tile, 8 * j + lane_row(lane), stride);
 }
 FOURSCALE_HD constexpr int tiles_of(i64 rows, int stride) {
   return static_cast<int>(ceil_div<i64>(rows, 4 * stride)) * (stride / 8);
@@ -79,6 +89,30 @@ FOURSCALE_HD constexpr int x_stage_bytes(int n_tiles) { return n_tiles * 8 * sta
 FOURSCALE_HD constexpr int x_offset(int n_tiles, int half, int word, int tile, int lane) {
   return (((half * 4 + word) * n_tiles + tile) * 32 + lane) * 16;
 }
+
+// What TMA writes, under its swizzle of 128 bytes: a row of a stage of codes is 128 bytes, eight chunks; X of
+// a stage is four slices of 64 values, 128 bytes a row. A lane's words are in another order in lanes 2 and 3
+// of four, for these read X from another slice, and would find its banks taken.
+inline constexpr int slice_values = 64, slices = stage_values / slice_values;
+FOURSCALE_HD constexpr int slice_bytes(int n_tiles) { return n_tiles * 8 * slice_values * 2; }
+/// Word `i` of a lane is this one of its chunk.
+FOURSCALE_HD constexpr int word_of(int lane, int i) { return i ^ (lane & 2); }
+/// Words 0 and 1 of a lane in a half of a stage, in row lane_row() of its codes. Word 2 is at offset ^ 8.
+FOURSCALE_HD constexpr int tma_code_offset(int lane, int half) {
+  const int row = lane_row(lane), chunk = half * 4 + lane % 4;
+  return row * stage_bytes + (chunk ^ row) * chunk_bytes + word_of(lane, 0) * 4;
+}
+/// The eight values of X for word `i` of a lane, in tile 0 of a half of a stage; in the order of memory.
+FOURSCALE_HD constexpr int tma_x_offset(int n_tiles, int lane, int half, int i) {
+  const int row = lane / 4, values = half * 16 + lane % 4 * 4 + word_of(lane, i);
+  return values / 8 * slice_bytes(n_tiles) + row * slice_values * 2 + (values % 8 ^ row) * 16;
+}
+/// For prmt: the two scales of words 0, 1 and 2, 3 of a lane, of a word of four.
+FOURSCALE_HD constexpr u32 scale_bytes_of(int lane) {
+  const int first = 2 * scale_pair(lane), swap = lane / 2 % 2;
+  return static_cast<u32>(first + swap) | static_cast<u32>(first + 1 - swap) << 4;
+}
+
 /// Which 16 bytes of X thread i of a copy moves. Eight threads in a row write to different banks, and 16 of
 /// them read 256 bytes of a row.
 struct x_piece {

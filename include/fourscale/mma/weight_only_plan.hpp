@@ -35,12 +35,24 @@ struct span_of {
   int begin, end;
 };
 
+/// `all` items for `by` owners, in order and evenly: where the one is a multiple of the other, of n owners
+/// in a row, too.
+struct shares {
+  int all, by;
+
+  FOURSCALE_HD constexpr int begin(int i) const { return all / by * i + all % by * i / by; }
+  FOURSCALE_HD constexpr span_of of(int i) const { return {begin(i), begin(i + 1)}; }
+  /// Of an item; there must be one for each owner.
+  FOURSCALE_HD constexpr int owner(int item) const { return ceil_div((item + 1) * by, all) - 1; }
+};
+
 /// A cluster takes `units` runs of tiles, one after the other. In each, a CTA takes `stages` stages along K,
 /// beginning with stage rank * stages, in passes of `pass_stages`, for which X is in shared memory. Items of
 /// a pass are its stages of the first tile, then of the second, and so on; each warp takes a run of them.
 struct plan {
   int n_tiles = 1, warps = 0, depth = most_depth, ctas = 1, clusters = 1;
   int stages = 1, pass_stages = 1, tiles = 0, units = 1;
+  bool by_tma = false;  ///< rings are of stages, not of halves
 
   FOURSCALE_HD constexpr int passes() const { return ceil_div(stages, pass_stages); }
   /// Tiles of a cluster, of a unit, at most.
@@ -49,22 +61,23 @@ struct plan {
   FOURSCALE_HD constexpr bool is_even() const { return tiles % (clusters * units) == 0; }
   /// Tiles of a unit.
   FOURSCALE_HD constexpr span_of tiles_of(int cluster, int unit) const {
-    const int first = share(tiles, cluster, clusters), count = share(tiles, cluster + 1, clusters) - first;
-    return {first + share(count, unit, units), first + share(count, unit + 1, units)};
+    const span_of all = shares{tiles, clusters}.of(cluster);
+    if (units == 1) return all;
+    const span_of mine = shares{all.end - all.begin, units}.of(unit);
+    return {all.begin + mine.begin, all.begin + mine.end};
   }
   /// Warps that have items where a unit has `count` tiles.
   FOURSCALE_HD constexpr int active(int count) const {
     return count * pass_stages < warps ? count * pass_stages : warps;
   }
   FOURSCALE_HD constexpr span_of items_of(int warp, int count) const {
-    const int all = count * pass_stages, by = active(count);
-    if (warp >= by) return {0, 0};
-    return {share(all, warp, by), share(all, warp + 1, by)};
+    const int by = active(count);
+    return warp < by ? shares{count * pass_stages, by}.of(warp) : span_of{0, 0};
   }
   /// Warps that have items of tile `tile` of a unit.
   FOURSCALE_HD constexpr span_of warps_of(int tile, int count) const {
-    const int all = count * pass_stages, by = active(count);
-    return {ceil_div((tile * pass_stages + 1) * by, all) - 1, ceil_div((tile + 1) * pass_stages * by, all)};
+    const shares items{count * pass_stages, active(count)};
+    return {items.owner(tile * pass_stages), items.owner((tile + 1) * pass_stages - 1) + 1};
   }
   /// Where a warp has its sums of a tile: no two have the same place.
   FOURSCALE_HD constexpr int slot_of(int warp, int tile, int count) const {
@@ -78,10 +91,18 @@ struct plan {
   /// Sums of one column of a slot in shared memory; four more than there are keep the banks apart.
   static constexpr int sum_pitch = warp_rows + 4;
   FOURSCALE_HD constexpr int slot_bytes() const { return n_tiles * 8 * sum_pitch * 4; }
-  FOURSCALE_HD constexpr int rings_bytes() const { return warps * ring_bytes(depth); }
-  FOURSCALE_HD constexpr int bytes() const {
-    return rings_bytes() + slots() * slot_bytes() + pass_stages * x_stage_bytes(n_tiles);
+  // Shared memory: codes, X, scales, sums, barriers. The swizzle of the first two asks for whole KiB.
+  FOURSCALE_HD constexpr int code_ring_bytes() const { return depth * (by_tma ? code_bytes : half_bytes); }
+  FOURSCALE_HD constexpr int scale_ring_bytes() const {
+    return (by_tma ? depth : scale_depth(depth)) * scales_bytes;
   }
+  FOURSCALE_HD constexpr int rings_bytes() const { return warps * (code_ring_bytes() + scale_ring_bytes()); }
+  FOURSCALE_HD constexpr int barriers() const { return by_tma ? warps * depth + 1 : 0; }
+  FOURSCALE_HD constexpr int x_at() const { return warps * code_ring_bytes(); }
+  FOURSCALE_HD constexpr int scales_at() const { return x_at() + pass_stages * x_stage_bytes(n_tiles); }
+  FOURSCALE_HD constexpr int slots_at() const { return scales_at() + warps * scale_ring_bytes(); }
+  FOURSCALE_HD constexpr int barriers_at() const { return slots_at() + slots() * slot_bytes(); }
+  FOURSCALE_HD constexpr int bytes() const { return barriers_at() + 8 * barriers(); }
   FOURSCALE_HD constexpr bool one_pass() const { return pass_stages >= stages; }
 
   /// Clocks, roughly: a stage of a warp takes 200 of its SM and alone 2000; a thread copies 16 bytes of X in
@@ -93,8 +114,6 @@ struct plan {
     return units * (passes() * pass + 2500) + fills * passes() * fill;
   }
 
- private:
-  FOURSCALE_HD static constexpr int share(int all, int i, int of) { return all / of * i + all % of * i / of; }
 };
 
 namespace detail {
@@ -102,7 +121,7 @@ namespace detail {
 /// `best`, or a plan with these numbers of CTAs and warps that is better.
 FOURSCALE_HD constexpr plan better(plan best, plan p, machine const& m) {
   for (p.units = 1; p.units < 2 * p.cluster_tiles(); p.units *= 2) {
-    const int room = m.shared_bytes - p.rings_bytes();
+    const int room = m.shared_bytes - p.rings_bytes() - 8 * p.barriers();
     p.pass_stages = p.stages;
     for (int i = 0; i < 2; ++i) {  // fewer stages in a pass may mean fewer slots
       const int fit = (room - p.slots() * p.slot_bytes()) / x_stage_bytes(p.n_tiles);
@@ -120,8 +139,10 @@ FOURSCALE_HD constexpr plan better(plan best, plan p, machine const& m) {
 }  // namespace detail
 
 /// The plan for `rows` rows of X (at most 64), `tiles` of W and K; `warps` is 0 where nothing fits.
-FOURSCALE_HD constexpr plan make_plan(int rows, int tiles, i64 k, machine const& m, tuning const& t = {}) {
+FOURSCALE_HD constexpr plan make_plan(int rows, int tiles, i64 k, machine const& m, tuning const& t = {},
+                                      bool by_tma = false) {
   plan best, p;
+  p.by_tma = by_tma;
   const int stages = static_cast<int>(ceil_div<i64>(k, stage_values));
   p.n_tiles = rows <= 8 ? 1 : rows <= 16 ? 2 : rows <= 32 ? 4 : 8;
   p.tiles = tiles;
@@ -131,10 +152,10 @@ FOURSCALE_HD constexpr plan make_plan(int rows, int tiles, i64 k, machine const&
     if (p.ctas < t.ctas && m.clusters && 2 * p.ctas <= stages) continue;
     p.stages = ceil_div(stages, p.ctas);
     p.clusters = tiles < m.clusters_of(size) ? tiles : m.clusters_of(size);
-    for (int warps = most_warps(p.n_tiles); warps >= 2; warps -= 2) {
+    for (int warps = most_warps(p.n_tiles, by_tma); warps >= 2; warps -= 2) {
       p.warps = warps;
       if (t.warps > 0 && warps != t.warps) continue;
-      p.depth = t.depth > 0 ? t.depth : warps >= 12 ? 3 : warps > 4 ? most_depth : least_depth;
+      p.depth = t.depth > 0 ? t.depth : by_tma || warps <= 4 ? least_depth : warps >= 12 ? 3 : most_depth;
       best = detail::better(best, p, m);
     }
   }

@@ -5,6 +5,7 @@
 
 #include "operand_stage.cuh"
 #include "weight_only_plan.hpp"
+#include "weight_only_tile.cuh"
 
 namespace FOURSCALE_NAMESPACE::mma::weight_only {
 
@@ -22,49 +23,104 @@ FOURSCALE_D inline void start_line(u32 to, u8 const* from) {
 
 }  // namespace detail
 
-/// Halves of the stages that a warp takes, in order.
+/// A stage that a warp takes: item `item` of a pass is stage `stage` of it and of tile `tile`.
+struct weight_place {
+  int unit = -1, pass = 0, item = 0, stage = 0, tile = 0;
+  int pass_stages = 0;                                        ///< that the CTA has
+  int begin = 0, end = 0, begin_tile = 0, begin_stage = 0;  ///< items of the unit, and where they begin
+};
+
+/// Of the `stages` of a CTA, those in a pass.
+FOURSCALE_HD constexpr int stages_of_pass(plan const& p, int stages, int pass) {
+  const int left = stages - pass * p.pass_stages;
+  return left < 0 ? 0 : left < p.pass_stages ? left : p.pass_stages;
+}
+
+/// From an item to the first that exists. Seldom called, and a call, for the loop around it has to be short.
+FOURSCALE_D __noinline__ inline weight_place seek(plan const& p, weight_place at, int stages, int cluster,
+                                                  int warp) {
+#pragma unroll 1
+  while (at.unit < p.units) {
+    if (at.item < at.end) {
+      if (at.stage < at.pass_stages) break;
+      at.item += p.pass_stages - at.stage, at.stage = 0, ++at.tile;
+      continue;
+    }
+    if (at.unit < 0 || ++at.pass * p.pass_stages >= p.stages) {
+      at.pass = 0;
+      if (++at.unit >= p.units) break;
+      const span_of tiles = p.tiles_of(cluster, at.unit), items = p.items_of(warp, tiles.end - tiles.begin);
+      at.begin = items.begin, at.end = items.end;
+      at.begin_tile = tiles.begin + items.begin / p.pass_stages;
+      at.begin_stage = items.begin % p.pass_stages;
+    }
+    at.item = at.begin, at.stage = at.begin_stage, at.tile = at.begin_tile;
+    at.pass_stages = stages_of_pass(p, stages, at.pass);
+  }
+  return at;
+}
+
+/// The stages that a warp takes, in order.
+struct weight_walk {
+  plan const& p;
+  int rank, cluster, stages;  ///< of the CTA
+  weight_place at;
+
+  FOURSCALE_D weight_walk(plan const& the_plan, i64 k, int the_rank, int the_cluster)
+      : p(the_plan), rank(the_rank), cluster(the_cluster) {
+    stages = stages_of(static_cast<int>(ceil_div<i64>(k, stage_values)));
+    at = seek(p, at, stages, cluster, warp());
+  }
+
+  FOURSCALE_D static int warp() { return static_cast<int>(threadIdx.x) / 32; }
+  FOURSCALE_D bool more() const { return at.unit < p.units; }
+  /// Of the first `all` stages along K, those of the CTA.
+  FOURSCALE_D int stages_of(int all) const {
+    const int left = all - first_stage();
+    return left < 0 ? 0 : left < p.stages ? left : p.stages;
+  }
+  FOURSCALE_D int first_stage() const { return rank * p.stages; }
+  FOURSCALE_D int count_of(int pass) const { return stages_of_pass(p, stages, pass); }
+  FOURSCALE_D int stage_of_cta() const { return at.pass * p.pass_stages + at.stage; }
+  FOURSCALE_D int stage_of_matrix() const { return first_stage() + stage_of_cta(); }
+
+  /// True if the stage is not the one behind the last.
+  FOURSCALE_D bool next() {
+    ++at.item, ++at.stage;
+    if (at.item < at.end && at.stage < at.pass_stages) return false;
+    at = seek(p, at, stages, cluster, warp());
+    return true;
+  }
+};
+
+/// Halves of the stages that a warp takes, by copies of 16 bytes of all its lanes.
 template <class Layout>
 struct weight_stream {
   static constexpr bool swizzled = Layout::has_padding;
   static constexpr int stride = row_stride(swizzled);
 
   block_scaled_view<nvfp4, Layout, u8 const> const& w;
-  plan const& p;
-  bool wide, wide_scales;   ///< may be read 16 bytes at a time
-  int cluster;              ///< whose
-  int first_stage, stages;  ///< of the CTA
-  // What is to be loaded next: item `item` of a pass, which is stage `stage` of the pass and of tile `tile`,
-  int unit = 0, pass = 0, item = 0, stage = 0, pass_count = 0, half = 0;
-  span_of tiles{}, items{};
-  int tile = 0;
+  bool wide, wide_scales;  ///< may be read 16 bytes at a time
+  weight_walk walk;        ///< to what is to be loaded next,
+  int half = 0;
   u8 const *codes = nullptr, *scales = nullptr;  ///< and where this lane begins to read
   int whole = 0;                                 ///< stages of the tile that are inside, and aligned
   int scale_slot = 0;
 
   /// `wide_codes`: rows of codes begin at multiples of 16 bytes; `wide_scale_stages`: so do scales of stages.
-  FOURSCALE_D weight_stream(block_scaled_view<nvfp4, Layout, u8 const> const& weights, plan const& the_plan,
-                            bool wide_codes, bool wide_scale_stages, int rank, int the_cluster)
-      : w(weights), p(the_plan), wide(wide_codes), wide_scales(wide_scale_stages), cluster(the_cluster) {
-    first_stage = rank * p.stages;
-    stages = stages_of(static_cast<int>(ceil_div<i64>(w.cols, stage_values)));
-    enter_unit();
-    seek();
-  }
-
-  FOURSCALE_D static int warp() { return static_cast<int>(threadIdx.x) / 32; }
-  /// Stages of a pass that the CTA has.
-  FOURSCALE_D int count_of(int of_pass) const {
-    const int left = stages - of_pass * p.pass_stages;
-    return left < 0 ? 0 : left < p.pass_stages ? left : p.pass_stages;
+  FOURSCALE_D weight_stream(block_scaled_view<nvfp4, Layout, u8 const> const& weights, plan const& p,
+                            bool wide_codes, bool wide_scale_stages, int rank, int cluster)
+      : w(weights), wide(wide_codes), wide_scales(wide_scale_stages), walk(p, w.cols, rank, cluster) {
+    if (walk.more()) place();
   }
 
   /// Starts the next half, as a group of copies, to slot `slot` of the warp's ring. The group is empty after
   /// the last.
-  FOURSCALE_D void start(u8* ring, int slot) {
-    if (unit < p.units) {
+  FOURSCALE_D void start(u8* ring, u8* scale_ring, int slot) {
+    if (walk.more()) {
       u8* const to = ring + slot * half_bytes;
-      u8* const scales_to = ring + p.depth * half_bytes + scale_slot * scales_bytes;
-      if (pass * p.pass_stages + stage < whole)
+      u8* const scales_to = scale_ring + scale_slot * scales_bytes;
+      if (walk.stage_of_cta() < whole)
         start_whole(to, scales_to);
       else
         start_at_edge(to, scales_to);
@@ -78,61 +134,27 @@ struct weight_stream {
   /// Bytes from the scales of a stage to those of the next: 16 in a row, or four tiles.
   static constexpr int scale_step = swizzled ? 512 * stage_scales / 4 : stage_scales;
 
-  /// Of the first `all` stages along K, those of the CTA.
-  FOURSCALE_D int stages_of(int all) const {
-    const int left = all - first_stage;
-    return left < 0 ? 0 : left < p.stages ? left : p.stages;
-  }
-  FOURSCALE_D i64 stage_of_matrix() const { return i64{first_stage} + pass * p.pass_stages + stage; }
-
-  FOURSCALE_D void enter_unit() {
-    for (; unit < p.units; ++unit) {
-      tiles = p.tiles_of(cluster, unit);
-      items = p.items_of(warp(), tiles.end - tiles.begin);
-      pass = 0, item = items.begin;
-      if (items.begin < items.end) return;
-    }
-  }
   FOURSCALE_D void next_stage() {
-    scale_slot = scale_slot + 1 == scale_depth(p.depth) ? 0 : scale_slot + 1;
-    ++item, ++stage;
+    scale_slot = scale_slot + 1 == scale_depth(walk.p.depth) ? 0 : scale_slot + 1;
     codes += stage_bytes, scales += scale_step;
-    if (item >= items.end || stage >= pass_count) seek();
-  }
-  /// From `item` to the first that exists, and what belongs to it.
-  FOURSCALE_D void seek() {
-    while (unit < p.units) {
-      pass_count = count_of(pass);
-      const int of_unit = item / p.pass_stages;
-      stage = item - of_unit * p.pass_stages;
-      if (item >= items.end) {
-        item = items.begin;
-        if (++pass >= p.passes()) ++unit, enter_unit();
-      } else if (stage >= pass_count) {
-        item += p.pass_stages - stage;
-      } else {
-        tile = tiles.begin + of_unit;
-        place();
-        return;
-      }
-    }
+    if (walk.next() && walk.more()) place();
   }
   FOURSCALE_D void place() {
     const int lane = static_cast<int>(threadIdx.x) % 32, t = lane % 4;
-    const bool inside = row_of(tile, 31, lane_rows - 1, stride) < w.rows;
-    whole = inside && wide && wide_scales ? stages_of(static_cast<int>(w.cols / stage_values)) : 0;
-    codes = w.codes + row_of(tile, lane, 0, stride) * (w.cols / 2) + stage_of_matrix() * stage_bytes +
-            chunk_bytes * t;
-    const i64 scale = stage_of_matrix() * stage_scales;
+    const i64 stage = walk.stage_of_matrix();
+    const bool inside = row_of(walk.at.tile, 31, lane_rows - 1, stride) < w.rows;
+    whole = inside && wide && wide_scales ? walk.stages_of(static_cast<int>(w.cols / stage_values)) : 0;
+    codes =
+        w.codes + row_of(walk.at.tile, lane, 0, stride) * (w.cols / 2) + stage * stage_bytes + chunk_bytes * t;
     if constexpr (swizzled)
-      scales = w.scales + w.scale_offset(row_of(tile, lane, 0, stride), scale + 4 * t);
+      scales = w.scales + w.scale_offset(row_of(walk.at.tile, lane, 0, stride), stage * stage_scales + 4 * t);
     else
-      scales = w.scales + w.scale_offset(row_of(tile, 0, 0, stride) + lane, scale);
+      scales = w.scales + w.scale_offset(row_at(walk.at.tile, lane, stride), stage * stage_scales);
   }
 
   FOURSCALE_D void start_whole(u8* to, u8* scales_to) const {
     const int lane = static_cast<int>(threadIdx.x) % 32;
-    const int at = swizzled ? lane % 4 * 8 + lane / 4 : lane;
+    const int at = swizzled ? lane % 4 * 8 + lane_row(lane) : lane;
     if (half == 0) ptx::cp_async_cg_16(ptx::shared_address(scales_to + at * 16), scales);
     const i64 step = w.cols / 2 * stride;
     const u32 code_to = ptx::shared_address(to + lane * chunk_bytes);
@@ -145,14 +167,14 @@ struct weight_stream {
   /// The same at the ends of the matrix, and for unaligned ones: what is outside is zero.
   FOURSCALE_D void start_at_edge(u8* to, u8* scales_to) const {
     const int lane = static_cast<int>(threadIdx.x) % 32, t = lane % 4;
-    const i64 row_bytes = w.cols / 2;
+    const i64 row_bytes = w.cols / 2, stage = walk.stage_of_matrix();
 #pragma unroll 1
     for (int j = 0; j < lane_rows; ++j) {
-      const i64 r = row_of(tile, lane, j, stride);
+      const i64 r = row_of(walk.at.tile, lane, j, stride);
       if (half == 0)
-        *reinterpret_cast<u32*>(scales_to + scale_offset(swizzled, 8 * j + lane / 4, t)) =
-            mma::detail::load_scale_word(w, r, stage_of_matrix() * stage_scales + 4 * t);
-      const i64 at = stage_of_matrix() * stage_bytes + (half * 4 + t) * chunk_bytes;
+        *reinterpret_cast<u32*>(scales_to + scale_offset(swizzled, 8 * j + lane_row(lane), t)) =
+            mma::detail::load_scale_word(w, r, stage * stage_scales + 4 * t);
+      const i64 at = stage * stage_bytes + (half * 4 + t) * chunk_bytes;
       const i64 left = r < w.rows ? row_bytes - at : 0;
       const int bytes = left <= 0 ? 0 : left < chunk_bytes ? static_cast<int>(left) : chunk_bytes;
       mma::detail::start_copy(bytes > 0 ? w.codes + r * row_bytes + at : w.codes, bytes, wide,
@@ -181,9 +203,7 @@ FOURSCALE_D void fill_x(matrix_view<T const> const& x, int first, int stages, bo
     const x_piece piece = piece_of(NTiles, i);
     const i64 col = i64{first + piece.stage} * stage_values + 8 * piece.chunk;
     const uint4 v = load_x(x, piece.row, col, wide);
-    *reinterpret_cast<uint4*>(to + x_offset(NTiles, piece)) = {
-        __byte_perm(v.x, v.z, 0x5410), __byte_perm(v.x, v.z, 0x7632), __byte_perm(v.y, v.w, 0x5410),
-        __byte_perm(v.y, v.w, 0x7632)};
+    *reinterpret_cast<uint4*>(to + x_offset(NTiles, piece)) = in_order_of_registers(v);
   }
 }
 

@@ -94,19 +94,25 @@ struct lane_weights {
   u32 words[lane_rows][4];
   u32 factors[lane_rows][2];
 
-  FOURSCALE_D lane_weights(u8 const* codes, u8 const* scales, int half, bool swizzled) {
+  /// Where the lanes of the warp copied them.
+  FOURSCALE_D void load(u8 const* codes, u8 const* scales, int half, bool swizzled) {
     const int lane = static_cast<int>(threadIdx.x) % 32;
     FOURSCALE_UNROLL
-    for (int j = 0; j < lane_rows; ++j) {
-      const uint4 v = *reinterpret_cast<uint4 const*>(codes + (j * 32 + lane) * chunk_bytes);
-      words[j][0] = v.x, words[j][1] = v.y, words[j][2] = v.z, words[j][3] = v.w;
-    }
+    for (int j = 0; j < lane_rows; ++j)
+      set_words(j, *reinterpret_cast<uint4 const*>(codes + (j * 32 + lane) * chunk_bytes));
+    load_factors(scales, half, swizzled, scale_pair(lane) == 0 ? 0x10u : 0x32u);
+  }
+  /// Where TMA wrote them; `codes` is a whole stage.
+  FOURSCALE_D void load_tma(u8 const* codes, u8 const* scales, int half, bool swizzled) {
+    const int lane = static_cast<int>(threadIdx.x) % 32, at = tma_code_offset(lane, half);
     FOURSCALE_UNROLL
     for (int j = 0; j < lane_rows; ++j) {
-      const int at = scale_offset(swizzled, 8 * j + lane / 4, scale_word(lane, half));
-      const u32 four = *reinterpret_cast<u32 const*>(scales + at);
-      factors_of<T>(four >> (16 * scale_pair(lane)), factors[j]);
+      u8 const* const row = codes + j * 8 * stage_bytes;
+      const uint2 a = *reinterpret_cast<uint2 const*>(row + at),
+                  b = *reinterpret_cast<uint2 const*>(row + (at ^ 8));
+      set_words(j, {a.x, a.y, b.x, b.y});
     }
+    load_factors(scales, half, swizzled, scale_bytes_of(lane));
   }
   /// The registers of a word of row j.
   FOURSCALE_D void fragments(int j, int word, u32 (&r)[4]) const {
@@ -114,18 +120,61 @@ struct lane_weights {
     FOURSCALE_UNROLL
     for (int i = 0; i < 4; ++i) r[i] = weight_type<T>::mul(r[i], factors[j][word / 2]);
   }
+
+ private:
+  FOURSCALE_D void set_words(int j, uint4 v) {
+    words[j][0] = v.x, words[j][1] = v.y, words[j][2] = v.z, words[j][3] = v.w;
+  }
+  /// `two`: which bytes of a word of scales, for prmt.
+  FOURSCALE_D void load_factors(u8 const* scales, int half, bool swizzled, u32 two) {
+    const int lane = static_cast<int>(threadIdx.x) % 32;
+    FOURSCALE_UNROLL
+    for (int j = 0; j < lane_rows; ++j) {
+      const int at = scale_offset(swizzled, 8 * j + lane_row(lane), scale_word(lane, half));
+      factors_of<T>(ptx::prmt_b32(*reinterpret_cast<u32 const*>(scales + at), 0, two), factors[j]);
+    }
+  }
+};
+
+/// Eight values of X, as they lie in memory, in the order of registers.
+FOURSCALE_D inline uint4 in_order_of_registers(uint4 v) {
+  return {__byte_perm(v.x, v.z, 0x5410), __byte_perm(v.x, v.z, 0x7632), __byte_perm(v.y, v.w, 0x5410),
+          __byte_perm(v.y, v.w, 0x7632)};
+}
+
+/// A lane's part of X of a stage, as fill_x() leaves it.
+template <int NTiles>
+struct filled_x {
+  u8 const* stage;
+
+  FOURSCALE_D uint4 operator()(int half, int word, int tile) const {
+    const int lane = static_cast<int>(threadIdx.x) % 32;
+    return *reinterpret_cast<uint4 const*>(stage + x_offset(NTiles, half, word, tile, lane));
+  }
+};
+
+/// The same where TMA wrote it.
+template <int NTiles>
+struct tma_x {
+  u8 const* stage;
+
+  FOURSCALE_D uint4 operator()(int half, int word, int tile) const {
+    const int lane = static_cast<int>(threadIdx.x) % 32;
+    // Words differ in two bits of the offset only, which nothing else uses.
+    const int at = tma_x_offset(NTiles, lane, 0, 0) ^ 16 * word;
+    return in_order_of_registers(*reinterpret_cast<uint4 const*>(
+        stage + at + half * (slices / halves) * slice_bytes(NTiles) + tile * 8 * slice_values * 2));
+  }
 };
 
 /// Adds half a stage of W times the same half of a stage of X.
-template <class T, int NTiles>
-FOURSCALE_D void add_half(lane_weights<T> const& w, u8 const* x, sums<NTiles>& to) {
-  const int lane = static_cast<int>(threadIdx.x) % 32;
+template <class T, int NTiles, class X>
+FOURSCALE_D void add_half(lane_weights<T> const& w, X const& x, int half, sums<NTiles>& to) {
   FOURSCALE_UNROLL
   for (int word = 0; word < 4; ++word) {
     uint4 b[NTiles];
     FOURSCALE_UNROLL
-    for (int n = 0; n < NTiles; ++n)
-      b[n] = *reinterpret_cast<uint4 const*>(x + x_offset(NTiles, 0, word, n, lane));
+    for (int n = 0; n < NTiles; ++n) b[n] = x(half, word, n);
     FOURSCALE_UNROLL
     for (int m = 0; m < 2; ++m) {
       u32 upper[4], lower[4];  // rows g and g + 8 of the instruction

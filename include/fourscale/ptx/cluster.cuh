@@ -61,6 +61,20 @@ FOURSCALE_D inline float ld_shared_cluster_f32([[maybe_unused]] u32 from) {
   return x;
 }
 
+/// ld.shared::cluster.v4.f32 {x, y, z, w}, [from];   Aligned to 16 bytes.
+FOURSCALE_D inline float4 ld_shared_cluster_f32x4([[maybe_unused]] u32 from) {
+  float4 v{};
+#if FOURSCALE_HAS_CLUSTER
+  asm volatile("ld.shared::cluster.v4.f32 {%0, %1, %2, %3}, [%4];"
+               : "=f"(v.x), "=f"(v.y), "=f"(v.z), "=f"(v.w)
+               : "r"(from)
+               : "memory");
+#else
+  clusters_need_sm_90_or_later();
+#endif
+  return v;
+}
+
 /// griddepcontrol.wait;   The kernel before has ended and all that it wrote is seen; no effect in a kernel
 /// that was launched as usual.
 FOURSCALE_D inline void griddepcontrol_wait() {
