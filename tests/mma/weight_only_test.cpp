@@ -134,6 +134,49 @@ TEST_CASE("weight-only: fragments of mma.sync multiply to the product", "[mma][w
     }
 }
 
+TEST_CASE("weight-only: what TMA writes is found where the same lane looks for codes, scales and X",
+          "[mma][weight_only]") {
+  const auto swizzled = [](int row, int byte) { return row * 128 + (byte ^ row % 8 * 16); };  // PTX 5.5.6
+  for (int lane = 0; lane < 32; ++lane)
+    for (int half = 0; half < 2; ++half)
+      for (int i = 0; i < 4; ++i) {
+        const int word = wo::word_of(lane, i), row = wo::lane_row(lane);
+        const int codes = wo::tma_code_offset(lane, half) ^ (i / 2 * 8);
+        CHECK(codes + i % 2 * 4 == swizzled(row, wo::value_of(lane, half, word, 0, 0) / 2));
+        // The byte of a word of four scales that belongs to the word.
+        const int byte = static_cast<int>(wo::scale_bytes_of(lane) >> (4 * (i / 2)) & 0xf);
+        CHECK(4 * wo::scale_word(lane, half) + byte == wo::value_of(lane, half, word, 0, 0) / 16);
+        for (const int n_tiles : {1, 2, 4, 8}) {
+          const int value = wo::value_of(lane, half, word, 0, 0), slice = value / wo::slice_values;
+          const int x = wo::tma_x_offset(n_tiles, lane, half, i);
+          CHECK(x == slice * wo::slice_bytes(n_tiles) + swizzled(lane / 4, value % wo::slice_values * 2));
+          // As the kernel computes it.
+          CHECK(x ==
+                (wo::tma_x_offset(n_tiles, lane, 0, 0) ^ (16 * i)) + half * 2 * wo::slice_bytes(n_tiles));
+        }
+      }
+  CHECK(wo::slices * wo::slice_bytes(2) == wo::x_stage_bytes(2));
+}
+
+TEST_CASE("weight-only: lanes that read together read from different banks under TMA's swizzle",
+          "[mma][weight_only]") {
+  for (int half = 0; half < 2; ++half)
+    for (int i = 0; i < 4; ++i) {
+      for (int first = 0; first < 32; first += 16) {  // 16 lanes read eight bytes each
+        u32 banks = 0;
+        for (int lane = first; lane < first + 16; ++lane)
+          banks |= 1u << ((wo::tma_code_offset(lane, half) ^ (i / 2 * 8)) / 8 % 16);
+        CHECK(banks == 0xffff);
+      }
+      for (int first = 0; first < 32; first += 8) {  // eight lanes read 16
+        u32 banks = 0;
+        for (int lane = first; lane < first + 8; ++lane)
+          banks |= 1u << (wo::tma_x_offset(2, lane, half, i) / 16 % 8);
+        CHECK(banks == 0xff);
+      }
+    }
+}
+
 TEST_CASE("weight-only: tiles have each row once", "[mma][weight_only]") {
   for (const int stride : {8, 32})
     for (const int rows : {1, 31, 33, 128, 129, 500}) {
@@ -217,23 +260,42 @@ TEST_CASE("weight-only: plans fit into what there is and leave nothing out", "[m
       for (const int rows : {1, 8, 9, 16, 17, 32, 33, 64})
         for (const i64 n : {i64{1}, i64{100}, i64{4096}, i64{9001}, i64{28672}})
           for (const i64 k : {i64{16}, i64{256}, i64{4112}, i64{8192}, i64{28672}}) {
-            const int tiles = wo::tiles_of(n, 32);
-            const wo::plan p = wo::make_plan(rows, tiles, k, m, t);
-            INFO(rows << " x " << n << " x " << k << ", " << m.shared_bytes << ", " << t.ctas);
-            if (t.warps == 8 && m.shared_bytes < 227 << 10 && p.warps == 0) continue;
-            CHECK(p.warps >= 2);
-            CHECK(p.bytes() <= m.shared_bytes);
-            CHECK(p.rings_bytes() % 128 == 0);
-            CHECK(p.slot_bytes() % 128 == 0);
-            CHECK((p.depth >= wo::least_depth && p.depth <= wo::most_depth));
-            CHECK(p.pass_stages >= 1);
-            CHECK(8 * p.n_tiles >= rows);
-            CHECK(i64{p.tiles} * wo::warp_rows >= n);
-            CHECK(i64{p.stages} * p.ctas * wo::stage_values >= k);
-            CHECK(p.passes() * p.pass_stages >= p.stages);
-            CHECK(p.clusters <= (m.at_once[1] ? m.at_once[p.ctas / 2 - p.ctas / 8] : m.sms / p.ctas));
-            CHECK(shares_are_whole(p));
+            for (const bool by_tma : {false, true}) {
+              if (by_tma && !m.clusters) continue;
+              const int tiles = wo::tiles_of(n, 32);
+              const wo::plan p = wo::make_plan(rows, tiles, k, m, t, by_tma);
+              INFO(rows << " x " << n << " x " << k << ", " << m.shared_bytes << ", " << t.ctas << ", "
+                        << by_tma);
+              if (t.warps > 0 && m.shared_bytes < 227 << 10 && p.warps == 0) continue;
+              CHECK(p.warps >= 2);
+              CHECK(p.x_at() % 1024 == 0);
+              CHECK(p.barriers_at() % 8 == 0);
+              CHECK(p.bytes() <= m.shared_bytes);
+              CHECK(p.rings_bytes() % 128 == 0);
+              CHECK(p.slot_bytes() % 128 == 0);
+              CHECK((p.depth >= wo::least_depth && p.depth <= wo::most_depth));
+              CHECK(p.pass_stages >= 1);
+              CHECK(8 * p.n_tiles >= rows);
+              CHECK(i64{p.tiles} * wo::warp_rows >= n);
+              CHECK(i64{p.stages} * p.ctas * wo::stage_values >= k);
+              CHECK(p.passes() * p.pass_stages >= p.stages);
+              CHECK(p.clusters <= (m.at_once[1] ? m.at_once[p.ctas / 2 - p.ctas / 8] : m.sms / p.ctas));
+              CHECK(shares_are_whole(p));
+            }
           }
+}
+
+TEST_CASE("weight-only: on an H200, TMA's plans are those that were the fastest there",
+          "[mma][weight_only]") {
+  const wo::machine h200{132, 227 << 10, true, {132, 66, 30, 15}};
+  for (const i64 k : {i64{4096}, i64{8192}, i64{28672}})
+    for (const int rows : {1, 16}) {
+      const wo::plan p = wo::make_plan(rows, 8192 / 32, k, h200, {}, true);
+      CHECK((p.ctas == 2 && p.warps == 8 && p.depth == 2 && p.units == 1));
+      CHECK(p.one_pass() == (k * (rows < 8 ? 8 : rows) <= 8192 * 16));
+    }
+  const wo::plan p = wo::make_plan(64, 8192 / 32, 8192, h200, {}, true);
+  CHECK((p.ctas == 2 && p.warps == 4 && p.depth == 2 && p.units == 1));
 }
 
 TEST_CASE("weight-only: on an H200, no SM and no warp has much more to do", "[mma][weight_only]") {

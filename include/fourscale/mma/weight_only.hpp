@@ -6,18 +6,20 @@
 // values of a row under two scales, and these are its own fragments for eight instructions. Four bits and
 // the four that lie 16 higher make a register, so that one mask serves both.
 //
-// Machine code for sm_90a, bf16, 16 rows of X, instructions of a lane for each weight: 3.5. Codes to
-// fragments 2.1 (LOP3 1.0, IMAD 0.5, HMUL2 0.5, SHF 0.1), scales 0.25, HMMA 0.25, LDS 0.15, copies and loops
-// 0.7.
+// Machine code for sm_90a, bf16, 16 rows of X by TMA, instructions of a lane for each weight: 3.7. Codes to
+// fragments 2.1 (LOP3 1.0, IMAD 0.5, HMUL2 0.5, SHF 0.1), scales 0.3, X to the order of registers 0.25, HMMA
+// 0.25, LDS 0.15, the rest 0.6. LOP3, PRMT and SHF have half the rate of the others.
 //
-// N = K = 8192 on 132 SMs, where reading 37.7 MB takes 9.7 us = 16.6e3 clocks:
-//   in flight   3.9 TB/s * 1 us / 132 = 29 KB an SM; 16 warps * 3 halves * 2 KB = 98 KB, 8 * 4 * 2 = 65 KB
-//   issue       62 stages of a warp an SM, 256 weights a lane, four schedulers: 13.9e3 clocks
-//   shared memory, 128 bytes a clock: a stage takes 72 clocks for weights (in and out) and 32 for eight rows
-//               of X, whose fragments serve 32 rows of W: 8.4e3 for 16 rows of X, 12.4e3 for 32, 20e3 for 64
+// N = K = 8192 on 132 SMs, where reading 37.7 MB takes 9.7 us = 17e3 clocks; clusters of two CTAs of eight
+// warps:
+//   in flight   3.9 TB/s * 1 us / 132 = 29 KB an SM; 8 warps * 1.5 stages * 4.5 KB = 54 KB
+//   issue       62 stages of a warp an SM, 256 weights a lane, four schedulers: 14.7e3 clocks. In the middle
+//               of the kernel two of three clocks issue, so 16 rows of X are bound by this, one row by memory
 //   HMMA        62 * 32 for eight rows of X, at 6.4 clocks on one of four tensor cores: 3.2e3 clocks, 6.4e3
-//               for 16, 13e3 for 32, 25e3 for 64: from there on they bind, not memory
-//   X from L2   K * 2 bytes a row of X for each cluster: 8 MB for 16 rows and 32 clusters
+//               for 16, 13e3 for 32, 25e3 for 64
+//   X from L2   K * 2 bytes a row of X for each cluster: 17 MB for 16 rows
+//   all else    3 us until the first weights are there, 3 us for the sums of warps and CTAs
+
 #pragma once
 
 #include "../bits.hpp"
@@ -40,8 +42,8 @@ inline constexpr int stage_values = 256, stage_bytes = stage_values / 2, stage_s
 inline constexpr int chunk_values = 32, chunk_bytes = chunk_values / 2;  ///< a lane's load
 inline constexpr int halves = 2, lane_rows = 4;  ///< of a stage; of a lane, `stride` apart
 
-// A warp has two rings in shared memory, one for codes and one for scales. By TMA, 2 to 4 stages are in flight
-// or in use. Without it 2 to 4 halves are, whose codes lie [row of the lane][lane].
+// A warp has two rings in shared memory, one for codes and one for scales. By TMA, 2 to 4 stages are in
+// flight or in use. Without it 2 to 4 halves are, whose codes lie [row of the lane][lane].
 inline constexpr int least_depth = 2, most_depth = 4;
 inline constexpr int code_bytes = warp_rows * stage_bytes, half_bytes = code_bytes / halves,
                      scales_bytes = warp_rows * stage_scales;
@@ -50,9 +52,7 @@ FOURSCALE_HD constexpr int scale_depth(int depth) { return depth / 2 + 1; }
 
 /// Row 8 j + lane_row(lane) of a tile is row j of a lane: three bits in reverse, so that lanes that read
 /// together read from different banks under TMA's swizzle.
-FOURSCALE_HD constexpr int lane_row(int lane) {
-  return lane / 4 % 2 * 4 + lane / 8 % 2 * 2 + lane / 16 % 2;
-}
+FOURSCALE_HD constexpr int lane_row(int lane) { return lane / 4 % 2 * 4 + lane / 8 % 2 * 2 + lane / 16 % 2; }
 /// Where a stage in shared memory has a word of four scales of a row of the tile. As in memory: 16 bytes are
 /// a row's or, in the layout swizzled_128x4, one word of four rows.
 FOURSCALE_HD constexpr int scale_offset(bool swizzled, int row, int word) {

@@ -26,8 +26,10 @@ struct machine {
 /// What a plan is to be like; 0 leaves the choice to make_plan().
 struct tuning {
   int ctas = 0, warps = 0, depth = 0;
-  /// Of X in a launch: 8, 16, 32 or 64. A launch of 64 needs sums and X of 9 and 32 KB a tile and a stage.
-  int rows = 32;
+  /// Of X in a launch: 8, 16, 32 or 64. A launch of 64 needs sums and X of 9 and 32 KB a tile and a stage,
+  /// for which there is room where TMA leaves few warps to have rings: it is the choice there, 32 is without
+  /// TMA.
+  int rows = 0;
 };
 
 /// Items `begin` to `end`, or warps.
@@ -108,12 +110,25 @@ struct plan {
   /// Clocks, roughly: a stage of a warp takes 200 of its SM and alone 2000; a thread copies 16 bytes of X in
   /// 100, and waits for it; a unit ends with a barrier and sums of other CTAs.
   FOURSCALE_HD constexpr i64 cost() const {
+    if (by_tma) return tma_cost();
     const int stage = warps < 10 ? 2000 : 200 * warps, threads = 32 * warps, fills = one_pass() ? 1 : units;
     const i64 pass = ceil_div(unit_tiles() * pass_stages, warps) * i64{stage};
     const i64 fill = ceil_div(pass_stages * x_stage_bytes(n_tiles) / 16, threads) * i64{100} + 800;
     return units * (passes() * pass + 2500) + fills * passes() * fill;
   }
 
+ private:
+  /// By TMA, as seen on an H200: a stage of a warp takes 1500 alone, or four times what it takes of an SM,
+  /// which has four schedulers. Each X that is waited for takes 1000, and what L2 needs for it. Sums are read
+  /// from each CTA.
+  FOURSCALE_HD constexpr i64 tma_cost() const {
+    const int of_sm = n_tiles == 1 ? 310 : n_tiles == 2 ? 360 : n_tiles == 4 ? 450 : 800;
+    const int shared = of_sm * (warps < 4 ? 4 : warps), stage = shared < 1500 ? 1500 : shared;
+    const int fills = one_pass() ? 1 : units;
+    const i64 pass = ceil_div(unit_tiles() * pass_stages, warps) * i64{stage};
+    const i64 fill = 1000 + pass_stages * x_stage_bytes(n_tiles) / 32;
+    return units * (passes() * pass + 4000 + 500 * ctas * n_tiles) + fills * passes() * fill;
+  }
 };
 
 namespace detail {

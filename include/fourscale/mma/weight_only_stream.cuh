@@ -26,7 +26,7 @@ FOURSCALE_D inline void start_line(u32 to, u8 const* from) {
 /// A stage that a warp takes: item `item` of a pass is stage `stage` of it and of tile `tile`.
 struct weight_place {
   int unit = -1, pass = 0, item = 0, stage = 0, tile = 0;
-  int pass_stages = 0;                                        ///< that the CTA has
+  int pass_stages = 0;                                      ///< that the CTA has
   int begin = 0, end = 0, begin_tile = 0, begin_stage = 0;  ///< items of the unit, and where they begin
 };
 
@@ -37,8 +37,7 @@ FOURSCALE_HD constexpr int stages_of_pass(plan const& p, int stages, int pass) {
 }
 
 /// From an item to the first that exists. Seldom called, and a call, for the loop around it has to be short.
-FOURSCALE_D __noinline__ inline weight_place seek(plan const& p, weight_place at, int stages, int cluster,
-                                                  int warp) {
+FOURSCALE_D inline weight_place seek(plan const& p, weight_place at, int stages, int cluster, int warp) {
 #pragma unroll 1
   while (at.unit < p.units) {
     if (at.item < at.end) {
@@ -144,8 +143,8 @@ struct weight_stream {
     const i64 stage = walk.stage_of_matrix();
     const bool inside = row_of(walk.at.tile, 31, lane_rows - 1, stride) < w.rows;
     whole = inside && wide && wide_scales ? walk.stages_of(static_cast<int>(w.cols / stage_values)) : 0;
-    codes =
-        w.codes + row_of(walk.at.tile, lane, 0, stride) * (w.cols / 2) + stage * stage_bytes + chunk_bytes * t;
+    codes = w.codes + row_of(walk.at.tile, lane, 0, stride) * (w.cols / 2) + stage * stage_bytes +
+            chunk_bytes * t;
     if constexpr (swizzled)
       scales = w.scales + w.scale_offset(row_of(walk.at.tile, lane, 0, stride), stage * stage_scales + 4 * t);
     else

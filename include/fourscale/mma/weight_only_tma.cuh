@@ -38,7 +38,9 @@ FOURSCALE_HD constexpr tma_tensor tensor_of_scales(bool swizzled, i64 rows, i64 
 }
 FOURSCALE_HD constexpr tma_tensor tensor_of_x(int n_tiles, i64 rows, i64 k, i64 ld) {
   const u64 bytes = 2 * static_cast<u64>(ld), all = static_cast<u64>(rows);
-  return {{static_cast<u64>(k), all, 1}, {bytes, bytes * all}, {slice_values, static_cast<u32>(8 * n_tiles), 1},
+  return {{static_cast<u64>(k), all, 1},
+          {bytes, bytes * all},
+          {slice_values, static_cast<u32>(8 * n_tiles), 1},
           true};
 }
 /// Whether TMA can read W and X: whole words of 16 bytes, and nothing of a padding.
@@ -92,8 +94,9 @@ FOURSCALE_D void start_x(tma_maps const& maps, int first, int stages, u8* to, st
   const int warp = weight_walk::warp(), warps = static_cast<int>(blockDim.x) / 32;
   if (!ptx::elect_sync()) return;
   if (warp == 0)
-    cuda::ptx::mbarrier_arrive_expect_tx(cuda::ptx::sem_release, cuda::ptx::scope_cta, cuda::ptx::space_shared,
-                                         arrived, static_cast<u32>(stages * x_stage_bytes(NTiles)));
+    cuda::ptx::mbarrier_arrive_expect_tx(cuda::ptx::sem_release, cuda::ptx::scope_cta,
+                                         cuda::ptx::space_shared, arrived,
+                                         static_cast<u32>(stages * x_stage_bytes(NTiles)));
 #pragma unroll 1
   for (int i = warp; i < stages * slices; i += warps)
     cuda::ptx::cp_async_bulk_tensor(cuda::ptx::space_cluster, cuda::ptx::space_global,
