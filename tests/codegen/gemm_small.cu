@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// device::gemm_weight_only for 16 rows and 64: weights by cp.async, decoded between and multiplied on the
+// device::gemm_weight_only: weights by TMA from sm_90 on, or by cp.async, decoded between and multiplied on the
 // tensor cores; CTAs of a cluster share sums from sm_90 on. 16 warps leave 128 registers for a thread, 12
 // 168, eight 255; nothing is spilled.
 //
@@ -10,10 +10,13 @@
 // sm_80: cp.async.wait_group 2
 // sm_80: cp.async.wait_group 1
 // sm_80: !mapa
+// sm_80: !cp.async.bulk
 // sm_80 spills: 0
 // sm_80 registers: 255
 // sm_90a: mapa.shared::cluster.u32
-// sm_90a: ld.shared::cluster.f32
+// sm_90a: ld.shared::cluster.v4.f32
+// sm_90a: cp.async.bulk.tensor.3d.shared::cluster.global
+// sm_90a: mbarrier.try_wait.parity.shared::cta.b64
 // sm_90a: barrier.cluster.arrive.release
 // sm_90a: barrier.cluster.wait.acquire
 // sm_90a: cvt.rn.f16x2.e4m3x2
@@ -26,6 +29,7 @@
 // sm_90a sass: HMMA.16816.F32.BF16
 // sm_90a sass: HMUL2.BF16_V2
 // sm_90a sass: LDGSTS.E.BYPASS.LTC128B.128
+// sm_90a sass: UTMALDG.3D
 // sm_90a sass: !LDL
 // sm_90a sass: !STL
 #include <fourscale/device/gemm_small.cuh>

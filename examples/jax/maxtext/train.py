@@ -19,7 +19,7 @@ import jax.numpy as jnp
 from absl import app
 from flax import linen as nn
 from maxtext.configs import pyconfig, types
-from maxtext.layers import quantizations
+from maxtext.layers import nnx_decoders, quantizations
 from maxtext.trainers.pre_train import train
 
 BLOCK = 128  # tokens: a multiple of this is whole blocks under every recipe
@@ -51,7 +51,10 @@ class DotGeneral(nn.Module):
         in_ = math.prod(kernel.shape[:n])
         # Under scan_layers, MaxText's keys tell layers apart, but not steps.
         seed = jax.random.fold_in(self.make_rng("aqt"), _step.get())
-        y = fj.dense(x.reshape(*x.shape[:-n], in_), kernel.reshape(in_, -1), recipe=self.recipe, seed=seed)
+        state = None
+        if self.recipe == "fp8_delayed":  # MaxText puts the gradient of such a variable, the next state, in its place
+            state = self.variable("_overwrite_with_gradient", "state", fj.delayed_state).value
+        y = fj.dense(x.reshape(*x.shape[:-n], in_), kernel.reshape(in_, -1), recipe=self.recipe, seed=seed, state=state)
         return y.reshape(*x.shape[:-n], *kernel.shape[n:])
 
 
@@ -87,33 +90,48 @@ class Recipe(quantizations.Quantization):
 
     quant_mode = "train"
 
-    def __init__(self, recipe):
-        if recipe in ("paper", "nemotron3"):
-            raise ValueError(f'"{recipe}" keeps some layers in bf16, but MaxText does not tell a layer its number')
-        if recipe == "fp8_delayed":
-            raise ValueError('"fp8_delayed" needs a state for each layer, which is not kept here')
-        self.recipe = recipe
+    def __init__(self, recipe, layer=0, layers=1):
+        self.recipe, self.layer, self.layers = recipe, layer, layers
+
+    def of_layer(self, layer, layers):
+        return Recipe(self.recipe, layer, layers)
 
     def dot_general_cls(self, mesh_axes=()):
-        kind = "mlp" if "mlp" in mesh_axes else "attention"
-        router = mesh_axes[1:] == (None,)
-        return functools.partial(DotGeneral, self._recipe_of(kind) if not router else "bf16")
+        if mesh_axes[1:] == (None,):  # the router of experts
+            return functools.partial(DotGeneral, "bf16")
+        return functools.partial(DotGeneral, self._recipe_of("mlp" if "mlp" in mesh_axes else "attention"))
 
     def einsum(self, mesh_axes=()):
         return ExpertEinsum(self._recipe_of("mlp"))
 
     def _recipe_of(self, kind):
-        return self.recipe if fj.quantizes(self.recipe, kind, 0, 1) else "bf16"
+        return self.recipe if fj.quantizes(self.recipe, kind, self.layer, self.layers) else "bf16"
 
     def get_block_size(self):
         """The tokens that MaxText initializes layers with."""
         return BLOCK
 
     def __hash__(self):
-        return hash(self.recipe)
+        return hash((self.recipe, self.layer, self.layers))
 
     def __eq__(self, other):
-        return isinstance(other, Recipe) and self.recipe == other.recipe
+        return isinstance(other, Recipe) and hash(self) == hash(other)
+
+
+def check(config):
+    """Raises ValueError where a recipe would not be followed everywhere."""
+    recipe = config.quantization
+    by_layer = any(len({fj.quantizes(recipe, kind, layer, 100) for layer in range(100)}) > 1
+                   for kind in ("attention", "mlp"))
+    if by_layer and config.scan_layers:
+        raise ValueError(f'"{recipe}" keeps some layers in bf16, and scanned layers have no numbers: '
+                         "say scan_layers=False")
+    if config.num_experts > 1 and recipe != "bf16":
+        if config.sparse_matmul:
+            raise ValueError("sparse_matmul multiplies experts by kernels of its own, which quantize nothing here: "
+                             "say sparse_matmul=False")
+        if recipe == "fp8_delayed":
+            raise ValueError('"fp8_delayed" needs a state for each expert, which is not kept here')
 
 
 class Config(types.MaxTextConfig):
@@ -125,12 +143,11 @@ class Config(types.MaxTextConfig):
 def install():
     """Puts all of this where train.main() looks for it."""
     configured, initialize, train_step = quantizations.configure_quantization, pyconfig.initialize, train.train_step
+    create_layer = nnx_decoders.NNXDecoder._create_and_register_layer
 
     def configure_quantization(config, quant_mode_str="train"):
         if config.quantization in fj.recipes():
-            if config.num_experts > 1 and config.sparse_matmul and config.quantization != "bf16":
-                raise ValueError("sparse_matmul multiplies experts by kernels of its own, which quantize nothing here: "
-                                 "say sparse_matmul=False")
+            check(config)
             return Recipe(config.quantization)
         return configured(config, quant_mode_str)
 
@@ -139,6 +156,15 @@ def install():
         with _at_step(state.optimizer.step[...]):
             return train_step(model, config, state_mesh_shardings, params_shardings, state, *arguments)
 
+    @functools.wraps(create_layer)
+    def layer_with_its_number(decoder, layer_class, rngs, name, number, **arguments):
+        quant, count = decoder.quant, decoder.config.num_decoder_layers
+        if isinstance(quant, Recipe) and name == "layers":
+            decoder.quant = quant.of_layer(number, count)
+        create_layer(decoder, layer_class, rngs, name, number, **arguments)
+        decoder.quant = quant
+
+    nnx_decoders.NNXDecoder._create_and_register_layer = layer_with_its_number
     quantizations.configure_quantization = configure_quantization
     pyconfig.initialize = functools.partial(initialize, config_class=Config)
     train.train_step = step_with_its_number

@@ -1,0 +1,89 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What MaxText's layers multiply by. Needs MaxText, and so is no part of `./run test`:
+
+    python -m pytest examples/jax/maxtext"""
+
+import types
+
+import fourscale_jax as fj
+import jax
+import jax.numpy as jnp
+import pytest
+
+pytest.importorskip("maxtext")
+import train  # noqa: E402
+
+SEED = jax.random.key(3)
+
+
+def normal(number, *shape):
+    return jax.random.normal(jax.random.key(number), shape, jnp.bfloat16)
+
+
+@pytest.mark.parametrize("equation, shape", [("EBCM,EMH -> EBCH", (3, 2, 40, 64)), ("BSM,EMH -> BSEH", (2, 40, 64)),
+                                             ("BSEM,EMH->BSEH", (2, 40, 3, 64))])
+def test_each_expert_is_a_dense_layer_with_its_own_draws(equation, shape):
+    x, kernel = normal(1, *shape), normal(2, 3, 64, 32)
+    of_x = equation.split(",")[0]
+    drawn = []
+
+    class Einsum(train.ExpertEinsum):
+        def make_rng(self, name):
+            drawn.append(jax.random.key(5))
+            return drawn[-1]
+
+    y = Einsum("te_nvfp4").apply({}, equation, x, kernel)
+    seed = jax.random.fold_in(drawn[-1], 0)
+    for expert in range(3):
+        mine = x if "E" not in of_x else jnp.take(x, expert, axis=of_x.index("E"))
+        tokens = mine.reshape(-1, 64)
+        padded = jnp.zeros((-len(tokens) % train.BLOCK + len(tokens), 64), x.dtype).at[:len(tokens)].set(tokens)
+        want = fj.dense(padded, kernel[expert], recipe="te_nvfp4", seed=jax.random.fold_in(seed, expert))[:len(tokens)]
+        got = jnp.take(y, expert, axis=equation.replace(" ", "").split("->")[1].index("E"))
+        assert (got.reshape(-1, 32) == want).all()
+
+
+@pytest.mark.parametrize("equation, shapes", [("BSM,BSEC -> EBCM", [(2, 8, 16), (2, 8, 3, 4)]),
+                                              ("EBCM,BSEC -> BSM", [(3, 2, 4, 16), (2, 8, 3, 4)])])
+def test_dispatch_and_combine_are_not_quantized(equation, shapes):
+    a, b = (normal(number, *shape) for number, shape in enumerate(shapes))
+    assert (train.ExpertEinsum("te_nvfp4").apply({}, equation, a, b) == jnp.einsum(equation, a, b)).all()
+
+
+def test_the_state_of_delayed_scaling_is_replaced_by_its_gradient():
+    x, kernel = normal(1, 32, 64), normal(2, 64, 32)
+    module, numbers = train.DotGeneral("fp8_delayed"), (((1,), (0,)), ((), ()))
+    variables = module.init({"params": SEED, "aqt": SEED}, x, kernel, numbers)["_overwrite_with_gradient"]
+    assert (variables["state"] == fj.delayed_state()).all()
+    y = lambda v: module.apply({"_overwrite_with_gradient": v}, x, kernel, numbers, rngs={"aqt": SEED}).sum()
+    state = jax.grad(y)(variables)["state"]
+    amaxes = [jnp.abs(x).max(), jnp.abs(kernel).max(), 1]
+    assert (state[:, 0] == jnp.array(amaxes, jnp.float32)).all() and (state[:, 1] == state[:, 0]).all()
+
+
+@pytest.mark.parametrize("recipe", fj.recipes())
+def test_a_layer_knows_its_number(recipe):
+    whole = train.Recipe(recipe)
+    for layer in range(20):
+        for kind, axes in (("mlp", ("embed", "mlp")), ("attention", ("embed", "q_heads", "kv"))):
+            module = whole.of_layer(layer, 20).dot_general_cls(axes)()
+            assert module.recipe == (recipe if fj.quantizes(recipe, kind, layer, 20) else "bf16")
+    assert whole.dot_general_cls(("embed", None))().recipe == "bf16"  # a router
+
+
+def config(quantization, scan_layers=True, num_experts=1, sparse_matmul=True):
+    return types.SimpleNamespace(quantization=quantization, scan_layers=scan_layers, num_experts=num_experts,
+                                 sparse_matmul=sparse_matmul)
+
+
+@pytest.mark.parametrize("refused, allowed, sentence", [
+    (config("paper"), config("paper", scan_layers=False), "scan_layers=False"),
+    (config("nemotron3"), config("nemotron3", scan_layers=False), "scan_layers=False"),
+    (config("te_nvfp4", num_experts=4), config("te_nvfp4", num_experts=4, sparse_matmul=False), "sparse_matmul=False"),
+    (config("fp8_delayed", num_experts=4, sparse_matmul=False), config("fp8_delayed"), "each expert"),
+    (config("te_nvfp4", num_experts=4), config("bf16", num_experts=4), "quantize nothing"),
+])
+def test_what_a_recipe_would_not_reach_is_refused(refused, allowed, sentence):
+    with pytest.raises(ValueError, match=sentence):
+        train.check(refused)
+    train.check(allowed)
