@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// device::gemm_weight_only: weights by TMA from sm_90 on, or by cp.async, decoded between and multiplied on the
-// tensor cores; CTAs of a cluster share sums from sm_90 on. 16 warps leave 128 registers for a thread, 12
+// device::gemm_weight_only: weights by TMA from sm_90 on, or by cp.async, decoded between and multiplied on
+// the tensor cores; CTAs of a cluster share sums from sm_90 on. 16 warps leave 128 registers for a thread, 12
 // 168, eight 255; nothing is spilled.
 //
 // sm_80: mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32
