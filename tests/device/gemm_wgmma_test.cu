@@ -70,6 +70,39 @@ TEST_CASE("device gemm wgmma: clusters go on with the sums of others", "[device]
   check_hard_steps<wgmma_gemm<128, 25>>();
 }
 
+namespace {
+
+template <class T>
+struct outputs {
+  matrix_view<T> d;
+  float beta = 0.0f;
+  struct {
+    bool same = true;
+    FOURSCALE_HD bool same_for_all() const { return same; }
+  } factor_of{};
+};
+
+}  // namespace
+
+TEST_CASE("device gemm wgmma: how D is stored", "[device][gemm][blackwell]") {
+  using mma::output_way, mma::way_of_outputs;
+  alignas(16) static bf16 d[8];
+  alignas(16) static float f[4];
+  const auto way = [](i64 rows, i64 cols, i64 ld, i64 offset = 0, float beta = 0.0f) {
+    return way_of_outputs(outputs<bf16>{{d + offset, rows, cols, ld}, beta});
+  };
+  CHECK(way(3, 64, 64) == output_way::boxes);
+  CHECK(way(3, 64, 64, 0, 0.5f) == output_way::strips);
+  CHECK(way(3, 64, 64, 1) == output_way::strips);
+  CHECK(way(3, 64, 65) == output_way::strips);
+  CHECK(way(3, 60, 64) == output_way::strips);
+  CHECK(way(1, 64, (i64{1} << 39) - 8) == output_way::boxes);
+  CHECK(way(1, 64, i64{1} << 39) == output_way::strips);  // TMA knows no such distance
+  CHECK(way_of_outputs(outputs<bf16>{{d, 3, 64, 64}, 0.0f, {false}}) == output_way::strips);
+  CHECK(way_of_outputs(outputs<float>{{f, 3, 62, 62}, 0.5f}) == output_way::pairs);
+  CHECK(way_of_outputs(outputs<float>{{f, 3, 62, 63}}) == output_way::strips);
+}
+
 TEST_CASE("device gemm wgmma: how a GEMM is cut", "[device][gemm][blackwell]") {
   using device::detail::wgmma_plan;
   const auto check = [](i64 rows, i64 cols, i64 k, int tile_cols, int clusters, bool split) {

@@ -18,14 +18,16 @@ inline constexpr int box_cols = 64, box_bytes = output_rows * box_cols * 2;
 
 enum class output_way : u32 { strips, boxes, pairs };
 
-/// P: .d, .factor_of, .beta. TMA writes whole 16 bytes, so that rows which end within them have another way.
+/// P: .d, .factor_of, .beta. TMA writes whole 16 bytes to rows that are less than 2^40 bytes apart; others
+/// have another way.
 template <class P>
 FOURSCALE_HD output_way way_of_outputs(P const& p) {
   constexpr u64 bytes = sizeof(*p.d.data);
   const u64 offsets = reinterpret_cast<u64>(p.d.data) | static_cast<u64>(p.d.ld) * bytes |
                       static_cast<u64>(p.d.cols) * bytes;  // divisible by what divides all three
   if (!p.factor_of.same_for_all()) return output_way::strips;
-  if (bytes == 2 && p.beta == 0.0f && offsets % 16 == 0) return output_way::boxes;
+  const bool near = static_cast<u64>(p.d.ld) * bytes < u64{1} << 40;
+  if (bytes == 2 && p.beta == 0.0f && offsets % 16 == 0 && near) return output_way::boxes;
   if (bytes == 4 && offsets % 8 == 0) return output_way::pairs;
   return output_way::strips;
 }

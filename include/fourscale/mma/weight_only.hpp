@@ -19,7 +19,6 @@
 //               for 16, 13e3 for 32, 25e3 for 64
 //   X from L2   K * 2 bytes a row of X for each cluster: 17 MB for 16 rows
 //   all else    3 us until the first weights are there, 3 us for the sums of warps and CTAs
-
 #pragma once
 
 #include "../bits.hpp"
@@ -31,7 +30,7 @@ inline constexpr int most_ctas = 8;             ///< of a cluster; they share K
 inline constexpr int line_bytes_from_l2 = 128;  ///< 0, 128 or 256: what L2 fetches when 16 bytes are missed
 /// Launched while the kernel before still runs, and then waits for its end: hides part of a launch's latency.
 inline constexpr bool programmatic_launch = false;
-/// Warps of a CTA, at most: fewer where sums fill the registers, or halves of stages that are loaded ahead.
+/// Warps of a CTA, at most: fewer where sums fill the registers or, by TMA, rings leave X too little room.
 FOURSCALE_HD constexpr int most_warps(int n_tiles, bool by_tma = false) {
   return by_tma ? 8 : n_tiles <= 2 ? 16 : n_tiles <= 4 ? 12 : 8;
 }

@@ -36,7 +36,7 @@ FOURSCALE_HD constexpr int stages_of_pass(plan const& p, int stages, int pass) {
   return left < 0 ? 0 : left < p.pass_stages ? left : p.pass_stages;
 }
 
-/// From an item to the first that exists. Seldom called, and a call, for the loop around it has to be short.
+/// From an item to the first that exists. Within a unit nothing is divided.
 FOURSCALE_D inline weight_place seek(plan const& p, weight_place at, int stages, int cluster, int warp) {
 #pragma unroll 1
   while (at.unit < p.units) {
