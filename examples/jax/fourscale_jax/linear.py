@@ -20,9 +20,13 @@ class _Rule(typing.NamedTuple):
     """What is known of a dense() when it is traced."""
 
     recipe: str
-    axes: tuple
+    axes: tuple  # for each of ROLES, the mesh axes whose devices share its tensor
     accumulate: str
     gemms: tuple  # those that multiply quantized operands
+
+    def largest(self, role, amaxes):
+        axes = self.axes[_library.ROLES.index(role)]
+        return lax.pmax(amaxes, axes) if axes and amaxes.size else amaxes
 
     def multiply(self, a, b, dtype=jnp.bfloat16):
         return scaled_matmul(a, b, dtype, accumulate=self.accumulate)
@@ -51,15 +55,10 @@ def _both_copies(x, amaxes, key, recipe, role, signs):
     return [quantize_copy(x, amaxes, key, recipe, role, transposed, transposed) for transposed in (False, True)]
 
 
-def _amax(x, recipe, role, axes):
-    amaxes = _sharded.amax(x, recipe, role)
-    return lax.pmax(amaxes, axes) if axes and amaxes.size else amaxes
-
-
-def _amaxes(x, recipe, role, axes, state, signs):
+def _amaxes(x, rule, role, state, signs):
     """The amaxes to quantize under, and the one to record in the state of delayed scaling."""
-    amaxes = _amax(_under(signs, x, recipe, role), recipe, role, axes)
-    if not _library.copy_of(recipe, role, False).delayed:
+    amaxes = rule.largest(role, _sharded.amax(_under(signs, x, rule.recipe, role), rule.recipe, role))
+    if not _library.copy_of(rule.recipe, role, False).delayed:
         return amaxes, amaxes
     return state[_library.ROLES.index(role), :1], amaxes
 
@@ -91,16 +90,16 @@ def _dense(x, w, key, state, signs, rule):
     if "fprop" not in rule.gemms:
         return _dot(x, w)
     recipe = rule.recipe
-    amax_x, _ = _amaxes(x, recipe, "activation", rule.axes, state, signs)
-    amax_w, _ = _amaxes(w, recipe, "weight", rule.axes, state, signs)
+    amax_x, _ = _amaxes(x, rule, "activation", state, signs)
+    amax_w, _ = _amaxes(w, rule, "weight", state, signs)
     return rule.multiply(quantize_copy(x, amax_x, key, recipe, "activation", False, False),
                          quantize_copy(w, amax_w, key, recipe, "weight", False, True))
 
 
 def _forward(x, w, key, state, signs, rule):
     recipe = rule.recipe
-    amax_x, new_x = _amaxes(x, recipe, "activation", rule.axes, state, signs)
-    amax_w, new_w = _amaxes(w, recipe, "weight", rule.axes, state, signs)
+    amax_x, new_x = _amaxes(x, rule, "activation", state, signs)
+    amax_w, new_w = _amaxes(w, rule, "weight", state, signs)
     if recipe == "quartet2":  # keeps what forward multiplied
         x_n = x_t = quantize_copy(x, amax_x, key, recipe, "activation", False, False)
         w_n = w_t = quantize_copy(w, amax_w, key, recipe, "weight", False, True)
@@ -114,15 +113,15 @@ def _forward(x, w, key, state, signs, rule):
 
 def _backward(rule, kept, dy):
     (x_t, w_t, new_x, new_w), like_w, key, state, signs = kept
-    recipe, axes, new_dy = rule.recipe, rule.axes, state
-    reduced = lambda amaxes: lax.pmax(amaxes, axes) if axes else amaxes
+    recipe, new_dy = rule.recipe, state
+    largest = lambda role: functools.partial(rule.largest, role)
     if recipe == "quartet2":
-        for_dgrad = lambda: (_quartet.ms_eden(dy, key, 1, "gradient", False, reduced),
-                             _quartet.again(w_t, key, 1, "weight", reduced))
-        for_wgrad = lambda: (_quartet.again(x_t, key, 2, "activation", reduced),
-                             _quartet.ms_eden(dy.T, key, 2, "gradient", True, reduced))
+        for_dgrad = lambda: (_quartet.ms_eden(dy, key, 1, "gradient", False, largest("gradient")),
+                             _quartet.again(w_t, key, 1, "weight", largest("weight")))
+        for_wgrad = lambda: (_quartet.again(x_t, key, 2, "activation", largest("activation")),
+                             _quartet.ms_eden(dy.T, key, 2, "gradient", True, largest("gradient")))
     else:
-        amax, new_dy = _amaxes(dy, recipe, "gradient", axes, state, signs)
+        amax, new_dy = _amaxes(dy, rule, "gradient", state, signs)
         dy_n, dy_t = _both_copies(dy, amax, key, recipe, "gradient", signs)
         for_dgrad, for_wgrad = lambda: (dy_n, w_t), lambda: (x_t, dy_t)
     dx = rule.multiply(*for_dgrad()) if "dgrad" in rule.gemms else _dot(dy, w_t.T)
@@ -168,6 +167,7 @@ def dense(x, w, *, recipe, seed, axis_name=(), state=None, accumulate="blackwell
     seed: uint32 [4], see draw_key(), or a jax key. It may be traced; another one recompiles nothing. All random bits
     follow from it and from the place in the matrix, so each layer and step needs its own.
     axis_name: under shard_map, the mesh axes whose devices share one of the tensors; amaxes are the largest of theirs.
+    A dict gives each of "activation" (x), "weight" and "gradient" (dy) its own; () saves a collective.
     state: for "fp8_delayed", see delayed_state().
     accumulate: how 4-bit operands are multiplied, "blackwell" or "native", see scaled_matmul().
     signs: float32 [n], 1 or -1, of the Hadamard transform on both operands of wgrad in place of the recipe's, where n is
@@ -190,7 +190,11 @@ def dense(x, w, *, recipe, seed, axis_name=(), state=None, accumulate="blackwell
     _library.check_linear(recipe, *rows.shape, w.shape[1])
     if (state is not None) != _library.copy_of(recipe, "activation", False).delayed:
         raise ValueError(f'"fp8_delayed" needs a state, see delayed_state(); no other recipe does, not "{recipe}"')
-    axes = (axis_name,) if isinstance(axis_name, str) else tuple(axis_name)
+    if not isinstance(axis_name, dict):
+        axis_name = dict.fromkeys(_library.ROLES, axis_name)
+    if set(axis_name) != set(_library.ROLES):
+        raise ValueError(f"axis_name is mesh axes, or a dict of them for {', '.join(_library.ROLES)}, not {axis_name}")
+    axes = tuple((name,) if isinstance(name, str) else tuple(name) for name in map(axis_name.get, _library.ROLES))
     rule = _Rule(recipe, axes, accumulate, tuple(g for g in GEMMS if g in gemms))
     state = jnp.zeros((0, 0)) if state is None else state
     y = _dense(rows, w, key_words(seed), state, _checked_signs(signs, recipe), rule)

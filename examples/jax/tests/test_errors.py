@@ -41,6 +41,8 @@ def test_wrong_arguments():
         dense(16, 16, 16, signs=jnp.ones(32))
     with pytest.raises(ValueError, match='"mxfp8" has no transform'):
         dense(32, 32, 32, recipe="mxfp8", signs=jnp.ones(32))
+    with pytest.raises(ValueError, match="a dict of them for activation, weight, gradient, not {'weight': 'd'}"):
+        dense(16, 16, 16, axis_name={"weight": "d"})
     with pytest.raises(ValueError, match="no GEMM forward; there are fprop, dgrad, wgrad"):
         dense(16, 16, 16, gemms=("forward", "wgrad"))
     with pytest.raises(ValueError, match="a seed is uint32"):

@@ -65,6 +65,24 @@ def test_parts_that_are_no_whole_blocks_are_gathered():
         assert same_bits(g, want)
 
 
+@pytest.mark.parametrize("recipe", ("te_nvfp4", "quartet2"))
+@pytest.mark.parametrize("layer", LAYERS)
+def test_each_tensor_may_have_its_own_axis_names(layer, recipe):
+    """The bits are those of one name for all; tensors that no devices share need no collective."""
+    case, (specs, summed) = linear_case(256, 256, 256), LAYERS[layer]
+    own = {role: "d" if "d" in spec else () for role, spec in zip(("activation", "weight", "gradient"), specs)}
+    outputs = tuple(P("d") if i != summed else P() for i in range(3))
+
+    def mapped(axis_name):
+        part = lambda x, w, dy: tuple(step(recipe, x, w, dy, draw_key(), axis_name=axis_name))
+        return jax.jit(jax.shard_map(part, mesh=MESH, in_specs=specs, out_specs=outputs, check_vma=False))
+
+    for got, want in zip(mapped(own)(*case), mapped("d")(*case)):
+        assert same_bits(got, want)
+    count = lambda axis_name: mapped(axis_name).lower(*case).as_text().count("all_reduce")
+    assert count(own) == count("d") * sum(map(bool, own.values())) // 3 > 0
+
+
 @pytest.mark.parametrize("layer", LAYERS)
 def test_shard_map_with_axis_name(layer):
     """Each device draws by position in its own part; so only what draws nothing has the bits of one device."""

@@ -6,7 +6,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from fourscale_jax import linear, quantized
+from fourscale_jax import _sharded, linear, quantized
 from jax import lax
 from support import draw_key, linear_case, outside, random_matrix, same_bits, step
 
@@ -167,7 +167,7 @@ def test_signs_are_those_of_the_transform():
         h = np.block([[h, h], [h, -h]])
     transformed = np.einsum("ij,bjc->bic", h / 4, np.asarray(x).reshape(4, 16, 96) * signs[:, None]).reshape(64, 96)
     want = fj.quantize(jnp.asarray(transformed, jnp.float32), recipe="te_nvfp4_no_rht", columnwise=True)
-    amaxes = linear._amax(linear._under(jnp.asarray(signs), x, "te_nvfp4", "activation"), "te_nvfp4", "activation", ())
+    amaxes = _sharded.amax(linear._under(jnp.asarray(signs), x, "te_nvfp4", "activation"), "te_nvfp4", "activation")
     _, got = linear._both_copies(x, amaxes, quantized.key_words(draw_key()), "te_nvfp4", "activation",
                                  jnp.asarray(signs))
     assert same_trees((got.codes, got.scales, got.amax), (want.codes, want.scales, want.amax))

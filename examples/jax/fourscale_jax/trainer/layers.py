@@ -81,7 +81,10 @@ class Dense(nn.Module):
         key = draws.key(self.number, columns)
         delayed = self.recipe == "fp8_delayed"
         state = self.variable("delayed", "state", fourscale_jax.delayed_state).value if delayed else None
-        y = fourscale_jax.dense(x, w.reshape(self.in_, -1), recipe=self.recipe, seed=key, axis_name=AXES, state=state,
+        # Devices of "data" have one w, and those of "tensor" one x of columns, one dy of rows.
+        shared = {"activation": "data" if columns else AXES, "weight": "tensor",
+                  "gradient": AXES if columns else "data"}
+        y = fourscale_jax.dense(x, w.reshape(self.in_, -1), recipe=self.recipe, seed=key, axis_name=shared, state=state,
                                 **self.how)
         if not columns:
             y = sum_of_all(wide(y)).astype(y.dtype)

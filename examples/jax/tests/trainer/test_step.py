@@ -143,13 +143,15 @@ def test_two_devices_share_matrices_as_one_has_them(monkeypatch):
 
 
 def test_amaxes_are_those_of_whole_tensors(monkeypatch):
-    """Column-parallel layers see part of W; under the amax of all of it, their codes are those of one device."""
+    """Layers see part of a tensor; under the amax of all of it, their codes are those of one device."""
     axes = []
     real = linear._dense
     monkeypatch.setattr(linear, "_dense", lambda *a: axes.append(a[-1].axes) or real(*a))
     config = tiny(quantization="te_nvfp4", tensor=2)
     jax.eval_shape(gradients(config, mesh_of(1, 2)), *shapes(config))
-    assert set(axes) == {("data", "tensor")}
+    both = "data", "tensor"
+    column_parallel, row_parallel = (("data",), ("tensor",), both), (both, ("tensor",), ("data",))
+    assert set(axes) == {column_parallel, row_parallel}
 
 
 def test_a_step_that_is_not_finite_is_skipped_under_loss_scaling():
