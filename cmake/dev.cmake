@@ -54,7 +54,7 @@ endif()
 #   tests/architectures   every header and the library's kernels: to machine code of every architecture, at that level
 #   tests/codegen         as with a GPU: optimised, for the architectures that each file names
 # FOURSCALE_ALL_ARCHITECTURES compiles the first two lines for every architecture, too. With a GPU, all is optimised and
-# for CMAKE_CUDA_ARCHITECTURES.
+# for CMAKE_CUDA_ARCHITECTURES; most tests a little less, see there.
 option(FOURSCALE_ALL_ARCHITECTURES "Compile all CUDA code for every architecture, even without a GPU" OFF)
 set(fourscale_only_compile OFF)
 if(fourscale_cuda AND PROJECT_IS_TOP_LEVEL AND NOT fourscale_gpu)
@@ -62,13 +62,15 @@ if(fourscale_cuda AND PROJECT_IS_TOP_LEVEL AND NOT fourscale_gpu)
   string(REGEX REPLACE "-O[1-3]" "-O0" CMAKE_CUDA_FLAGS_RELEASE "${CMAKE_CUDA_FLAGS_RELEASE}")
 endif()
 
-# nvcc's option for code that need not be quick; not every nvcc has it.
+# nvcc's options for code that need not be quick, and for code that is run some times; not every nvcc has them.
 set(fourscale_fastest "")
+set(fourscale_sooner "")
 if(fourscale_cuda)
   include(CheckCompilerFlag)
   check_compiler_flag(CUDA -Ofc=max fourscale_has_ofc)
   if(fourscale_has_ofc)
     set(fourscale_fastest -Ofc=max)
+    set(fourscale_sooner -Ofc=min)
   endif()
 endif()
 
