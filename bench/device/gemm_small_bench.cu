@@ -165,9 +165,10 @@ void decode(benchmark::State& state, i64 m, shape s, tuning const& t, bool with_
   }
 }
 
-/// Plans to compare with the one that the library makes. Not part of a run unless asked for by name.
-const tuning plans[] = {{2, 0, 0},  {2, 8, 4},  {2, 10, 4}, {4, 8, 4},  {4, 12, 3}, {4, 12, 4},
-                        {4, 16, 2}, {4, 16, 3}, {8, 8, 4},  {8, 12, 3}, {8, 16, 2}, {8, 16, 3}};
+/// Plans to compare with the one that the library makes. Not part of a run unless asked for by name. More
+/// than eight warps are for loads without TMA.
+const tuning plans[] = {{1, 4, 2}, {1, 8, 2}, {2, 4, 2}, {2, 8, 2},  {2, 8, 3},  {4, 4, 2},
+                        {4, 8, 2}, {4, 8, 3}, {8, 8, 2}, {2, 10, 4}, {4, 12, 3}, {8, 16, 2}};
 
 std::string to_string(tuning const& t) {
   return std::to_string(t.ctas) + "_ctas_" + std::to_string(t.warps) + "_warps_" + std::to_string(t.depth) +

@@ -30,6 +30,11 @@ bool native_gemm_kernels(operand<nvfp4, swizzled_128x4> const& a, operand<nvfp4,
   return device::gemm(a, b, d, {}, accumulate::native{&plan}, workspace) == errc::ok;
 }
 
+bool weight_only_kernels(matrix_view<bf16 const> const& x, operand<nvfp4, swizzled_128x4> const& w,
+                         matrix_view<bf16> const& d) {
+  return device::gemm_weight_only(x, w, d) == errc::ok;
+}
+
 bool tcgen05_kernels(operand<nvfp4, swizzled_128x4> const& a, operand<mxfp8_e4m3, swizzled_128x4> const& b,
                      matrix_view<bf16> const& d) {
   return device::gemm_tcgen05(a, a, d) == errc::ok &&

@@ -221,6 +221,10 @@ std::vector<small_options> sizes() {
       {3, 9001, 2304},                 // several tiles for a cluster
       {16, 20001, 256},                //
       {100, 70, 544},                  // four launches
+      {100, 64, 512},                  // two by TMA
+      {16, 96, 320},                   // K ends in a stage, by TMA if swizzled
+      {40, 4128, 28672},               // several units, and passes of X
+      {5, 300, 1024, {}, 0, 8},        // a gap between rows of X
       {16, 300, 1024, {}, 5},          // gaps between rows of D
       {16, 300, 1024, {}, 0, 3},       // X: rows unaligned
       {5, 300, 1024, {}, 0, 8, 3},     // X: start unaligned
@@ -308,8 +312,8 @@ TEST_CASE("device gemm_weight_only: NaN scales, zero blocks, infinities", "[devi
     q.store_scale(20, 1, {0x00});  // zero
     q.store_scale(21, 1, {0x80});  // -0
     q.store_scale(22, 1, {0xb8});  // -1
-    for (i64 k = 0; k < 192; ++k) {
-      u8& byte = c.codes[static_cast<size_t>((30 * 192 + k) / 2)];
+    for (i64 k = 0; k < c.o.k; ++k) {
+      u8& byte = c.codes[static_cast<size_t>((30 * c.o.k + k) / 2)];
       byte = static_cast<u8>(k % 2 ? byte | 0x80 : 0x08);  // row 30: -0
     }
     c.x_at(2, 3) = from_float<typename decltype(c.x)::value_type>(bit_cast<float>(float_inf_bits));
@@ -318,30 +322,39 @@ TEST_CASE("device gemm_weight_only: NaN scales, zero blocks, infinities", "[devi
     for (auto& d : c.before) d = {};
     const auto got = c.on_device();
     CHECK(same_values(got, c.oracle()));
-    return got;
+    for (i64 m = 0; m < 9; ++m)
+      for (const i64 n : {5, 17}) CHECK(std::isnan(got[static_cast<size_t>(m * c.o.n + n)]));
+    CHECK(!std::isnan(got[0]));
   };
-  const std::vector<float> d = check(small_case<bf16, linear, float>({9, 50, 192}, data::exact));
-  check(small_case<fp16, swizzled_128x4, float>({9, 50, 192}, data::exact));
-  for (i64 m = 0; m < 9; ++m)
-    for (const i64 n : {5, 17}) CHECK(std::isnan(d[static_cast<size_t>(m * 50 + n)]));
-  CHECK(!std::isnan(d[0]));
+  for (const i64 n : {50, 64})  // 64 by TMA
+    for (const i64 k : {192, 256}) {
+      check(small_case<bf16, linear, float>({9, n, k}, data::exact));
+      check(small_case<fp16, swizzled_128x4, float>({9, n, k}, data::exact));
+    }
 }
 
 TEST_CASE("device gemm_weight_only: each code and scale has its value", "[device][gemm][small]") {
   if (!gpu_or_warn()) return;
-  const auto check = [](auto c) {  // row r has scale r, and codes in turn; row m of X picks one of them
+  // Row r has scale r in its last block and zero in others, and codes in turn; row m of X picks one of them.
+  const auto check = [](auto c) {
+    const i64 last = c.o.k - 16;
     for (i64 r = 0; r < 256; ++r) {
-      c.view().store_scale(r, 0, {static_cast<u8>(r)});
-      for (size_t k = 0; k < 8; ++k)
-        c.codes[static_cast<size_t>(r) * 8 + k] = static_cast<u8>(2 * k | (2 * k + 1) << 4);
+      for (i64 b = 0; b <= last / 16; ++b)
+        c.view().store_scale(r, b, {static_cast<u8>(b < last / 16 ? 0 : r)});
+      for (i64 k = 0; k < 8; ++k)
+        c.codes[static_cast<size_t>((r * c.o.k + last) / 2 + k)] = static_cast<u8>(2 * k | (2 * k + 1) << 4);
     }
     for (i64 m = 0; m < 16; ++m)
-      for (i64 k = 0; k < 16; ++k)
-        c.x_at(m, k) = from_float<typename decltype(c.x)::value_type>(m == k ? 1.0f : 0.0f);
+      for (i64 k = 0; k < c.o.k; ++k)
+        c.x_at(m, k) = from_float<typename decltype(c.x)::value_type>(m + last == k ? 1.0f : 0.0f);
     CHECK(same_values(c.on_device(), c.oracle()));
   };
-  check(small_case<bf16, linear, float>({16, 256, 16, {}, 0, 0, 0, 0, 0, amax_from::unit}, data::exact));
-  check(small_case<fp16, linear, float>({16, 256, 16, {}, 0, 0, 0, 0, 0, amax_from::unit}, data::exact));
+  for (const i64 k : {16, 64, 256}) {
+    const small_options o{16, 256, k, {}, 0, 0, 0, 0, 0, amax_from::unit};
+    check(small_case<bf16, linear, float>(o, data::exact));
+    check(small_case<fp16, linear, float>(o, data::exact));
+    check(small_case<bf16, swizzled_128x4, float>(o, data::exact));
+  }
 }
 
 TEST_CASE("device gemm_weight_only: D is not read under beta = 0", "[device][gemm][small]") {

@@ -254,6 +254,7 @@ bool shares_are_whole(wo::plan const& p) {
 TEST_CASE("weight-only: plans fit into what there is and leave nothing out", "[mma][weight_only]") {
   for (const wo::machine m :
        {wo::machine{132, 227 << 10, true}, wo::machine{132, 227 << 10, true, {132, 66, 30, 14}},
+        wo::machine{132, 227 << 10, true, {132, 66, 30, 0}, 4}, wo::machine{7, 227 << 10, true, {}, 1},
         wo::machine{108, 163 << 10, false}, wo::machine{84, 99 << 10, false},
         wo::machine{188, 99 << 10, true}})
     for (const wo::tuning t : {wo::tuning{}, wo::tuning{2}, wo::tuning{8, 8}, wo::tuning{0, 4, 2}})
@@ -279,10 +280,23 @@ TEST_CASE("weight-only: plans fit into what there is and leave nothing out", "[m
               CHECK(i64{p.tiles} * wo::warp_rows >= n);
               CHECK(i64{p.stages} * p.ctas * wo::stage_values >= k);
               CHECK(p.passes() * p.pass_stages >= p.stages);
+              CHECK(p.ctas <= m.most_ctas);
               CHECK(p.clusters <= (m.at_once[1] ? m.at_once[p.ctas / 2 - p.ctas / 8] : m.sms / p.ctas));
               CHECK(shares_are_whole(p));
             }
           }
+}
+
+TEST_CASE("weight-only: sums of more tiles than memory holds make no plan", "[mma][weight_only]") {
+  for (const int sms : {1, 16, 132})
+    for (const i64 rows : {i64{130'000'000}, i64{984'000'000}, (i64{1} << 31) - 1})
+      for (const bool by_tma : {false, true}) {
+        const wo::machine m{sms, 227 << 10, true};
+        const wo::plan p = wo::make_plan(64, wo::tiles_of(rows, 32), 16, m, {}, by_tma);
+        CHECK(p.slots() <= m.shared_bytes / p.slot_bytes());
+        CHECK((p.bytes() > 0 && p.bytes() <= m.shared_bytes));
+        CHECK((p.warps >= 2 && i64{p.units} * p.unit_tiles() * p.clusters >= p.tiles));
+      }
 }
 
 TEST_CASE("weight-only: on an H200, TMA's plans are those that were the fastest there",

@@ -27,32 +27,43 @@ FOURSCALE_KERNEL void __launch_bounds__(32 * weight_only::most_warps(NTiles, Tma
 }
 
 /// What the current device offers.
-inline errc weight_only_machine(weight_only::machine& m) {
-  int device = 0, major = 0;
-  const bool ok = cudaGetDevice(&device) == cudaSuccess &&
-                  cudaDeviceGetAttribute(&m.sms, cudaDevAttrMultiProcessorCount, device) == cudaSuccess &&
-                  cudaDeviceGetAttribute(&m.shared_bytes, cudaDevAttrMaxSharedMemoryPerBlockOptin, device) ==
-                      cudaSuccess &&
-                  cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device) == cudaSuccess;
+inline errc weight_only_machine(int device, weight_only::machine& m) {
+  const bool ok =
+      cudaDeviceGetAttribute(&m.sms, cudaDevAttrMultiProcessorCount, device) == cudaSuccess &&
+      cudaDeviceGetAttribute(&m.shared_bytes, cudaDevAttrMaxSharedMemoryPerBlockOptin, device) == cudaSuccess;
   return ok ? errc::ok : errc::cuda_failed;
 }
 
-/// A launch of CTAs in clusters; the attributes must outlive it.
+/// A launch of CTAs in clusters; the attribute must outlive it.
 inline cudaLaunchConfig_t weight_only_config(int clusters, int ctas, int warps, int bytes, bool has_clusters,
-                                             cudaLaunchAttribute (&attributes)[2], cudaStream_t stream) {
-  attributes[0].id = cudaLaunchAttributeClusterDimension;
-  attributes[0].val.clusterDim.x = static_cast<unsigned>(ctas);
-  attributes[0].val.clusterDim.y = attributes[0].val.clusterDim.z = 1;
-  attributes[1].id = cudaLaunchAttributeProgrammaticStreamSerialization;
-  attributes[1].val.programmaticStreamSerializationAllowed = 1;
+                                             cudaLaunchAttribute& cluster, cudaStream_t stream) {
+  cluster.id = cudaLaunchAttributeClusterDimension;
+  cluster.val.clusterDim.x = static_cast<unsigned>(ctas);
+  cluster.val.clusterDim.y = cluster.val.clusterDim.z = 1;
   cudaLaunchConfig_t config{};
   config.gridDim = dim3(static_cast<unsigned>(clusters * ctas));
   config.blockDim = dim3(static_cast<unsigned>(32 * warps));
   config.dynamicSmemBytes = static_cast<size_t>(bytes);
   config.stream = stream;
-  config.attrs = attributes;
-  config.numAttrs = !has_clusters ? 0 : weight_only::programmatic_launch ? 2 : 1;
+  config.attrs = &cluster;
+  config.numAttrs = has_clusters ? 1 : 0;
   return config;
+}
+
+/// Clusters of each size that the device runs at a time; larger ones are not for it, as where one process has
+/// but few SMs of it.
+template <class Kernel>
+void find_clusters(Kernel* kernel, int warps, weight_only::machine& m) {
+  m.most_ctas = 1;
+  for (int size = 1; m.clusters && 1 << size <= weight_only::most_ctas; ++size) {
+    cudaLaunchAttribute cluster{};
+    const cudaLaunchConfig_t config =
+        weight_only_config(m.sms, 1 << size, warps, m.shared_bytes, true, cluster, nullptr);
+    const bool asked = cudaOccupancyMaxActiveClusters(&m.at_once[size], kernel, &config) == cudaSuccess;
+    if (!asked) static_cast<void>(cudaGetLastError());
+    if (!asked || m.at_once[size] < 1) return;
+    m.most_ctas = 1 << size;
+  }
 }
 
 /// What the current device offers to a kernel. Asked once by each thread of the CPU, for it takes longer than
@@ -66,10 +77,13 @@ errc weight_only_machine_of(weight_only::machine& m) {
   if (cudaGetDevice(&device) != cudaSuccess) return errc::cuda_failed;
   if (device != known) {
     cudaFuncAttributes attributes{};
-    if (const errc e = weight_only_machine(m); e != errc::ok) return e;
-    if (cudaFuncGetAttributes(&attributes, reinterpret_cast<void const*>(kernel)) != cudaSuccess) {
+    if (const errc e = weight_only_machine(device, m); e != errc::ok) return e;
+    const cudaError_t e = cudaFuncGetAttributes(&attributes, reinterpret_cast<void const*>(kernel));
+    if (e != cudaSuccess) {
       static_cast<void>(cudaGetLastError());
-      return errc::no_instruction;
+      return e == cudaErrorNoKernelImageForDevice || e == cudaErrorInvalidDeviceFunction
+                 ? errc::no_instruction
+                 : errc::cuda_failed;
     }
     m.shared_bytes -= static_cast<int>(attributes.sharedSizeBytes);
     m.clusters = attributes.ptxVersion >= 90;  // the kernel was compiled for them
@@ -80,13 +94,7 @@ errc weight_only_machine_of(weight_only::machine& m) {
                            m.shared_bytes) != cudaSuccess)
     return errc::cuda_failed;
   if (device == known) return errc::ok;
-  for (int size = 1; m.clusters && 1 << size <= weight_only::most_ctas; ++size) {
-    cudaLaunchAttribute launch[2]{};
-    const cudaLaunchConfig_t config = weight_only_config(
-        m.sms, 1 << size, weight_only::most_warps(NTiles, Tma), m.shared_bytes, true, launch, nullptr);
-    if (cudaOccupancyMaxActiveClusters(&m.at_once[size], kernel, &config) != cudaSuccess)
-      return errc::cuda_failed;
-  }
+  find_clusters(kernel, weight_only::most_warps(NTiles, Tma), m);
   known = device, of_known = m;
   return errc::ok;
 }
@@ -114,16 +122,15 @@ errc launch_weight_only(weight_only::problem<T, Layout, TD> a, weight_only::tuni
     if (!m.clusters || !make_maps<NTiles>(a)) return launch_weight_only<NTiles, false>(a, tuning, stream);
   const int tiles = weight_only::tiles_of(a.w.rows, weight_only::row_stride(Layout::has_padding));
   a.plan = weight_only::make_plan(static_cast<int>(a.x.rows), tiles, a.w.cols, m, tuning, Tma);
-  if (a.plan.warps == 0) {  // too little shared memory
+  if (a.plan.warps == 0) {  // too little shared memory, or too many warps are asked for
     if constexpr (Tma) return launch_weight_only<NTiles, false>(a, tuning, stream);
     return errc::no_instruction;
   }
-  cudaLaunchAttribute launch[2]{};
+  cudaLaunchAttribute cluster{};
   const cudaLaunchConfig_t config = weight_only_config(a.plan.clusters, a.plan.ctas, a.plan.warps,
-                                                       a.plan.bytes(), m.clusters, launch, stream);
-  if (cudaLaunchKernelEx(&config, &weight_only_kernel<NTiles, Tma, T, Layout, TD>, a) != cudaSuccess)
-    return errc::cuda_failed;
-  return launched();
+                                                       a.plan.bytes(), m.clusters, cluster, stream);
+  const cudaError_t e = cudaLaunchKernelEx(&config, &weight_only_kernel<NTiles, Tma, T, Layout, TD>, a);
+  return e == cudaSuccess ? errc::ok : errc::cuda_failed;
 }
 
 template <class T, class Layout, class TD>
@@ -155,6 +162,7 @@ errc gemm_weight_only_by(weight_only::tuning const& tuning, matrix_view<T> const
   const auto output = as_output(d);
   using out = typename decltype(output)::value_type;
   i64 most = tuning.rows;
+  if (most == 0 && x.rows <= 32) most = 32;
   if (most == 0) {
     weight_only::machine m;
     if (const errc e = weight_only_machine_of<1, true, own, LW, out>(m); e != errc::ok) return e;
@@ -179,18 +187,19 @@ errc gemm_weight_only_by(weight_only::tuning const& tuning, matrix_view<T> const
 /// once; more rows take one kernel for every 64. Without TMA it is 32.
 ///
 /// A code times its scale is exact in either type of X, and so is its product with a value of X in FP32. They
-/// are added in FP32 by the tensor cores, K in parts and the parts in order: the same device gives the same
-/// bits every time, whatever the other rows of X hold. Then the epilogue of view/gemm_epilogue.hpp with
-/// weight_factor(), the tensor scale included. A NaN scale makes its row of W, and so a column of D, NaN.
-/// D is not read when beta = 0.
+/// are added in FP32 by the tensor cores, K in parts and the parts in order: the same call on the same device
+/// gives the same bits every time, whatever the other rows of X hold. How K is cut depends on M, N and K, on
+/// what is aligned and on the device, and with it the last bits. Then the epilogue of view/gemm_epilogue.hpp
+/// with weight_factor(), the tensor scale included. A NaN scale makes its row of W, and so a column of D,
+/// NaN. D is not read when beta = 0.
 ///
 /// All pointers are device memory, that of the amax included. On the stream; never synchronises, never
 /// allocates, needs no workspace. Fastest on sm_90 and later, where CTAs of a cluster share K and TMA loads
 /// W and X: for pointers and rows of X that are multiples of 16 bytes, and K a multiple of 256 with linear
 /// scales, or N of 32 and K of 64 with swizzled ones. All else goes through slower loads.
 ///
-/// Errors: see validate_gemm(); and no_instruction where the device cannot run this code. D is then
-/// untouched.
+/// Errors: see validate_gemm(); no_instruction where the device cannot run this code; cuda_failed. D is then
+/// untouched, except rows that an earlier launch wrote.
 template <class T, class LW, class BW, class TD>
 errc gemm_weight_only(matrix_view<T> const& x, block_scaled_view<nvfp4, LW, BW> const& w,
                       matrix_view<TD> const& d, gemm_factors factors = {}, cudaStream_t stream = nullptr) {

@@ -13,15 +13,18 @@ inline namespace FOURSCALE_ARCH {
 
 namespace detail {
 
-/// The driver's encoder of TMA maps, without linking to the driver.
+/// The driver's encoder of TMA maps, without linking to the driver; nullptr if it has none.
 inline decltype(&cuTensorMapEncodeTiled) tensor_map_encoder() {
-  void* function = nullptr;
-  cudaDriverEntryPointQueryResult found{};
-  if (cudaGetDriverEntryPointByVersion("cuTensorMapEncodeTiled", &function, 12000, cudaEnableDefault,
-                                       &found) != cudaSuccess ||
-      found != cudaDriverEntryPointSuccess)
-    return nullptr;
-  return reinterpret_cast<decltype(&cuTensorMapEncodeTiled)>(function);
+  static const auto encoder = [] {
+    void* function = nullptr;
+    cudaDriverEntryPointQueryResult found{};
+    const cudaError_t e = cudaGetDriverEntryPointByVersion("cuTensorMapEncodeTiled", &function, 12000,
+                                                           cudaEnableDefault, &found);
+    if (e != cudaSuccess) static_cast<void>(cudaGetLastError());
+    return reinterpret_cast<decltype(&cuTensorMapEncodeTiled)>(
+        e == cudaSuccess && found == cudaDriverEntryPointSuccess ? function : nullptr);
+  }();
+  return encoder;
 }
 
 /// A map of rows of `type`, which is what `m` and `box` count in.

@@ -25,18 +25,13 @@
 
 namespace FOURSCALE_NAMESPACE::mma::weight_only {
 
-// What may be tuned; and see tuning in weight_only_plan.hpp.
-inline constexpr int most_ctas = 8;             ///< of a cluster; they share K
-inline constexpr int line_bytes_from_l2 = 128;  ///< 0, 128 or 256: what L2 fetches when 16 bytes are missed
-/// Launched while the kernel before still runs, and then waits for its end: hides part of a launch's latency.
-inline constexpr bool programmatic_launch = false;
+inline constexpr int most_ctas = 8;  ///< of a cluster; they share K
 /// Warps of a CTA, at most: fewer where sums fill the registers or, by TMA, rings leave X too little room.
 FOURSCALE_HD constexpr int most_warps(int n_tiles, bool by_tma = false) {
   return by_tma ? 8 : n_tiles <= 2 ? 16 : n_tiles <= 4 ? 12 : 8;
 }
 
-inline constexpr int most_rows_of_x = 64;  ///< in one launch
-inline constexpr int warp_rows = 32;       ///< of W, a tile: two instructions of 16
+inline constexpr int warp_rows = 32;  ///< of W, a tile: two instructions of 16
 inline constexpr int stage_values = 256, stage_bytes = stage_values / 2, stage_scales = stage_values / 16;
 inline constexpr int chunk_values = 32, chunk_bytes = chunk_values / 2;  ///< a lane's load
 inline constexpr int halves = 2, lane_rows = 4;  ///< of a stage; of a lane, `stride` apart

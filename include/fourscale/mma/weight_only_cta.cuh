@@ -118,11 +118,6 @@ FOURSCALE_D inline void wait_for_first(int depth) {
   __syncwarp();
 }
 
-/// Under a programmatic launch: until here nothing was read that a kernel before may have written.
-FOURSCALE_D inline void wait_for_kernel_before() {
-  if constexpr (programmatic_launch && arch::has_cluster) ptx::griddepcontrol_wait();
-}
-
 /// How weights and X come to shared memory by copies of all lanes, and how a stage of them is added.
 template <int NTiles, class T, class Layout>
 struct loads_by_copies {
@@ -138,7 +133,6 @@ struct loads_by_copies {
         ring(memory + weight_walk::warp() * p.code_ring_bytes()),
         scale_ring(memory + p.scales_at() + weight_walk::warp() * p.scale_ring_bytes()),
         x(memory + p.x_at()) {
-    wait_for_kernel_before();
     for (int i = 0; i < p.depth; ++i) stream.start(ring, scale_ring, i);
   }
   FOURSCALE_D weight_walk const& walk() const { return stream.walk; }
@@ -191,7 +185,6 @@ struct loads_by_tma {
         stream(a.maps, p, a.w.cols, cta_team::rank(), cluster,
                x_arrived + 1 + weight_walk::warp() * p.depth) {
     __syncthreads();
-    wait_for_kernel_before();
     start_x(0);
 #pragma unroll 1
     for (int i = 0; i < p.depth; ++i) stream.start(ring, scale_ring, i);
@@ -218,6 +211,7 @@ struct loads_by_tma {
       lane_weights<T> w;
       w.load_tma(ring + slot * code_bytes, scale_ring + slot * scales_bytes, half, Layout::has_padding);
       if (half == 1) {
+        cuda::ptx::fence_proxy_async(cuda::ptx::space_shared);  // what was read is not overwritten before
         __syncwarp();
         stream.start(ring, scale_ring, slot);
       }

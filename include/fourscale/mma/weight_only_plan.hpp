@@ -16,6 +16,7 @@ struct machine {
   int sms = 1, shared_bytes = 48 << 10;  ///< shared memory that a CTA may ask for
   bool clusters = false;
   int at_once[4] = {};  ///< clusters of 1, 2, 4 and 8 CTAs that run at a time; 0 where unknown
+  int most_ctas = weight_only::most_ctas;  ///< of a cluster, if there are any
 
   FOURSCALE_HD constexpr int clusters_of(int size_log2) const {
     const int known = at_once[size_log2], all = sms >> size_log2;
@@ -26,9 +27,9 @@ struct machine {
 /// What a plan is to be like; 0 leaves the choice to make_plan().
 struct tuning {
   int ctas = 0, warps = 0, depth = 0;
-  /// Of X in a launch: 8, 16, 32 or 64. A launch of 64 needs sums and X of 9 and 32 KB a tile and a stage,
-  /// for which there is room where TMA leaves few warps to have rings: it is the choice there, 32 is without
-  /// TMA.
+  /// Rows of X in a launch: 8, 16, 32 or 64. For 64, the sums of a tile take 9 KB of shared memory, and a
+  /// stage of X 32. There is room for them by TMA, where few warps have rings: so it is 64 by TMA, and 32
+  /// without.
   int rows = 0;
 };
 
@@ -138,6 +139,7 @@ FOURSCALE_HD constexpr plan better(plan best, plan p, machine const& m) {
   for (p.units = 1; p.units < 2 * p.cluster_tiles(); p.units *= 2) {
     const int room = m.shared_bytes - p.rings_bytes() - 8 * p.barriers();
     p.pass_stages = p.stages;
+    if (p.slots() > m.shared_bytes / p.slot_bytes()) continue;
     for (int i = 0; i < 2; ++i) {  // fewer stages in a pass may mean fewer slots
       const int fit = (room - p.slots() * p.slot_bytes()) / x_stage_bytes(p.n_tiles);
       if (fit < 1) p.pass_stages = 0;
@@ -161,10 +163,10 @@ FOURSCALE_HD constexpr plan make_plan(int rows, int tiles, i64 k, machine const&
   const int stages = static_cast<int>(ceil_div<i64>(k, stage_values));
   p.n_tiles = rows <= 8 ? 1 : rows <= 16 ? 2 : rows <= 32 ? 4 : 8;
   p.tiles = tiles;
-  for (int size = 0; 1 << size <= (m.clusters ? most_ctas : 1); ++size) {
+  for (int size = 0; 1 << size <= (m.clusters ? m.most_ctas : 1); ++size) {
     p.ctas = 1 << size;
     if (p.ctas > stages || (t.ctas > 0 && p.ctas > t.ctas)) break;
-    if (p.ctas < t.ctas && m.clusters && 2 * p.ctas <= stages) continue;
+    if (p.ctas < t.ctas && m.clusters && 2 * p.ctas <= stages && 2 * p.ctas <= m.most_ctas) continue;
     p.stages = ceil_div(stages, p.ctas);
     p.clusters = tiles < m.clusters_of(size) ? tiles : m.clusters_of(size);
     for (int warps = most_warps(p.n_tiles, by_tma); warps >= 2; warps -= 2) {

@@ -9,20 +9,6 @@
 
 namespace FOURSCALE_NAMESPACE::mma::weight_only {
 
-namespace detail {
-
-/// 16 bytes of codes.
-FOURSCALE_D inline void start_line(u32 to, u8 const* from) {
-  if constexpr (line_bytes_from_l2 == 128)
-    ptx::cp_async_cg_16_l2_128(to, from);
-  else if constexpr (line_bytes_from_l2 == 256)
-    ptx::cp_async_cg_16_l2_256(to, from);
-  else
-    ptx::cp_async_cg_16(to, from);
-}
-
-}  // namespace detail
-
 /// A stage that a warp takes: item `item` of a pass is stage `stage` of it and of tile `tile`.
 struct weight_place {
   int unit = -1, pass = 0, item = 0, stage = 0, tile = 0;
@@ -106,10 +92,10 @@ struct weight_stream {
   int whole = 0;                                 ///< stages of the tile that are inside, and aligned
   int scale_slot = 0;
 
-  /// `wide_codes`: rows of codes begin at multiples of 16 bytes; `wide_scale_stages`: so do scales of stages.
+  /// `wide_codes`: rows of codes begin at multiples of 16 bytes; `wide_scales`: so do scales of stages.
   FOURSCALE_D weight_stream(block_scaled_view<nvfp4, Layout, u8 const> const& weights, plan const& p,
-                            bool wide_codes, bool wide_scale_stages, int rank, int cluster)
-      : w(weights), wide(wide_codes), wide_scales(wide_scale_stages), walk(p, w.cols, rank, cluster) {
+                            bool wide_codes, bool wide_scales, int rank, int cluster)
+      : w(weights), wide(wide_codes), wide_scales(wide_scales), walk(p, w.cols, rank, cluster) {
     if (walk.more()) place();
   }
 
@@ -159,8 +145,8 @@ struct weight_stream {
     const u32 code_to = ptx::shared_address(to + lane * chunk_bytes);
     FOURSCALE_UNROLL
     for (int j = 0; j < lane_rows; ++j)
-      detail::start_line(code_to + static_cast<u32>(j * 32 * chunk_bytes),
-                         codes + j * step + half * 4 * chunk_bytes);
+      ptx::cp_async_cg_16_l2_128(code_to + static_cast<u32>(j * 32 * chunk_bytes),
+                                 codes + j * step + half * 4 * chunk_bytes);
   }
 
   /// The same at the ends of the matrix, and for unaligned ones: what is outside is zero.

@@ -43,7 +43,8 @@ FOURSCALE_HD constexpr tma_tensor tensor_of_x(int n_tiles, i64 rows, i64 k, i64 
           {slice_values, static_cast<u32>(8 * n_tiles), 1},
           true};
 }
-/// Whether TMA can read W and X: whole words of 16 bytes, and nothing of a padding.
+/// Whether TMA can read W: rows of codes and scales are whole words of 16 bytes, and of swizzled scales it
+/// reads no padding along K, which need not be zero.
 FOURSCALE_HD constexpr bool tma_can_read(bool swizzled, i64 rows, i64 k) {
   return swizzled ? rows % 32 == 0 && k % 64 == 0 : k % stage_values == 0;
 }

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Clusters of CTAs (PTX ISA 9.7.9.22, 9.7.13.4; PTX 7.8, sm_90 and later): their barrier, and loads from the
-// shared memory of another CTA. A kernel that was launched without clusters is a cluster of one. And the wait
-// of a kernel for the one before it.
+// shared memory of another CTA. A kernel that was launched without clusters is a cluster of one.
 #pragma once
 
 #include "../bits.hpp"
@@ -73,16 +72,6 @@ FOURSCALE_D inline float4 ld_shared_cluster_f32x4([[maybe_unused]] u32 from) {
   clusters_need_sm_90_or_later();
 #endif
   return v;
-}
-
-/// griddepcontrol.wait;   The kernel before has ended and all that it wrote is seen; no effect in a kernel
-/// that was launched as usual.
-FOURSCALE_D inline void griddepcontrol_wait() {
-#if FOURSCALE_HAS_CLUSTER
-  asm volatile("griddepcontrol.wait;" ::: "memory");
-#else
-  clusters_need_sm_90_or_later();
-#endif
 }
 
 }  // namespace FOURSCALE_NAMESPACE::ptx

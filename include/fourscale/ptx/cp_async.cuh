@@ -23,11 +23,6 @@ FOURSCALE_D inline void cp_async_cg_16_l2_128(u32 to, void const* from) {
   asm volatile("cp.async.cg.shared.global.L2::128B [%0], [%1], 16;" ::"r"(to), "l"(from) : "memory");
 }
 
-/// cp.async.cg.shared.global.L2::256B [to], [from], 16;
-FOURSCALE_D inline void cp_async_cg_16_l2_256(u32 to, void const* from) {
-  asm volatile("cp.async.cg.shared.global.L2::256B [%0], [%1], 16;" ::"r"(to), "l"(from) : "memory");
-}
-
 /// cp.async.commit_group;   What this thread has started since the last one is a group, though it be empty.
 FOURSCALE_D inline void cp_async_commit_group() { asm volatile("cp.async.commit_group;" ::: "memory"); }
 
