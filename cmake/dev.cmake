@@ -49,7 +49,7 @@ if(fourscale_cuda AND nvidia_smi)
 endif()
 
 # Where there is no GPU, what is compiled for one is not run: it only has to compile, and that soon.
-#   tests, examples       to the PTX of 100a, by nvcc's quickest level, and -O0 on the host: a twentieth of the time
+#   tests, examples       no device code at all, and -O0 on the host; nvcc checks what would become PTX of 100a
 #   benchmarks            not at all
 #   tests/architectures   every header and the library's kernels: to machine code of every architecture, at that level
 #   tests/codegen         as with a GPU: optimised, for the architectures that each file names
@@ -62,15 +62,21 @@ if(fourscale_cuda AND PROJECT_IS_TOP_LEVEL AND NOT fourscale_gpu)
   string(REGEX REPLACE "-O[1-3]" "-O0" CMAKE_CUDA_FLAGS_RELEASE "${CMAKE_CUDA_FLAGS_RELEASE}")
 endif()
 
-# nvcc's options for code that need not be quick, and for code that is run some times; not every nvcc has them.
+# nvcc's options for code that need not be quick, for code that is run a few times, and for code that is not made;
+# not every nvcc has them.
 set(fourscale_fastest "")
 set(fourscale_sooner "")
+set(fourscale_no_device_code "")
 if(fourscale_cuda)
   include(CheckCompilerFlag)
   check_compiler_flag(CUDA -Ofc=max fourscale_has_ofc)
   if(fourscale_has_ofc)
     set(fourscale_fastest -Ofc=max)
     set(fourscale_sooner -Ofc=min)
+  endif()
+  check_compiler_flag(CUDA -fdevice-syntax-only fourscale_has_syntax_only)
+  if(fourscale_has_syntax_only)
+    set(fourscale_no_device_code -fdevice-syntax-only)
   endif()
 endif()
 
@@ -82,5 +88,6 @@ function(fourscale_only_to_compile target)
   target_compile_options(${target} PRIVATE $<$<COMPILE_LANGUAGE:CUDA>:${fourscale_fastest}>)
   if(ARGN AND NOT FOURSCALE_ALL_ARCHITECTURES)
     set_target_properties(${target} PROPERTIES CUDA_ARCHITECTURES "${ARGN}")
+    target_compile_options(${target} PRIVATE $<$<COMPILE_LANGUAGE:CUDA>:${fourscale_no_device_code}>)
   endif()
 endfunction()

@@ -82,6 +82,8 @@ def number(recipe):
 @functools.cache
 def copy_of(recipe, role, columnwise):
     """The Copy of a tensor, `role` one of ROLES, under a recipe that quantizes."""
+    if role not in ROLES:
+        raise ValueError(f'there is no role "{role}"; there are {", ".join(ROLES)}')
     to = _CopyDescription()
     if not cpu.fourscale_describe(number(recipe), ROLES.index(role), int(columnwise), ctypes.byref(to)):
         raise ValueError(f'recipe "{recipe}" quantizes nothing')
@@ -121,6 +123,12 @@ def quantizes(recipe, kind, layer, layers):
     """Whether linear layers of `kind` ("attention" or "mlp") in transformer layer `layer` of `layers` are quantized
     under a recipe: where they are not, dense() takes "bf16" instead."""
     return cpu.fourscale_quantizes(number(recipe), ("attention", "mlp").index(kind), layer, layers)
+
+
+def is_stochastic(recipe):
+    """Whether a recipe draws random bits: then each call of dense() needs a seed of its own."""
+    return recipe != "bf16" and any(copy_of(recipe, role, columnwise).draws for role in ROLES
+                                    for columnwise in (False, True))
 
 
 def gemm_bytes(m, n, k):

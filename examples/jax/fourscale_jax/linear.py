@@ -65,7 +65,8 @@ def _amaxes(x, rule, role, state, signs):
 
 def delayed_state(length=1024):
     """The state of delayed scaling for one dense(): float32 [3, 1 + length], for x, w and dy the amax in use and the
-    amaxes of `length` steps, the newest first. The gradient of dense() by its state is the next state."""
+    amaxes of `length` steps, the newest first. The gradient of dense() by its state is the next state: use a state for
+    one call, without vmap, for gradients of several add up."""
     in_use = [_library.copy_of("fp8_delayed", role, False).range for role in _library.ROLES]
     return jnp.zeros((3, 1 + length), jnp.float32).at[:, 0].set(jnp.array(in_use, jnp.float32))
 
@@ -150,9 +151,10 @@ def _checked_signs(signs, recipe):
     size = 0 if recipe == "quartet2" else _library.copy_of(recipe, "activation", True).hadamard
     if size == 0:
         raise ValueError(f'"{recipe}" has no transform whose signs are not its own')
+    signs = jnp.asarray(signs, jnp.float32)
     if signs.shape != (size,):
         raise ValueError(f"{recipe} transforms {size} values: signs are [{size}], not {list(signs.shape)}")
-    return jnp.asarray(signs, jnp.float32)
+    return signs
 
 
 def dense(x, w, *, recipe, seed, axis_name=(), state=None, accumulate="blackwell", gemms=GEMMS,
@@ -182,14 +184,15 @@ def dense(x, w, *, recipe, seed, axis_name=(), state=None, accumulate="blackwell
     if w.dtype not in (jnp.float32, jnp.bfloat16):
         raise ValueError(f"weights are float32 or bfloat16, not {w.dtype}")
     _library.check_accumulate(accumulate)
+    gemms = (gemms,) if isinstance(gemms, str) else gemms
     if unknown := set(gemms) - set(GEMMS):
         raise ValueError(f"there is no GEMM {', '.join(sorted(unknown))}; there are {', '.join(GEMMS)}")
     rows = x.astype(jnp.bfloat16).reshape(-1, x.shape[-1])
+    if (state is not None) != (recipe != "bf16" and _library.copy_of(recipe, "activation", False).delayed):
+        raise ValueError(f'"fp8_delayed" needs a state, see delayed_state(); no other recipe does, not "{recipe}"')
     if recipe == "bf16":
         return _plain(rows, w).reshape(*x.shape[:-1], w.shape[1])
     _library.check_linear(recipe, *rows.shape, w.shape[1])
-    if (state is not None) != _library.copy_of(recipe, "activation", False).delayed:
-        raise ValueError(f'"fp8_delayed" needs a state, see delayed_state(); no other recipe does, not "{recipe}"')
     if not isinstance(axis_name, dict):
         axis_name = dict.fromkeys(_library.ROLES, axis_name)
     if set(axis_name) != set(_library.ROLES):

@@ -44,9 +44,9 @@ def draw_key(seed, *, layer=0, step=0, microbatch=0):
 def key_words(seed):
     """The key that handlers read, uint32 [6]: four words of a seed as they are, or the data of a jax key; and row and
     column of a device's part in the whole matrix, which _sharded adds."""
+    seed = jnp.asarray(seed)
     if jnp.issubdtype(seed.dtype, jax.dtypes.prng_key):
         seed = jax.random.key_data(seed)
-    seed = jnp.asarray(seed)
     if seed.dtype != jnp.uint32 or seed.shape not in ((2,), (4,)):
         raise ValueError(f"a seed is uint32 [4] or a jax key, not {seed.dtype} {list(seed.shape)}")
     return jnp.pad(seed, (0, 6 - seed.size))

@@ -29,11 +29,11 @@ def test_each_expert_is_a_dense_layer_with_its_own_draws(equation, shape):
 
     class Einsum(train.ExpertEinsum):
         def make_rng(self, name):
-            drawn.append(jax.random.key(5))
+            drawn.append(jax.random.key(5, impl="unsafe_rbg"))
             return drawn[-1]
 
     y = Einsum("te_nvfp4").apply({}, equation, x, kernel)
-    seed = jax.random.fold_in(drawn[-1], 0)
+    seed = train._seed(drawn[-1], 0)
     for expert in range(3):
         mine = x if "E" not in of_x else jnp.take(x, expert, axis=of_x.index("E"))
         tokens = mine.reshape(-1, 64)
@@ -61,6 +61,22 @@ def test_the_state_of_delayed_scaling_is_replaced_by_its_gradient():
     assert (state[:, 0] == jnp.array(amaxes, jnp.float32)).all() and (state[:, 1] == state[:, 0]).all()
 
 
+def test_keys_of_maxtexts_generator_do_not_cancel():
+    key = jax.random.key(0, impl="unsafe_rbg")
+    words = lambda *numbers: tuple(jax.random.key_data(train._seed(*numbers)).tolist())
+    folded = [key] + [jax.random.fold_in(key, number) for number in range(8)]
+    folded += [jax.random.fold_in(folded[i + 1], j) for i in range(8) for j in range(i)]  # i, j and j, i are one key
+    assert len({words(k, step) for k in folded for step in range(8)}) == 8 * len(folded)
+
+
+def test_layers_of_other_names():
+    named = types.SimpleNamespace(quantization="paper", first_num_dense_layers=3)
+    assert [train.number_of(*layer, named) for layer in (("layers", 5), ("dense_layers", 2), ("moe_layers", 4))] == [
+        5, 2, 7]
+    with pytest.raises(ValueError, match='"paper" .* layers_outside_pipeline have no numbers'):
+        train.number_of("layers_outside_pipeline", 0, named)
+
+
 @pytest.mark.parametrize("recipe", fj.recipes())
 def test_a_layer_knows_its_number(recipe):
     whole = train.Recipe(recipe)
@@ -71,9 +87,10 @@ def test_a_layer_knows_its_number(recipe):
     assert whole.dot_general_cls(("embed", None))().recipe == "bf16"  # a router
 
 
-def config(quantization, scan_layers=True, num_experts=1, sparse_matmul=True):
-    return types.SimpleNamespace(quantization=quantization, scan_layers=scan_layers, num_experts=num_experts,
-                                 sparse_matmul=sparse_matmul)
+def config(quantization, **other):
+    usual = dict(scan_layers=True, num_experts=1, sparse_matmul=True, num_decoder_layers=12, decoder_block="llama2",
+                 gradient_accumulation_steps=1)
+    return types.SimpleNamespace(quantization=quantization, **usual | other)
 
 
 @pytest.mark.parametrize("refused, allowed, sentence", [
@@ -82,6 +99,14 @@ def config(quantization, scan_layers=True, num_experts=1, sparse_matmul=True):
     (config("te_nvfp4", num_experts=4), config("te_nvfp4", num_experts=4, sparse_matmul=False), "sparse_matmul=False"),
     (config("fp8_delayed", num_experts=4, sparse_matmul=False), config("fp8_delayed"), "each expert"),
     (config("te_nvfp4", num_experts=4), config("bf16", num_experts=4), "quantize nothing"),
+    (config("te_nvfp4", num_experts=4, sparse_matmul=False, scan_layers=False), config("te_nvfp4", scan_layers=False),
+     "not scanned"),
+    (config("paper", scan_layers=False, num_decoder_layers=4), config("paper", scan_layers=False), "all 4 layers"),
+    (config("nemotron3", scan_layers=False, decoder_block="gemma4_small"), config("te_nvfp4", scan_layers=False),
+     "gemma4_small"),
+    (config("te_nvfp4", gradient_accumulation_steps=2), config("mxfp8", gradient_accumulation_steps=2), "draw the same"),
+    (config("fp8_delayed", gradient_accumulation_steps=2), config("fp8_current", gradient_accumulation_steps=2),
+     "lose its state"),
 ])
 def test_what_a_recipe_would_not_reach_is_refused(refused, allowed, sentence):
     with pytest.raises(ValueError, match=sentence):

@@ -36,6 +36,15 @@ def _at_step(step):
         _step.reset(token)
 
 
+def _seed(key, *numbers):
+    """A key for dense(). MaxText's are of unsafe_rbg, whose fold_in is an exclusive or: two folds may cancel."""
+    words = jax.random.key_data(key).reshape(-1)
+    seed = jax.random.wrap_key_data(words[:2], impl="threefry2x32")
+    for number in (*words[2:], *numbers):
+        seed = jax.random.fold_in(seed, number)
+    return seed
+
+
 class DotGeneral(nn.Module):
     """x times a kernel over the last axes of x and the first ones of the kernel, by a recipe."""
 
@@ -50,7 +59,7 @@ class DotGeneral(nn.Module):
             raise ValueError(f"a dense layer contracts {wanted}, the last axes of x, not {dimension_numbers}")
         in_ = math.prod(kernel.shape[:n])
         # Under scan_layers, MaxText's keys tell layers apart, but not steps.
-        seed = jax.random.fold_in(self.make_rng("aqt"), _step.get())
+        seed = _seed(self.make_rng("aqt"), _step.get())
         state = None
         if self.recipe == "fp8_delayed":  # MaxText puts the gradient of such a variable, the next state, in its place
             state = self.variable("_overwrite_with_gradient", "state", fj.delayed_state).value
@@ -77,7 +86,7 @@ class ExpertEinsum(nn.Module):
         x = x.reshape(x.shape[0], -1, in_)
         count = x.shape[1]
         x = jnp.pad(x, ((0, 0), (0, -count % BLOCK), (0, 0)))  # zeros change no amax and no sum
-        seed = jax.random.fold_in(self.make_rng("aqt"), _step.get())
+        seed = _seed(self.make_rng("aqt"), _step.get())
         seeds = jax.vmap(lambda number: jax.random.fold_in(seed, number))(jnp.arange(experts))
         dense = functools.partial(fj.dense, recipe=self.recipe)
         y = jax.vmap(lambda of_expert, w, key: dense(of_expert, w, seed=key), in_axes=(0 if routed else None, 0, 0))(
@@ -115,18 +124,42 @@ class Recipe(quantizations.Quantization):
         return hash((self.recipe, self.layer, self.layers))
 
     def __eq__(self, other):
-        return isinstance(other, Recipe) and hash(self) == hash(other)
+        return isinstance(other, Recipe) and vars(self) == vars(other)
+
+
+def _goes_by_layer(recipe):
+    return any(len({fj.quantizes(recipe, kind, layer, 100) for layer in range(100)}) > 1
+               for kind in ("attention", "mlp"))
+
+
+def number_of(name, number, config):
+    """Of a layer that MaxText calls name_number. ValueError where we do not know what MaxText means."""
+    known = {"layers": 0, "dense_layers": 0, "moe_layers": config.first_num_dense_layers}
+    if name not in known:
+        raise ValueError(f'"{config.quantization}" keeps some layers in bf16, and {name} have no numbers here')
+    return known[name] + number
 
 
 def check(config):
     """Raises ValueError where a recipe would not be followed everywhere."""
-    recipe = config.quantization
-    by_layer = any(len({fj.quantizes(recipe, kind, layer, 100) for layer in range(100)}) > 1
-                   for kind in ("attention", "mlp"))
-    if by_layer and config.scan_layers:
-        raise ValueError(f'"{recipe}" keeps some layers in bf16, and scanned layers have no numbers: '
-                         "say scan_layers=False")
-    if config.num_experts > 1 and recipe != "bf16":
+    recipe, layers = config.quantization, config.num_decoder_layers
+    if recipe == "bf16":
+        return
+    if not any(fj.quantizes(recipe, kind, layer, layers) for kind in ("attention", "mlp") for layer in range(layers)):
+        raise ValueError(f'"{recipe}" would keep all {layers} layers in bf16')
+    if _goes_by_layer(recipe) and (config.scan_layers or config.decoder_block == "gemma4_small"):
+        raise ValueError(f'"{recipe}" keeps some layers in bf16, and scanned layers have no numbers, nor have those of '
+                         "gemma4_small: say scan_layers=False")
+    if config.gradient_accumulation_steps > 1:
+        if recipe == "fp8_delayed":
+            raise ValueError('"fp8_delayed" would lose its state: say gradient_accumulation_steps=1')
+        if fj.is_stochastic(recipe):
+            raise ValueError(f'"{recipe}" draws random bits, and parts of a batch would all draw the same: '
+                             "say gradient_accumulation_steps=1")
+    if config.num_experts > 1:
+        if not config.scan_layers:
+            raise ValueError("MaxText cannot keep what multiplies experts in layers that are not scanned: "
+                             "say scan_layers=True")
         if config.sparse_matmul:
             raise ValueError("sparse_matmul multiplies experts by kernels of its own, which quantize nothing here: "
                              "say sparse_matmul=False")
@@ -149,6 +182,10 @@ def install():
         if config.quantization in fj.recipes():
             check(config)
             return Recipe(config.quantization)
+        names = [name.value for name in types.QuantizationType if name.value]
+        if config.quantization and config.quantization not in names:
+            raise ValueError(f"there is no quantization {config.quantization}; there are {', '.join(fj.recipes())}, "
+                             f"and MaxText's {', '.join(names)}")
         return configured(config, quant_mode_str)
 
     @functools.wraps(train_step)
@@ -158,9 +195,9 @@ def install():
 
     @functools.wraps(create_layer)
     def layer_with_its_number(decoder, layer_class, rngs, name, number, **arguments):
-        quant, count = decoder.quant, decoder.config.num_decoder_layers
-        if isinstance(quant, Recipe) and name == "layers":
-            decoder.quant = quant.of_layer(number, count)
+        quant, config = decoder.quant, decoder.config
+        if isinstance(quant, Recipe) and _goes_by_layer(quant.recipe):
+            decoder.quant = quant.of_layer(number_of(name, number, config), config.num_decoder_layers)
         create_layer(decoder, layer_class, rngs, name, number, **arguments)
         decoder.quant = quant
 

@@ -43,6 +43,14 @@ def test_wrong_arguments():
         dense(32, 32, 32, recipe="mxfp8", signs=jnp.ones(32))
     with pytest.raises(ValueError, match="a dict of them for activation, weight, gradient, not {'weight': 'd'}"):
         dense(16, 16, 16, axis_name={"weight": "d"})
+    with pytest.raises(ValueError, match="no GEMM forward; there"):
+        dense(16, 16, 16, gemms="forward")
+    with pytest.raises(ValueError, match="a seed is uint32"):
+        dense(16, 16, 16, seed=0)
+    with pytest.raises(ValueError, match='no other recipe does, not "bf16"'):
+        dense(16, 16, 16, recipe="bf16", state=fj.delayed_state())
+    with pytest.raises(ValueError, match='there is no role "weights"; there are activation, weight, gradient'):
+        fj.quantize(jnp.zeros((16, 16)), recipe="te_nvfp4", role="weights")
     with pytest.raises(ValueError, match="no GEMM forward; there are fprop, dgrad, wgrad"):
         dense(16, 16, 16, gemms=("forward", "wgrad"))
     with pytest.raises(ValueError, match="a seed is uint32"):

@@ -175,6 +175,8 @@ def test_signs_are_those_of_the_transform():
 
 def test_recipes_and_scopes():
     assert fj.recipes()[0] == "bf16" and len(fj.recipes()) == 15
+    assert [r for r in fj.recipes() if not fj.is_stochastic(r)] == [
+        "bf16", "te_nvfp4_no_sr", "mxfp8", "fp8_current", "fp8_delayed", "fp8_block"]
     assert not fj.quantizes("bf16", "mlp", 0, 4)
     assert fj.quantizes("te_nvfp4", "attention", 3, 4)
     assert not fj.quantizes("mlp_only", "attention", 0, 4) and fj.quantizes("mlp_only", "mlp", 0, 4)

@@ -43,6 +43,7 @@ class Checkpoints:
 def _claim(path, config):
     """Writes what the run depends on, or checks that it is the same."""
     ours = {name: value for name, value in dataclasses.asdict(config).items() if name not in PLACES}
+    ours["devices"] = jax.device_count()  # random bits go by the place in a device's part
     if not path.exists():
         if config.process == 0:
             path.write_text(json.dumps(ours, indent=1) + "\n")

@@ -111,11 +111,11 @@ def make_train_step(config, mesh):
         norm = optax.tree.norm(grads["params"])
         finite = jnp.isfinite(norm)
         updates, moments = optimizer.update(grads["params"], state.optimizer, params)
-        new = optax.apply_updates(params, updates), moments
+        new = grads | {"params": optax.apply_updates(params, updates)}, moments
         if config.loss_scaling:
-            new = jax.tree.map(lambda a, b: jnp.where(finite, a, b), new, (params, state.optimizer))
+            new = jax.tree.map(lambda a, b: jnp.where(finite, a, b), new, (state.variables, state.optimizer))
         metrics = {"loss": loss, "gradient_norm": norm, "loss_scale": state.loss_scale.value}
-        return State(state.seed, state.step + 1, grads | {"params": new[0]}, new[1],
+        return State(state.seed, state.step + 1, *new,
                      state.loss_scale.after(finite, config)), metrics
 
     return jax.jit(step, donate_argnums=0)

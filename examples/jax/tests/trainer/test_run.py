@@ -1,13 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """Whole runs: the loss falls, a run resumed has the bits of one that was never interrupted, and says what it did."""
 
+import json
 import math
 import re
 
 import jax
 import numpy as np
 import pytest
-from fourscale_jax.trainer import loop, train
+from fourscale_jax.trainer import checkpoint, loop, train
 from fourscale_jax.trainer.data import Text
 from fourscale_jax.trainer.metrics import read
 from trainer_case import RESUMED, same_bits, tiny
@@ -42,6 +43,15 @@ def test_a_run_resumed_has_the_same_bits(whole, tmp_path):
 def test_another_run_is_not_resumed(whole):
     with pytest.raises(ValueError, match="another quantization, seed"):
         train(tiny(out=str(whole[0]), **RESUMED | dict(quantization="mxfp4", seed=1)))
+
+
+def test_a_run_is_not_resumed_on_another_number_of_devices(tmp_path):
+    config = tiny(out=str(tmp_path), **RESUMED)
+    checkpoint.Checkpoints(config).close()
+    saved = json.loads((tmp_path / "config.json").read_text())
+    (tmp_path / "config.json").write_text(json.dumps(saved | {"devices": 1}))
+    with pytest.raises(ValueError, match="another devices"):
+        checkpoint.Checkpoints(config)
 
 
 def test_what_a_run_leaves(whole):

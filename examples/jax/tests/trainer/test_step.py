@@ -154,8 +154,9 @@ def test_amaxes_are_those_of_whole_tensors(monkeypatch):
     assert set(axes) == {column_parallel, row_parallel}
 
 
-def test_a_step_that_is_not_finite_is_skipped_under_loss_scaling():
-    config, mesh = tiny(out="unused", **RESUMED), mesh_of(2, 1)
+@pytest.mark.parametrize("quantization", ("bf16", "fp8_delayed"))
+def test_a_step_that_is_not_finite_is_skipped_under_loss_scaling(quantization):
+    config, mesh = tiny(out="unused", **RESUMED | dict(quantization=quantization)), mesh_of(2, 1)
     state = initial_state(config, mesh)
     state = state._replace(loss_scale=state.loss_scale._replace(value=jnp.float32(jnp.inf)))
     before = jax.tree.map(np.asarray, (state.variables, state.optimizer))
