@@ -26,7 +26,7 @@ FOURSCALE_KERNEL void __launch_bounds__(32 * weight_only::most_warps(NTiles, Tma
     weight_only::multiply<NTiles, weight_only::loads_by_tma<NTiles, T, Layout>>(a, weight_only_memory);
 }
 
-/// What the current device offers.
+/// What a device offers.
 inline errc weight_only_machine(int device, weight_only::machine& m) {
   const bool ok =
       cudaDeviceGetAttribute(&m.sms, cudaDevAttrMultiProcessorCount, device) == cudaSuccess &&

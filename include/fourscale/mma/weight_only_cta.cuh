@@ -194,6 +194,7 @@ struct loads_by_tma {
   template <class TD>
   FOURSCALE_D void fill_x(problem<T, Layout, TD> const&, int pass) {
     if (!first_fill) {
+      cuda::ptx::fence_proxy_async(cuda::ptx::space_shared);  // as in add_stage()
       __syncthreads();
       start_x(pass);
     }
