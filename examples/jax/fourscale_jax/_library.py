@@ -8,6 +8,7 @@ import pathlib
 import typing
 
 ROLES = ("activation", "weight", "gradient")
+KINDS = ("attention", "mlp")  # of linear layers
 
 
 class Copy(typing.NamedTuple):
@@ -122,7 +123,13 @@ def check_operands(a, b):
 def quantizes(recipe, kind, layer, layers):
     """Whether linear layers of `kind` ("attention" or "mlp") in transformer layer `layer` of `layers` are quantized
     under a recipe: where they are not, dense() takes "bf16" instead."""
-    return cpu.fourscale_quantizes(number(recipe), ("attention", "mlp").index(kind), layer, layers)
+    return cpu.fourscale_quantizes(number(recipe), KINDS.index(kind), layer, layers)
+
+
+def check_layers(recipe, layers):
+    """Raises ValueError if a recipe other than "bf16" would quantize none of so many transformer layers."""
+    if recipe != "bf16" and not any(quantizes(recipe, kind, layer, layers) for kind in KINDS for layer in range(layers)):
+        raise ValueError(f'"{recipe}" would keep all {layers} layers in bf16: it needs more')
 
 
 def is_stochastic(recipe):

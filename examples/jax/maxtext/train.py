@@ -142,11 +142,10 @@ def number_of(name, number, config):
 
 def check(config):
     """Raises ValueError where a recipe would not be followed everywhere."""
-    recipe, layers = config.quantization, config.num_decoder_layers
+    recipe = config.quantization
     if recipe == "bf16":
         return
-    if not any(fj.quantizes(recipe, kind, layer, layers) for kind in ("attention", "mlp") for layer in range(layers)):
-        raise ValueError(f'"{recipe}" would keep all {layers} layers in bf16')
+    fj.check_layers(recipe, config.num_decoder_layers)
     if _goes_by_layer(recipe) and (config.scan_layers or config.decoder_block == "gemma4_small"):
         raise ValueError(f'"{recipe}" keeps some layers in bf16, and scanned layers have no numbers, nor have those of '
                          "gemma4_small: say scan_layers=False")

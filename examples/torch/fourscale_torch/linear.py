@@ -43,11 +43,10 @@ def _next_state(state, newest):
 
 
 def _check(x, w, state, recipe):
-    if recipe == "bf16":
-        return
-    if all(isinstance(length, int) for length in (*x.shape, *w.shape)):  # no symbols
+    quantized = recipe != "bf16"
+    if quantized and all(isinstance(length, int) for length in (*x.shape, *w.shape)):  # no symbols
         _library.check_linear(recipe, *x.shape, w.shape[1])
-    if (state.numel() != 0) != _library.copy_of(recipe, "activation", False).delayed:
+    if (state.numel() != 0) != (quantized and _library.copy_of(recipe, "activation", False).delayed):
         raise ValueError(f'"fp8_delayed" needs a state, see delayed_state(); no other recipe does, not "{recipe}"')
 
 

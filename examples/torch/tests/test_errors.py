@@ -41,6 +41,8 @@ def test_wrong_arguments():
         dense(16, 16, 16, recipe="fp8_delayed")
     with pytest.raises(ValueError, match="needs a state"):
         dense(16, 16, 16, state=ft.delayed_state(2))
+    with pytest.raises(ValueError, match='no other recipe does, not "bf16"'):
+        dense(16, 16, 16, recipe="bf16", state=ft.delayed_state(2))
     with pytest.raises(ValueError, match='accumulate is "blackwell" or "native", not "hopper"'):
         dense(16, 16, 16, accumulate="hopper")
 

@@ -64,9 +64,7 @@ class Config:
 
     def __post_init__(self):
         self.recipe(0, "qkv")
-        if self.quantization != "bf16" and not any(fourscale_jax.quantizes(self.quantization, kind, layer, self.layers)
-                                                   for kind in GROUPS for layer in range(self.layers)):
-            raise ValueError(f'"{self.quantization}" would keep all {self.layers} layers in BF16: it needs more')
+        fourscale_jax.check_layers(self.quantization, self.layers)
         if self.width % self.heads or self.width // self.heads % 2:
             raise ValueError(f"{self.heads} heads of an even size do not fit in a width of {self.width}")
         if self.heads % self.tensor or self.hidden % self.tensor:

@@ -44,7 +44,7 @@ def test_flags_take_away_from_a_policy():
 @pytest.mark.parametrize("options, sentence", [
     (dict(quantization="fp3"), 'no recipe "fp3"'), (dict(quantize="qkv,typo"), "no projection typo"),
     (dict(heads=3), "heads"), (dict(tensor=3), "divide by tensor=3"), (dict(save_every=2), "--out"),
-    (dict(warmup=0.9, decay=0.2), "shares"), (dict(quantization="paper"), "all 1 layers in BF16")])
+    (dict(warmup=0.9, decay=0.2), "shares"), (dict(quantization="paper"), "all 1 layers in bf16")])
 def test_what_does_not_fit_is_refused(options, sentence):
     with pytest.raises(ValueError, match=sentence):
         tiny(**options)
