@@ -63,7 +63,7 @@ ROWS = [
     row("amax", ["amax_vectors_kernel"], stores=({},), amaxes=0),
     row("NVFP4 rowwise, nearest", [ROWS_OF, NVFP4, "linear"], [SR, "four_over_six"]),
     row("NVFP4 rowwise, stochastic", [ROWS_OF, NVFP4, "linear", SR]),
-    row("NVFP4 rowwise, four over six", [ROWS_OF, NVFP4, "four_over_six"]),
+    row("NVFP4 rowwise, four over six", [ROWS_OF, NVFP4, "four_over_six"], elements=32, read=64, stores=({1: 2, 8: 2},)),
     # Scales gathered in shared memory; a quarter of the threads stores them.
     row("NVFP4 rowwise, swizzled", [ROWS_OF, NVFP4, "swizzled_sink"], stores=(*3 * ({8: 4},), {8: 4, 16: 1})),
     row("MXFP4 rowwise", [ROWS_OF, "5mxfp4"], stores=({16: 2, 1: 2},), amaxes=0),

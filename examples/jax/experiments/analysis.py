@@ -42,6 +42,24 @@ def unpaired(these, those, level=0.95):
     return Interval(mean, float(interval.high - interval.low) / 2)
 
 
+def p_value(differences):
+    """Two-sided, of the t-test that paired differences have mean 0; 1 for fewer than two."""
+    n = len(differences)
+    spread = statistics.stdev(differences) if n > 1 else math.inf
+    if spread == 0:
+        return float(statistics.fmean(differences) == 0)
+    return float(2 * stats.t.sf(abs(statistics.fmean(differences)) * math.sqrt(n) / spread, n - 1)) if n > 1 else 1.0
+
+
+def holm(p_values):
+    """Those of claims that are tested together (Holm's correction): one below 0.05 holds however many there are."""
+    order, corrected, largest = sorted(range(len(p_values)), key=p_values.__getitem__), [1.0] * len(p_values), 0.0
+    for rank, i in enumerate(order):
+        largest = max(largest, min(1.0, (len(p_values) - rank) * p_values[i]))
+        corrected[i] = largest
+    return corrected
+
+
 def is_greater(interval):
     """The verdict on the claim that a difference is greater than zero."""
     return "PASS" if interval.low > 0 else "FAIL" if interval.high < 0 else "INCONCLUSIVE"

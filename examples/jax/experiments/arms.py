@@ -30,6 +30,7 @@ class Claim(typing.NamedTuple):
     greater: str
     than: str
     margin: float = 0.0
+    planned: bool = True  # before the runs
 
     def __str__(self):
         return f"|{self.greater} - {self.than}| < {self.margin}" if self.margin else f"{self.greater} > {self.than}"
@@ -92,8 +93,8 @@ EXPERIMENTS = {
         (Claim("mxfp4", "te_nvfp4"), Claim("mxfp4_1.2", "te_nvfp4"), Claim("mxfp4_1.4", "te_nvfp4"),
          Claim("te_nvfp4", "mxfp4_1.7"))),
     "D": Experiment(
-        "Better than NVIDIA's recipe",
+        "Better than the te_nvfp4 preset",
         ("te_nvfp4", "four_over_six", "quartet2", "te_nvfp4_last", "quartet2_last"),
         (Claim("te_nvfp4", "four_over_six"), Claim("te_nvfp4", "quartet2"), Claim("te_nvfp4", "te_nvfp4_last"),
-         Claim("te_nvfp4", "quartet2_last"))),
+         Claim("te_nvfp4", "quartet2_last"), Claim("te_nvfp4_last", "quartet2_last", planned=False))),
 }

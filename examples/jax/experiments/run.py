@@ -89,6 +89,8 @@ def work(arguments):
 
 def train_all(arguments):
     end = time.monotonic() + arguments.seconds
+    if sizes := {r["size"] for r in records(arguments.out)} - {arguments.size}:
+        raise SystemExit(f"{arguments.out} has runs of size {', '.join(sizes)}: each size needs a folder of its own")
     trainer, taken = Trainer(arguments.size, arguments.text), arguments.out / "taken"
     taken.mkdir(parents=True, exist_ok=True)
     slowest = {}

@@ -9,7 +9,7 @@ import math
 import pathlib
 import statistics
 
-from analysis import is_greater, is_within, paired, write_csv
+from analysis import holm, is_greater, is_within, p_value, paired, write_csv
 from arms import ARMS, EXPERIMENTS
 from run import CURVE, records
 
@@ -36,16 +36,33 @@ def gap_rows(runs, experiment):
     return rows
 
 
+def verdict(pairs, claim):
+    """Of a claim by differences of pairs, and its interval. Equivalence is tested at 5 % on each side."""
+    gap = paired(pairs, 0.90 if claim.margin else 0.95)
+    return gap, "NOT RUN" if not pairs else is_within(gap, claim.margin) if claim.margin else is_greater(gap)
+
+
 def claim_rows(runs, experiment):
-    """On the training metric, the more precise one. Equivalence is tested at 5 % on each side."""
+    """On the training metric, which the plan decides by, and on held-out text. `p` and `holm`: of claims of order, by
+    themselves and corrected for all that the plan has of them, see corrected()."""
     rows = []
     for claim in experiment.claims:
         pairs = gaps(runs, claim.greater, claim.than, "train")
-        gap = paired(pairs, 0.90 if claim.margin else 0.95)
-        verdict = is_within(gap, claim.margin) if claim.margin else is_greater(gap)
-        rows.append({"claim": str(claim), "pairs": len(pairs), "gap": gap.mean, "half_width": gap.half,
-                     "verdict": verdict if pairs else "NOT RUN"})
+        gap, decided = verdict(pairs, claim)
+        held_out, confirmed = verdict(gaps(runs, claim.greater, claim.than, "validation"), claim)
+        p = "" if claim.margin else p_value(pairs)
+        rows.append({"claim": str(claim), "planned": claim.planned, "pairs": len(pairs), "gap": gap.mean,
+                     "half_width": gap.half, "verdict": decided, "p": p, "holm": corrected(runs).get(claim, ""),
+                     "held_out": held_out.mean, "held_out_half_width": held_out.half, "held_out_verdict": confirmed})
     return rows
+
+
+def corrected(runs):
+    """Holm's p-value of each planned claim of order that was run, in any experiment."""
+    claims = {c: gaps(runs, c.greater, c.than, "train") for e in EXPERIMENTS.values() for c in e.claims
+              if c.planned and not c.margin}
+    claims = {c: pairs for c, pairs in claims.items() if len(pairs) > 1}
+    return dict(zip(claims, holm([p_value(pairs) for pairs in claims.values()])))
 
 
 def tokens_to_equal(runs, slower="mxfp4", target="te_nvfp4"):

@@ -24,6 +24,13 @@ def test_interval_is_students():
     assert analysis.paired([0.01]).half == math.inf and analysis.is_greater(analysis.paired([0.01])) == "INCONCLUSIVE"
 
 
+def test_holm_is_the_textbooks():
+    assert analysis.holm([0.01, 0.04, 0.03, 0.005]) == pytest.approx([0.03, 0.06, 0.06, 0.02])
+    assert analysis.holm([0.9, 0.8]) == [1.0, 1.0] and analysis.holm([]) == []
+    assert analysis.p_value([1.0, 2.0, 3.0]) == pytest.approx(0.0742, rel=1e-3)  # t = 3.464 with 2 degrees
+    assert analysis.p_value([1.0]) == 1.0
+
+
 def test_unpaired_interval_is_welchs():
     interval = analysis.unpaired([1.0, 2.0, 3.0], [0.0, 1.0, 2.0])
     assert interval.mean == pytest.approx(1)
@@ -78,7 +85,11 @@ def test_tables_read_pairs_only(tmp_path):
     runs.append(run_of("mxfp4", 9, 100.0))
     rows = {row["claim"]: row for row in tables.claim_rows(runs, arms.EXPERIMENTS["A"])}
     assert math.isclose(rows["mxfp4 > te_nvfp4"]["gap"], 0.03) and rows["mxfp4 > te_nvfp4"]["verdict"] == "PASS"
-    assert rows["|mxfp8 - bf16| < 0.005"]["verdict"] == "FAIL"
+    assert rows["|mxfp8 - bf16| < 0.005"]["verdict"] == "FAIL" and rows["|mxfp8 - bf16| < 0.005"]["p"] == ""
+    assert rows["mxfp4 > te_nvfp4"]["held_out_verdict"] == "PASS"
+    orders = [c for c in arms.EXPERIMENTS["A"].claims if not c.margin]
+    assert len(tables.corrected(runs)) == len(orders)  # those of C among them, which has one of A's
+    assert all(row["holm"] == "" or row["p"] <= row["holm"] <= len(orders) * row["p"] for row in rows.values())
     assert {row["verdict"] for row in tables.claim_rows(runs, arms.EXPERIMENTS["D"])} == {"NOT RUN"}
     analysis.write_csv(tmp_path / "gaps.csv", tables.gap_rows(runs, arms.EXPERIMENTS["A"]))
     table = list(csv.DictReader((tmp_path / "gaps.csv").open()))
@@ -129,6 +140,8 @@ def test_runs_go_on_where_they_were_interrupted(tmp_path, monkeypatch):
         run.main(command)
     assert {r["seed"] for r in run.records(tmp_path)} == {0}
     run.main(command)
+    with pytest.raises(SystemExit, match="of size tiny: each size needs a folder"):
+        run.main(command + ["--size", "xs"])
     runs = run.records(tmp_path)
     assert len(runs) == 16 and {(r["arm"], r["seed"]) for r in runs} == {
         (a, s) for a in arms.EXPERIMENTS["B"].arms for s in range(2)}
