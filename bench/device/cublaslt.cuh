@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The peer of our GEMMs: cublasLt's bf16, the fastest of its own heuristics.
+// The peer of our GEMMs: cublasLt's bf16 or FP8, the fastest of its own heuristics.
 #pragma once
 
 #include <cublasLt.h>
@@ -10,12 +10,15 @@ namespace bench {
 
 inline void require(cublasStatus_t s) { require(s == CUBLAS_STATUS_SUCCESS, cublasLtGetStatusString(s)); }
 
-/// How the matrices of a GEMM lie: A as k x m, B as k x n. D in FP32 is added to.
+/// How the matrices of a GEMM lie: A as k x m, B as k x n. D in FP32 is added to. Elements of A and B; for
+/// FP8, whether sums may stay in the tensor core's accumulators.
 struct gemm_form {
   bool a_by_columns = false, b_by_columns = false, adds_to_f32 = false;
+  cudaDataType_t element = CUDA_R_16BF;
+  bool fast_sums = false;
 };
 
-/// D (m x n) = A (m x k) * B (n x k)^T, row-major, bf16 with FP32 sums.
+/// D (m x n) = A (m x k) * B (n x k)^T, row-major, D in bf16, sums in FP32.
 class cublaslt_gemm {
  public:
   cublaslt_gemm(i64 m, i64 n, i64 k, gemm_form form = {})
@@ -28,9 +31,13 @@ class cublaslt_gemm {
                                            form.b_by_columns ? &plain : &transposed, sizeof plain));
     require(cublasLtMatmulDescSetAttribute(operation_, CUBLASLT_MATMUL_DESC_TRANSB,
                                            form.a_by_columns ? &transposed : &plain, sizeof plain));
+    if (form.fast_sums) {
+      const std::int8_t on = 1;
+      require(cublasLtMatmulDescSetAttribute(operation_, CUBLASLT_MATMUL_DESC_FAST_ACCUM, &on, sizeof on));
+    }
     const auto layout = [&](cublasLtMatrixLayout_t& to, i64 rows, bool by_columns) {
       const i64 along = by_columns ? rows : k, down = by_columns ? k : rows;
-      require(cublasLtMatrixLayoutCreate(&to, CUDA_R_16BF, u64(along), u64(down), along));
+      require(cublasLtMatrixLayoutCreate(&to, form.element, u64(along), u64(down), along));
     };
     layout(b_, n, form.b_by_columns);
     layout(a_, m, form.a_by_columns);

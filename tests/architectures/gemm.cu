@@ -30,6 +30,11 @@ bool native_gemm_kernels(operand<nvfp4, swizzled_128x4> const& a, operand<nvfp4,
   return device::gemm(a, b, d, {}, accumulate::native{&plan}, workspace) == errc::ok;
 }
 
+bool fp8_kernels(operand<fp8_e5m2, linear> const& a, operand<fp8_e4m3, linear> const& b,
+                 operand<fp8_block_e4m3, linear> const& x, matrix_view<bf16> const& d) {
+  return device::gemm_fp8(a, b, d) == errc::ok && device::gemm_fp8(x, x, d) == errc::ok;
+}
+
 bool weight_only_kernels(matrix_view<bf16 const> const& x, operand<nvfp4, swizzled_128x4> const& w,
                          matrix_view<bf16> const& d) {
   return device::gemm_weight_only(x, w, d) == errc::ok;

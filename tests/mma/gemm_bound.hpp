@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The exact product of a GEMM of NVFP4, in integers, and how far from it the sums of accumulate::native and
-// of the model may be. docs/native_gemm.md derives both bounds.
+// The exact product of a GEMM of NVFP4, in integers, and how far from it the sums of accumulate::native, of
+// FP8 and of the model may be. docs/native_gemm.md derives both bounds.
 #pragma once
 
 #include <cmath>
@@ -15,6 +15,11 @@ namespace fourscale::test {
 inline double native_bound(i64 k, double magnitude) {
   const double u = 3 * static_cast<double>(k) * 0x1p-23;
   return u / (1 - u) * magnitude;
+}
+/// The same of gemm_fp8(): groups of 128 by sums of 14 bits, in any order and grouping, then in f32.
+inline double fp8_bound(i64 k, double magnitude) {
+  const double groups = static_cast<double>(ceil_div<i64>(k, 128)), u = 3 * 128 * 0x1p-13;
+  return (u / (1 - u) + 1.1 * (groups + 1) * 0x1p-24) * magnitude;
 }
 /// Steps of block_scaled_dot. `scales`: 2 to the largest sum of exponents that two scales have.
 inline double model_bound(i64 k, double magnitude, double scales) {

@@ -16,20 +16,23 @@ using namespace fourscale::test;
 
 namespace {
 
-/// Toward zero, to a multiple of 2^(exponent of `largest` - 23).
-double truncated(double x, double largest) {
+constexpr int f32_bits = 23,
+              fp8_bits = 13;  ///< behind the leading one: of sums of bf16, and of FP8 on Hopper
+
+/// Toward zero, to a multiple of 2^(exponent of `largest` - bits).
+double truncated(double x, double largest, int bits) {
   if (largest == 0) return 0;
-  const double unit = std::ldexp(1.0, std::ilogb(largest) - 23);
+  const double unit = std::ldexp(1.0, std::ilogb(largest) - bits);
   return std::trunc(x / unit) * unit;
 }
 
-/// Adds all numbers as the least adder that the bound allows for: each truncated to 24 bits below the
-/// largest, so is the sum.
-double fused_sum(std::vector<double> const& x) {
+/// Adds all numbers as the least adder that the bound allows for: each truncated to so many bits below the
+/// largest's leading one, so is the sum.
+double fused_sum(std::vector<double> const& x, int bits = f32_bits) {
   double largest = 0, sum = 0;
   for (const double v : x) largest = std::max(largest, std::fabs(v));
-  for (const double v : x) sum += truncated(v, largest);
-  return truncated(sum, sum);
+  for (const double v : x) sum += truncated(v, largest, bits);
+  return truncated(sum, sum, bits);
 }
 
 /// `parts` parts of K, each a chain of sums of `at_once` products and the accumulator; then the parts.
@@ -46,6 +49,27 @@ double tensor_core_sum(std::vector<double> const& products, std::size_t at_once,
     sums.push_back(c);
   }
   return parts == 1 ? sums[0] : fused_sum(sums);
+}
+
+/// As gemm_fp8(): groups of 128, each a chain of sums of `at_once` products and the accumulator; then in f32.
+double fp8_sum(std::vector<double> const& products, std::size_t at_once) {
+  float sum = 0;
+  for (std::size_t group = 0; group < products.size(); group += 128) {
+    double c = 0;
+    const std::size_t end = std::min(group + 128, products.size());
+    for (std::size_t k = group; k < end; k += at_once) {
+      std::vector<double> x{c};
+      for (std::size_t i = k; i < std::min(k + at_once, end); ++i) x.push_back(products[i]);
+      c = fused_sum(x, fp8_bits);
+    }
+    sum += static_cast<float>(c);
+  }
+  return static_cast<double>(sum);
+}
+double in_fp8_bounds(std::vector<double> const& products, double sum) {
+  double exact = 0, magnitude = 0;
+  for (const double p : products) exact += p, magnitude += std::fabs(p);
+  return std::fabs(sum - exact) / fp8_bound(static_cast<i64>(products.size()), magnitude);
 }
 
 /// The error of this sum, in units of the bound.
@@ -107,6 +131,29 @@ TEST_CASE("gemm bound: it is reached to a third", "[mma][bound]") {
     CHECK(reached <= 1);
     CHECK(reached > 0.3);
   }
+}
+
+TEST_CASE("gemm bound: sums of FP8 are within theirs, reach a third of it, and are beyond it without groups",
+          "[mma][bound]") {
+  for (const std::size_t k : {16u, 128u, 1024u, 4000u})
+    for (const std::size_t at_once : {1u, 4u, 16u, 32u}) {
+      std::vector<double> products(k);
+      for (std::size_t i = 0; i < k; ++i)
+        products[i] = static_cast<double>(to_float(decode(e4m3{static_cast<u8>(mix(i) & 0xf7)}))) *
+                      static_cast<double>(to_float(decode(e4m3{static_cast<u8>(mix(i + k) & 0xf7)})));
+      CHECK(in_fp8_bounds(products, fp8_sum(products, at_once)) <= 1);
+    }
+  // One product of 2^13, and then ones just below its last bit.
+  std::vector<double> lost(128, 0.9375);
+  lost[0] = 8192;
+  CHECK(in_fp8_bounds(lost, fp8_sum(lost, 32)) <= 1);
+  CHECK(in_fp8_bounds(lost, fp8_sum(lost, 32)) > 0.25);
+  // The accumulator of one chain along K no longer takes what is below its last bit.
+  const std::vector<double> ones(65536, 1.0);
+  double chain = 0;
+  for (std::size_t i = 0; i < ones.size(); i += 32) chain = fused_sum({chain, 31.0}, fp8_bits);
+  CHECK(in_fp8_bounds(ones, chain) > 1);
+  CHECK(in_fp8_bounds(ones, fp8_sum(ones, 32)) == 0);
 }
 
 TEST_CASE("gemm bound: worse sums are beyond it", "[mma][bound]") {

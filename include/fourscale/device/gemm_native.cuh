@@ -5,6 +5,7 @@
 #pragma once
 
 #include "gemm.cuh"
+#include "gemm_fp8.cuh"
 
 namespace FOURSCALE_NAMESPACE::device {
 inline namespace FOURSCALE_ARCH {
@@ -123,6 +124,15 @@ errc gemm(block_scaled_view<F, LA, BA> const& a, block_scaled_view<G, LB, BB> co
     }
   }
   return gemm(a, b, d, factors, accumulate::blackwell{}, workspace, stream);
+}
+
+/// FP8, per tensor or under scales of 128 values: gemm_fp8(), which uses no workspace.
+template <class F, class LA, class BA, class G, class LB, class BB, class T>
+requires(is_fp8<F>&& is_fp8<G>) errc
+    gemm(block_scaled_view<F, LA, BA> const& a, block_scaled_view<G, LB, BB> const& b,
+         matrix_view<T> const& d, gemm_factors factors, accumulate::native<>, gemm_workspace = {},
+         cudaStream_t stream = nullptr) {
+  return gemm_fp8(a, b, d, factors, stream);
 }
 
 }  // namespace FOURSCALE_ARCH

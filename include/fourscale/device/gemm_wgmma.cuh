@@ -51,6 +51,15 @@ inline errc encode_decoded(mma::decoded_operand const& x, int box_rows, CUtensor
                     CU_TENSOR_MAP_DATA_TYPE_BFLOAT16, map);
 }
 
+/// D in 16 bits, for output_way::boxes.
+template <class T>
+errc encode_outputs(matrix_view<T> const& d, CUtensorMap& map) {
+  return encode_map({reinterpret_cast<u64>(d.data), static_cast<u64>(d.cols), static_cast<u64>(d.rows),
+                     static_cast<u64>(d.ld) * sizeof(T)},
+                    {ptx::tma_type::bytes, mma::box_cols, mma::output_rows, ptx::swizzle::b128},
+                    CU_TENSOR_MAP_DATA_TYPE_UINT16, map);
+}
+
 /// Clusters that run at once; 0 if the device does not tell.
 inline int clusters_at_once() {
   int device = 0, processors = 0;
@@ -145,10 +154,7 @@ struct wgmma_call : decoded_call<F, LA, G, LB, mma::wgmma::problem<T, mma::facto
     state = encode_decoded(p.a, mma::wgmma::tile_rows, p.map_a);
     if (state == errc::ok) state = encode_decoded(p.b, plan.tile_cols / mma::wgmma::cluster_ctas, p.map_b);
     if (state == errc::ok && mma::way_of_outputs(p) == mma::output_way::boxes)
-      state = encode_map({reinterpret_cast<u64>(d.data), static_cast<u64>(d.cols), static_cast<u64>(d.rows),
-                          static_cast<u64>(d.ld) * sizeof(T)},
-                         {ptx::tma_type::bytes, mma::box_cols, mma::output_rows, ptx::swizzle::b128},
-                         CU_TENSOR_MAP_DATA_TYPE_UINT16, p.map_d);
+      state = encode_outputs(d, p.map_d);
   }
   template <bool Certify = true>
   errc decode(cudaStream_t stream) const {

@@ -1,0 +1,143 @@
+// SPDX-License-Identifier: Apache-2.0
+// The GEMM of FP8, per tensor or under scales of 128 values: on Hopper by its FP8 tensor cores
+// (mma/fp8_roles.cuh), elsewhere by mma.sync of f16 (mma/fp8_warp.cuh). docs/native_gemm.md derives its
+// bound.
+#pragma once
+
+#include "../mma/fp8_roles.cuh"
+#include "../mma/fp8_warp.cuh"
+#include "gemm_mma_sync.cuh"
+#include "gemm_wgmma.cuh"
+#include "tensor_map.cuh"
+
+namespace FOURSCALE_NAMESPACE::device {
+inline namespace FOURSCALE_ARCH {
+
+namespace detail {
+
+/// Persistent, in clusters of two. In a pass without the instructions the kernel is empty.
+template <int Cols, class P>
+FOURSCALE_KERNEL void __launch_bounds__(mma::fp8::threads, 1)
+    gemm_fp8_wgmma_kernel([[maybe_unused]] const __grid_constant__ P p) {
+  if constexpr (arch::has_wgmma) {
+    namespace f = mma::fp8;
+    extern __shared__ __align__(1024) u8 bytes[];
+    __shared__ struct alignas(1024) own_memory { u32 not_empty; } own;  // see gemm_wgmma_kernel
+    asm volatile("" ::"r"(ptx::shared_address(&own)));
+    auto& m = *reinterpret_cast<f::shared_memory<Cols>*>(bytes);
+    const int warp = static_cast<int>(threadIdx.x) / 32;
+    if (threadIdx.x == 0) f::init_barriers<P>(m);
+    ptx::barrier_cluster_arrive();
+    ptx::barrier_cluster_wait();
+    if (warp < 4) {
+      ptx::setmaxnreg_dec<f::other_registers>();
+      if (warp == 0 && ptx::elect_sync()) f::load(p, m);
+      if constexpr (P::scaled)
+        if (warp > 0) f::fetch_scales(p, m, warp - 1);
+    } else {
+      ptx::setmaxnreg_inc<f::multiply_registers>();
+      f::multiply(p, m, warp / 4 - 1);
+    }
+    // No CTA goes while the other one of its cluster may still arrive at its barriers.
+    ptx::barrier_cluster_arrive();
+    ptx::barrier_cluster_wait();
+  }
+}
+
+/// A CTA takes 64 x 64 outputs.
+template <class P>
+FOURSCALE_KERNEL void __launch_bounds__(32 * mma::fp8::warps)
+    gemm_fp8_kernel(const __grid_constant__ P p, i64 tiles_along, bool wide_a, bool wide_b) {
+  __shared__ mma::output_strip strips[mma::fp8::warps];
+  constexpr int tile = mma::fp8::warps * mma::output_rows;
+  const int warp = static_cast<int>(threadIdx.x) / 32;
+  const i64 row = blockIdx.x / tiles_along * tile + warp * mma::output_rows;
+  mma::fp8::multiply_warp(p, row, blockIdx.x % tiles_along * mma::fp8::warp_cols, wide_a, wide_b,
+                          strips[warp]);
+}
+
+/// A checked call.
+template <class F, class LA, class G, class LB, class T>
+struct fp8_call {
+  using problem = mma::fp8::problem<F, LA, G, LB, T, mma::fp8::factor_of_output<F, G>>;
+  problem p;
+
+  /// TMA reads rows that begin at multiples of 16 bytes, which K is a multiple of.
+  template <class View>
+  static bool starts_at_16(View const& q) {
+    return reinterpret_cast<u64>(q.codes) % 16 == 0;
+  }
+  static bool has_wgmma() { return check_available(&gemm_fp8_wgmma_kernel<192, problem>, 1) == errc::ok; }
+  bool by_wgmma() const { return starts_at_16(p.a) && starts_at_16(p.b) && has_wgmma(); }
+
+  template <class View>
+  static errc encode(View const& q, int box_rows, CUtensorMap& map) {
+    const u64 k = static_cast<u64>(q.cols);
+    return encode_map({reinterpret_cast<u64>(q.codes), k, static_cast<u64>(q.rows), k},
+                      {ptx::tma_type::bytes, mma::fp8::group_values, box_rows, ptx::swizzle::b128},
+                      CU_TENSOR_MAP_DATA_TYPE_UINT8, map);
+  }
+  template <int Cols>
+  errc launch_wgmma(int clusters, cudaStream_t stream) {
+    namespace f = mma::fp8;
+    constexpr int bytes = sizeof(f::shared_memory<Cols>);
+    auto* const kernel = &gemm_fp8_wgmma_kernel<Cols, problem>;
+    errc e = encode(p.a, f::tile_rows, p.map_a);
+    if (e == errc::ok) e = encode(p.b, Cols / f::cluster_ctas, p.map_b);
+    if (e == errc::ok && mma::way_of_outputs(p) == mma::output_way::boxes) e = encode_outputs(p.d, p.map_d);
+    if (e != errc::ok) return e;
+    if (cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes) != cudaSuccess)
+      return errc::cuda_failed;
+    return launch_clusters(kernel, clusters, f::cluster_ctas, f::threads, bytes, stream, p);
+  }
+  errc run(cudaStream_t stream) {
+    if (clusters_of(p.d.rows, p.d.cols, 64) >= i64{1} << 30) return errc::too_large;
+    if (by_wgmma()) {
+      const int at_once = clusters_at_once();
+      if (at_once == 0) return errc::cuda_failed;
+      const wgmma_plan plan = wgmma_plan::of(p.d.rows, p.d.cols, p.groups(), at_once, 0, 0);
+      return plan.tile_cols == 192 ? launch_wgmma<192>(plan.clusters, stream)
+                                   : launch_wgmma<128>(plan.clusters, stream);
+    }
+    constexpr int tile = mma::fp8::warps * mma::output_rows;
+    const i64 along = ceil_div<i64>(p.d.cols, mma::fp8::warp_cols),
+              tiles = along * ceil_div<i64>(p.d.rows, tile);
+    if (tiles >= i64{1} << 31) return errc::too_large;
+    gemm_fp8_kernel<<<static_cast<unsigned>(tiles), 32 * mma::fp8::warps, 0, stream>>>(
+        p, along, starts_at_16(p.a), starts_at_16(p.b));
+    return launched();
+  }
+};
+
+}  // namespace detail
+
+/// The formats of gemm_fp8().
+template <class F>
+inline constexpr bool is_fp8 = same_type<F, fp8_e4m3> || same_type<F, fp8_e5m2> ||
+                               same_type<F, fp8_block_e4m3> || same_type<F, fp8_block_e5m2>;
+
+/// D = alpha * A * B^T + beta * D for A (M x K), B (N x K), D (M x N) in bf16, fp16 or float, both per tensor
+/// (fp8_e4m3, fp8_e5m2) or both under a scale for 128 values (fp8_block_e4m3, fp8_block_e5m2; 2-D blocks of
+/// weights have theirs repeated for each row). Groups of 128 products along K are summed by tensor cores and
+/// then in f32, under their scales: within the bound of docs/native_gemm.md. alpha and the tensor scales make
+/// one factor of an output, (alpha * decode_a) * decode_b, rounded after each operation. NaN and infinity go
+/// on as in IEEE 754. D is not read when beta = 0.
+///
+/// One kernel on the stream; never synchronises, never allocates, needs no workspace. Fastest on sm_90a, for
+/// codes that begin at a multiple of 16 bytes. Errors: those of host::gemm; too_large, beyond 2^30 tiles.
+/// D is then untouched.
+template <class F, class LA, class BA, class G, class LB, class BB, class T>
+errc gemm_fp8(block_scaled_view<F, LA, BA> const& a, block_scaled_view<G, LB, BB> const& b,
+              matrix_view<T> const& d, gemm_factors factors = {}, cudaStream_t stream = nullptr) {
+  static_assert(is_fp8<F> && is_fp8<G> && F::block_size == G::block_size,
+                "gemm_fp8() multiplies FP8 per tensor, or FP8 under a scale for 128 values, by its like.");
+  if (const errc e = validate_gemm(a, b, d); e != errc::ok) return e;
+  const auto to = detail::as_output(d);
+  using own = typename detail::own_type<T>::type;
+  detail::fp8_call<F, LA, G, LB, own> call{
+      {{}, {}, {}, a, b, to, {factors.alpha, a.amax, b.amax}, factors.beta}};
+  return call.run(stream);
+}
+
+}  // namespace FOURSCALE_ARCH
+}  // namespace FOURSCALE_NAMESPACE::device
