@@ -15,7 +15,7 @@ namespace {
 /// What codes are: small whole numbers, any number there is, or one large product among small ones.
 enum class codes_of { whole, any, outlier };
 
-/// An operand of `rows` x `cols`; `start` bytes lie before its codes.
+/// An operand of `rows` x `cols`; `start` bytes lie before its codes, and as many before its scales.
 template <class F>
 struct fp8_operand {
   static constexpr bool scaled = block_scale_bytes<F> != 0;
@@ -29,7 +29,7 @@ struct fp8_operand {
         cols(c),
         start(first),
         codes(static_cast<size_t>(first + r * c)),
-        scales(static_cast<size_t>(scale_bytes<F>(r, c))) {
+        scales(static_cast<size_t>((scaled ? first : 0) + scale_bytes<F>(r, c))) {
     const E one = encode<E>(1.0f), two = encode<E>(2.0f);
     const u8 whole[8] = {
         0, 0, one.bits, one.bits, two.bits, u8(one.bits | 0x80), u8(one.bits | 0x80), u8(two.bits | 0x80)};
@@ -56,7 +56,7 @@ struct fp8_operand {
     }
   }
   block_scaled_view<F> view(u8* at, u8* s, amax_reference amax = unit_scale) const {
-    return {at + start, s, rows, cols, tensor_amax<F>(amax)};
+    return {at + start, s + (scaled ? start : 0), rows, cols, tensor_amax<F>(amax)};
   }
   block_scaled_view<F> view(amax_reference amax = unit_scale) {
     return view(codes.data(), scales.data(), amax);
@@ -196,7 +196,8 @@ TEST_CASE("device gemm fp8: whole numbers under scales of 128", "[device][gemm][
                                                       {128, 192, 128},
                                                       {257, 385, 640},
                                                       {70, 90, 1280, {-1.5f, 0.75f}, 5},
-                                                      {130, 200, 512, {}, 1, 1, 1}});
+                                                      {130, 200, 512, {}, 1, 1, 1},
+                                                      {130, 200, 512, {}, 1, 16, 2}});
   check_whole<fp8_block_e5m2, fp8_block_e4m3, bf16>({{129, 127, 384}, {515, 304, 2048}});
 }
 

@@ -82,3 +82,17 @@ TEST_CASE("tma matrices: addresses, strides and extents", "[ptx][descriptors]") 
   CHECK(can_start_at(tma_type::u4_align16b, 256));
   CHECK_FALSE(can_start_at(tma_type::u4_align16b, 64));
 }
+
+TEST_CASE("tma tensors: addresses, strides and extents", "[ptx][descriptors]") {
+  const auto refused = [](u64 address, u64 extent, u64 row, u64 layer) {
+    return refusal(tma_tensor{{64, extent, 1}, {row, layer}, {64, 8, 1}, true}, address);
+  };
+  CHECK(refused(4096, 100, 64, 6400) == nullptr);
+  CHECK(refused(4096, u64{1} << 32, 64, (u64{1} << 40) - 16) == nullptr);
+  CHECK(says(refused(4104, 100, 64, 6400), "multiple of 16 bytes"));
+  CHECK(says(refused(4096, 100, 72, 6400), "multiple of 16 bytes apart"));
+  CHECK(says(refused(4096, 100, 64, 6408), "multiple of 16 bytes apart"));
+  CHECK(says(refused(4096, 100, 64, u64{1} << 40), "less than 2^40"));
+  CHECK(says(refused(4096, 0, 64, 6400), "1 to 2^32"));
+  CHECK(says(refused(4096, (u64{1} << 32) + 1, 64, 6400), "1 to 2^32"));
+}

@@ -67,8 +67,20 @@ struct fp8_call {
   static bool starts_at_16(View const& q) {
     return reinterpret_cast<u64>(q.codes) % 16 == 0;
   }
+  bool scales_are_words() const {
+    return !problem::scaled ||
+           (reinterpret_cast<u64>(p.a.scales) | reinterpret_cast<u64>(p.b.scales)) % sizeof(float) == 0;
+  }
   static bool has_wgmma() { return check_available(&gemm_fp8_wgmma_kernel<192, problem>, 1) == errc::ok; }
-  bool by_wgmma() const { return starts_at_16(p.a) && starts_at_16(p.b) && has_wgmma(); }
+  /// Of the kernel for Hopper, and of TMA: coordinates of 32 bits, those behind a tile's edge included.
+  bool has_coordinates() const {
+    constexpr i64 most = (i64{1} << 31) - 1024;
+    return p.d.rows <= most && p.d.cols <= most && p.a.cols <= most &&
+           clusters_of(p.d.rows, p.d.cols, 128) < i64{1} << 30;
+  }
+  bool by_wgmma() const {
+    return starts_at_16(p.a) && starts_at_16(p.b) && scales_are_words() && has_coordinates() && has_wgmma();
+  }
 
   template <class View>
   static errc encode(View const& q, int box_rows, CUtensorMap& map) {
@@ -91,7 +103,6 @@ struct fp8_call {
     return launch_clusters(kernel, clusters, f::cluster_ctas, f::threads, bytes, stream, p);
   }
   errc run(cudaStream_t stream) {
-    if (clusters_of(p.d.rows, p.d.cols, 64) >= i64{1} << 30) return errc::too_large;
     if (by_wgmma()) {
       const int at_once = clusters_at_once();
       if (at_once == 0) return errc::cuda_failed;
@@ -124,8 +135,8 @@ inline constexpr bool is_fp8 = same_type<F, fp8_e4m3> || same_type<F, fp8_e5m2> 
 /// on as in IEEE 754. D is not read when beta = 0.
 ///
 /// One kernel on the stream; never synchronises, never allocates, needs no workspace. Fastest on sm_90a, for
-/// codes that begin at a multiple of 16 bytes. Errors: those of host::gemm; too_large, beyond 2^30 tiles.
-/// D is then untouched.
+/// codes that begin at a multiple of 16 bytes and scales at one of 4. Errors: those of host::gemm; too_large,
+/// beyond 2^30 tiles. D is then untouched.
 template <class F, class LA, class BA, class G, class LB, class BB, class T>
 errc gemm_fp8(block_scaled_view<F, LA, BA> const& a, block_scaled_view<G, LB, BB> const& b,
               matrix_view<T> const& d, gemm_factors factors = {}, cudaStream_t stream = nullptr) {

@@ -27,11 +27,13 @@ inline decltype(&cuTensorMapEncodeTiled) tensor_map_encoder() {
   return encoder;
 }
 
+// Both refuse by themselves what the driver would: compute-sanitizer reports each call that fails.
+
 /// A map of rows of `type`, which is what `m` and `box` count in.
 inline errc encode_map(ptx::tma_matrix const& m, ptx::tma_box const& box, CUtensorMapDataType type,
                        CUtensorMap& map) {
   const auto encode = tensor_map_encoder();
-  if (encode == nullptr) return errc::cuda_failed;
+  if (encode == nullptr || ptx::refusal(m, box.type) != nullptr) return errc::cuda_failed;
   const cuuint64_t extents[2] = {m.k, m.rows}, strides[1] = {m.stride};
   const cuuint32_t counts[2] = {static_cast<cuuint32_t>(box.box_k), static_cast<cuuint32_t>(box.box_rows)},
                    steps[2] = {1, 1};
@@ -42,12 +44,10 @@ inline errc encode_map(ptx::tma_matrix const& m, ptx::tma_box const& box, CUtens
   return e == CUDA_SUCCESS ? errc::ok : errc::cuda_failed;
 }
 
-/// A map of three dimensions: an extent each, bytes from one row and one layer to the next, and a box; under
-/// the swizzle of 128 bytes, or none.
-template <class Tensor>
-errc encode_map(void const* data, Tensor const& t, CUtensorMapDataType type, CUtensorMap& map) {
+inline errc encode_map(void const* data, ptx::tma_tensor const& t, CUtensorMapDataType type,
+                       CUtensorMap& map) {
   const auto encode = tensor_map_encoder();
-  if (encode == nullptr) return errc::cuda_failed;
+  if (encode == nullptr || ptx::refusal(t, reinterpret_cast<u64>(data)) != nullptr) return errc::cuda_failed;
   const cuuint64_t extents[3] = {t.extent[0], t.extent[1], t.extent[2]},
                    strides[2] = {t.stride[0], t.stride[1]};
   const cuuint32_t counts[3] = {t.box[0], t.box[1], t.box[2]}, steps[3] = {1, 1, 1};

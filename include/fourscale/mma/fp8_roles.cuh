@@ -124,10 +124,8 @@ FOURSCALE_D void load(P const& p, shared_memory<Cols>& m) {
 
 /// The scale of a row in a group; 0 behind the last row.
 template <class View>
-FOURSCALE_D float scale_of_group(View const& q, i64 row, i64 group, bool words) {
-  if (row >= q.rows) return 0.0f;
-  if (words) return reinterpret_cast<float const*>(q.scales)[q.scale_offset(row, group) / 4];
-  return bit_cast<float>(q.load_scale(row, group).bits);
+FOURSCALE_D float scale_of_group(View const& q, i64 row, i64 group) {
+  return row < q.rows ? *reinterpret_cast<float const*>(q.scales + q.scale_offset(row, group)) : 0.0f;
 }
 
 /// Warp `warp` of scale_warps. Scales are on their way before their stage is free.
@@ -135,17 +133,18 @@ template <class P, int Cols>
 FOURSCALE_D void fetch_scales(P const& p, shared_memory<Cols>& m, int warp) {
   constexpr int threads = 32 * scale_warps, each = (tile_rows + Cols + threads - 1) / threads;
   const int lane = static_cast<int>(threadIdx.x) % 32;
-  const bool words_a = reinterpret_cast<u64>(p.a.scales) % 4 == 0,
-             words_b = reinterpret_cast<u64>(p.b.scales) % 4 == 0;
+  const i32 groups = p.groups();
   ring_place at;
   for (walk<Cols> tile(p); tile.more(); tile.next()) {
-    for (i32 group = 0; group < p.groups(); ++group, at.next()) {
+    u32 row = static_cast<u32>(tile.row()), col = static_cast<u32>(tile.col());
+    for (i32 group = 0; group < groups; ++group, at.next()) {
+      ptx::keep(row), ptx::keep(col);  // or the divisions behind them are done here
       float scale[each];
       FOURSCALE_UNROLL
       for (int j = 0; j < each; ++j) {
         const int i = 32 * warp + lane + j * threads;
-        scale[j] = i < tile_rows ? scale_of_group(p.a, tile.row() + i, group, words_a)
-                                 : scale_of_group(p.b, tile.col() + i - tile_rows, group, words_b);
+        scale[j] = i < tile_rows ? scale_of_group(p.a, i64{row} + i, group)
+                                 : scale_of_group(p.b, i64{col} + i - tile_rows, group);
       }
       ptx::mbarrier_wait(ptx::shared_address(m.empty + at.stage), at.parity ^ 1);
       FOURSCALE_UNROLL

@@ -10,17 +10,12 @@
 
 #include "../ptx/elect.cuh"
 #include "../ptx/mbarrier.cuh"
+#include "../ptx/tma_box.hpp"
 #include "weight_only_stream.cuh"
 
 namespace FOURSCALE_NAMESPACE::mma::weight_only {
 
-/// What the maps describe, as cuTensorMapEncodeTiled has it: three extents, the bytes from one row and one
-/// layer to the next, and a box. Bytes, but for X, where they are elements of 16 bits.
-struct tma_tensor {
-  u64 extent[3], stride[2];
-  u32 box[3];
-  bool swizzled;
-};
+using ptx::tma_tensor;
 
 /// Codes: {K / 2, rows}; in the layout swizzled_128x4 a tile is eight rows of each of four neighbouring
 /// groups of 32.
@@ -36,6 +31,7 @@ FOURSCALE_HD constexpr tma_tensor tensor_of_scales(bool swizzled, i64 rows, i64 
   const u64 along_k = ceil_div<u64>(scales, 4);
   return {{512, along_k, ceil_div<u64>(all, 128)}, {512, 512 * along_k}, {128, stage_scales / 4, 1}, false};
 }
+/// X: {K, rows}, in elements.
 FOURSCALE_HD constexpr tma_tensor tensor_of_x(int n_tiles, i64 rows, i64 k, i64 ld) {
   const u64 bytes = 2 * static_cast<u64>(ld), all = static_cast<u64>(rows);
   return {{static_cast<u64>(k), all, 1},

@@ -96,6 +96,25 @@ FOURSCALE_HD constexpr char const* refusal(tma_matrix const& m, tma_type type) {
   return nullptr;
 }
 
+/// A tensor of three dimensions: how many elements along each, the bytes from one row and from one layer to
+/// the next, and a box, under the swizzle of 128 bytes or none.
+struct tma_tensor {
+  u64 extent[3], stride[2];
+  u32 box[3];
+  bool swizzled;
+};
+
+/// Of a tensor that starts at `address`. A box is the caller's own constant, and not looked at.
+FOURSCALE_HD constexpr char const* refusal(tma_tensor const& t, u64 address) {
+  if (address % 16 != 0) return "A tensor that TMA reads starts on a multiple of 16 bytes.";
+  for (const u64 x : t.extent)
+    if (x == 0 || x > u64{1} << 32) return "A dimension of a tensor that TMA reads is 1 to 2^32.";
+  for (const u64 x : t.stride)
+    if (x % 16 != 0 || x >= u64{1} << 40)
+      return "Rows and layers that TMA reads are a multiple of 16 bytes apart, less than 2^40.";
+  return nullptr;
+}
+
 /// True if a copy may start at this element of a row: padded elements move in groups of 128.
 FOURSCALE_HD constexpr bool can_start_at(tma_type type, i64 k) {
   return type != tma_type::u4_align16b || k % 128 == 0;

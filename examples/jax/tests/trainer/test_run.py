@@ -49,7 +49,7 @@ def test_a_run_is_not_resumed_on_another_number_of_devices(tmp_path):
     config = tiny(out=str(tmp_path), **RESUMED)
     checkpoint.Checkpoints(config).close()
     saved = json.loads((tmp_path / "config.json").read_text())
-    (tmp_path / "config.json").write_text(json.dumps(saved | {"devices": 1}))
+    (tmp_path / "config.json").write_text(json.dumps(saved | {"devices": saved["devices"] + 1}))
     with pytest.raises(ValueError, match="another devices"):
         checkpoint.Checkpoints(config)
 
