@@ -27,35 +27,38 @@ inline decltype(&cuTensorMapEncodeTiled) tensor_map_encoder() {
   return encoder;
 }
 
+template <int N>
+errc encode_map(void const* data, cuuint64_t const (&extents)[N], cuuint64_t const (&strides)[N - 1],
+                cuuint32_t const (&box)[N], ptx::swizzle pattern, CUtensorMapDataType type,
+                CUtensorMap& map) {
+  const auto encode = tensor_map_encoder();
+  if (encode == nullptr) return errc::cuda_failed;
+  cuuint32_t steps[N];
+  for (cuuint32_t& step : steps) step = 1;
+  const CUresult e =
+      encode(&map, type, N, const_cast<void*>(data), extents, strides, box, steps,
+             CU_TENSOR_MAP_INTERLEAVE_NONE, static_cast<CUtensorMapSwizzle>(ptx::tma_swizzle(pattern)),
+             CU_TENSOR_MAP_L2_PROMOTION_L2_256B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
+  return e == CUDA_SUCCESS ? errc::ok : errc::cuda_failed;
+}
+
 // Both refuse by themselves what the driver would: compute-sanitizer reports each call that fails.
 
 /// A map of rows of `type`, which is what `m` and `box` count in.
 inline errc encode_map(ptx::tma_matrix const& m, ptx::tma_box const& box, CUtensorMapDataType type,
                        CUtensorMap& map) {
-  const auto encode = tensor_map_encoder();
-  if (encode == nullptr || ptx::refusal(m, box.type) != nullptr) return errc::cuda_failed;
-  const cuuint64_t extents[2] = {m.k, m.rows}, strides[1] = {m.stride};
-  const cuuint32_t counts[2] = {static_cast<cuuint32_t>(box.box_k), static_cast<cuuint32_t>(box.box_rows)},
-                   steps[2] = {1, 1};
-  const CUresult e =
-      encode(&map, type, 2, reinterpret_cast<void*>(m.address), extents, strides, counts, steps,
-             CU_TENSOR_MAP_INTERLEAVE_NONE, static_cast<CUtensorMapSwizzle>(ptx::tma_swizzle(box.pattern)),
-             CU_TENSOR_MAP_L2_PROMOTION_L2_256B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
-  return e == CUDA_SUCCESS ? errc::ok : errc::cuda_failed;
+  if (ptx::refusal(m, box.type) != nullptr) return errc::cuda_failed;
+  return encode_map<2>(reinterpret_cast<void const*>(m.address), {m.k, m.rows}, {m.stride},
+                       {static_cast<cuuint32_t>(box.box_k), static_cast<cuuint32_t>(box.box_rows)},
+                       box.pattern, type, map);
 }
 
 inline errc encode_map(void const* data, ptx::tma_tensor const& t, CUtensorMapDataType type,
                        CUtensorMap& map) {
-  const auto encode = tensor_map_encoder();
-  if (encode == nullptr || ptx::refusal(t, reinterpret_cast<u64>(data)) != nullptr) return errc::cuda_failed;
-  const cuuint64_t extents[3] = {t.extent[0], t.extent[1], t.extent[2]},
-                   strides[2] = {t.stride[0], t.stride[1]};
-  const cuuint32_t counts[3] = {t.box[0], t.box[1], t.box[2]}, steps[3] = {1, 1, 1};
-  const CUresult e = encode(&map, type, 3, const_cast<void*>(data), extents, strides, counts, steps,
-                            CU_TENSOR_MAP_INTERLEAVE_NONE,
-                            t.swizzled ? CU_TENSOR_MAP_SWIZZLE_128B : CU_TENSOR_MAP_SWIZZLE_NONE,
-                            CU_TENSOR_MAP_L2_PROMOTION_L2_256B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
-  return e == CUDA_SUCCESS ? errc::ok : errc::cuda_failed;
+  if (ptx::refusal(t, reinterpret_cast<u64>(data)) != nullptr) return errc::cuda_failed;
+  return encode_map<3>(data, {t.extent[0], t.extent[1], t.extent[2]}, {t.stride[0], t.stride[1]},
+                       {t.box[0], t.box[1], t.box[2]}, t.swizzled ? ptx::swizzle::b128 : ptx::swizzle::none,
+                       type, map);
 }
 
 }  // namespace detail
