@@ -19,7 +19,7 @@ import jax.numpy as jnp
 from absl import app
 from flax import linen as nn
 from maxtext.configs import pyconfig, types
-from maxtext.layers import nnx_decoders, quantizations
+from maxtext.layers import moe, nnx_decoders, quantizations
 from maxtext.trainers.pre_train import train
 
 BLOCK = 128  # tokens: a multiple of this is whole blocks under every recipe
@@ -67,35 +67,30 @@ class DotGeneral(nn.Module):
         return y.reshape(*x.shape[:-n], *kernel.shape[n:])
 
 
-class ExpertEinsum(nn.Module):
+def einsum_of_experts(recipe, draw, equation, x, kernel):
     """x times the kernel of each expert, by a recipe: "EBCM,EMH -> EBCH" (tokens under a capacity) or "BSM,EMH -> BSEH"
-    (each expert takes all tokens), and back. What has no such kernel, as dispatch and combine, is an einsum as ever."""
-
-    recipe: str
-
-    @nn.compact
-    def __call__(self, equation, x, kernel, **_):
-        (of_x, of_kernel), of_y = (operands.split(",") for operands in equation.replace(" ", "").split("->"))
-        of_y, expert = of_y[0], of_kernel[0]
-        if len(of_kernel) != 3 or of_x[-1] != of_kernel[1] or of_y[-1] != of_kernel[2]:
-            return jnp.einsum(equation, x, kernel)
-        experts, in_, _ = kernel.shape
-        routed = expert in of_x
-        x = jnp.moveaxis(x, of_x.index(expert), 0) if routed else x[None]
-        tokens = x.shape[1:-1]
-        x = x.reshape(x.shape[0], -1, in_)
-        count = x.shape[1]
-        x = jnp.pad(x, ((0, 0), (0, -count % BLOCK), (0, 0)))  # zeros change no amax and no sum
-        seed = _seed(self.make_rng("aqt"), _step.get())
-        seeds = jax.vmap(lambda number: jax.random.fold_in(seed, number))(jnp.arange(experts))
-        dense = functools.partial(fj.dense, recipe=self.recipe)
-        y = jax.vmap(lambda of_expert, w, key: dense(of_expert, w, seed=key), in_axes=(0 if routed else None, 0, 0))(
-            x if routed else x[0], kernel, seeds)
-        return jnp.moveaxis(y[:, :count].reshape(experts, *tokens, -1), 0, of_y.index(expert))
+    (each expert takes all tokens), and back. What has no such kernel, as dispatch and combine, is an einsum as ever.
+    draw() is a key."""
+    (of_x, of_kernel), of_y = (operands.split(",") for operands in equation.replace(" ", "").split("->"))
+    of_y, expert = of_y[0], of_kernel[0]
+    if len(of_kernel) != 3 or of_x[-1] != of_kernel[1] or of_y[-1] != of_kernel[2]:
+        return jnp.einsum(equation, x, kernel)
+    experts, in_, _ = kernel.shape
+    routed = expert in of_x
+    x = jnp.moveaxis(x, of_x.index(expert), 0) if routed else x[None]
+    tokens = x.shape[1:-1]
+    x = x.reshape(x.shape[0], -1, in_)
+    count = x.shape[1]
+    x = jnp.pad(x, ((0, 0), (0, -count % BLOCK), (0, 0)))  # zeros change no amax and no sum
+    seed = _seed(draw(), _step.get())
+    seeds = jax.vmap(lambda number: jax.random.fold_in(seed, number))(jnp.arange(experts))
+    y = jax.vmap(lambda of_expert, w, key: fj.dense(of_expert, w, recipe=recipe, seed=key),
+                 in_axes=(0 if routed else None, 0, 0))(x if routed else x[0], kernel, seeds)
+    return jnp.moveaxis(y[:, :count].reshape(experts, *tokens, -1), 0, of_y.index(expert))
 
 
 class Recipe(quantizations.Quantization):
-    """What MaxText's dense layers and experts ask for their products."""
+    """What MaxText's dense layers ask for their products."""
 
     quant_mode = "train"
 
@@ -108,12 +103,9 @@ class Recipe(quantizations.Quantization):
     def dot_general_cls(self, mesh_axes=()):
         if mesh_axes[1:] == (None,):  # the router of experts
             return functools.partial(DotGeneral, "bf16")
-        return functools.partial(DotGeneral, self._recipe_of("mlp" if "mlp" in mesh_axes else "attention"))
+        return functools.partial(DotGeneral, self.recipe_of("mlp" if "mlp" in mesh_axes else "attention"))
 
-    def einsum(self, mesh_axes=()):
-        return ExpertEinsum(self._recipe_of("mlp"))
-
-    def _recipe_of(self, kind):
+    def recipe_of(self, kind):
         return self.recipe if fj.quantizes(self.recipe, kind, self.layer, self.layers) else "bf16"
 
     def get_block_size(self):
@@ -156,9 +148,6 @@ def check(config):
             raise ValueError(f'"{recipe}" draws random bits, and parts of a batch would all draw the same: '
                              "say gradient_accumulation_steps=1")
     if config.num_experts > 1:
-        if not config.scan_layers:
-            raise ValueError("MaxText cannot keep what multiplies experts in layers that are not scanned: "
-                             "say scan_layers=True")
         if config.sparse_matmul:
             raise ValueError("sparse_matmul multiplies experts by kernels of its own, which quantize nothing here: "
                              "say sparse_matmul=False")
@@ -175,7 +164,7 @@ class Config(types.MaxTextConfig):
 def install():
     """Puts all of this where train.main() looks for it."""
     configured, initialize, train_step = quantizations.configure_quantization, pyconfig.initialize, train.train_step
-    create_layer = nnx_decoders.NNXDecoder._create_and_register_layer
+    create_layer, get_einsum = nnx_decoders.NNXDecoder._create_and_register_layer, moe.RoutedMoE.get_einsum
 
     def configure_quantization(config, quant_mode_str="train"):
         if config.quantization in fj.recipes():
@@ -200,6 +189,14 @@ def install():
         create_layer(decoder, layer_class, rngs, name, number, **arguments)
         decoder.quant = quant
 
+    @functools.wraps(get_einsum)
+    def einsum_by_recipe(layer, *arguments, **named):  # MaxText's keeps a module, which only scanned layers can
+        if not isinstance(layer.quant, Recipe):
+            return get_einsum(layer, *arguments, **named)
+        recipe = layer.quant.recipe_of("mlp")
+        return lambda *operands, **_: einsum_of_experts(recipe, layer.rngs.aqt, *operands)
+
+    moe.RoutedMoE.get_einsum = einsum_by_recipe
     nnx_decoders.NNXDecoder._create_and_register_layer = layer_with_its_number
     quantizations.configure_quantization = configure_quantization
     pyconfig.initialize = functools.partial(initialize, config_class=Config)
