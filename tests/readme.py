@@ -2,13 +2,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """The programs and links of the pages. `readme.py LANGUAGE OUTPUT COMPILER ARGUMENT...` compiles each block of that
 language in the pages of PROGRAMS as printed; a C++ program with a main() also runs, and must return 0. `readme.py links`
-checks that every link of every page leads to a file, and to a heading where it names one."""
+checks that every link of every page leads to a file, and to a heading where it names one, and the length of README."""
 import pathlib
 import re
 import subprocess
 import sys
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
+README_LINES = 100
 PROGRAMS = {"cpp": ["README.md", "docs/replace_your_quantizer.md"],  # elsewhere they are fragments
             "cuda": ["docs/replace_your_quantizer.md", "docs/blackwell.md", "docs/native_gemm.md"]}
 
@@ -50,7 +51,10 @@ def broken_links():
 
 def main():
     if sys.argv[1:] == ["links"]:
-        return "\n".join(broken_links()) or None
+        problems = list(broken_links())
+        if len((ROOT / "README.md").read_text().splitlines()) > README_LINES:
+            problems.append(f"README.md has more than {README_LINES} lines")
+        return "\n".join(problems) or None
     language, output, *compiler = sys.argv[1:]
     compile_blocks(language, output, compiler)
 

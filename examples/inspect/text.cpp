@@ -36,8 +36,9 @@ bool in(char32_t c, char32_t first, char32_t last) { return c >= first && c <= l
 
 /// Control characters, and those that reorder or hide their neighbours.
 bool is_unsafe(char32_t c) {
-  return c < 0x20 || in(c, 0x7f, 0x9f) || c == 0xad || in(c, 0x200b, 0x200f) || in(c, 0x2028, 0x202e) ||
-         in(c, 0x2060, 0x206f) || c == 0xfeff || in(c, 0xfff9, 0xfffb);
+  return c < 0x20 || in(c, 0x7f, 0x9f) || c == 0xad || c == 0x61c || in(c, 0x200b, 0x200f) ||
+         in(c, 0x2028, 0x202e) || in(c, 0x2060, 0x206f) || c == 0xfeff || in(c, 0xfff9, 0xfffb) ||
+         in(c, 0xe0000, 0xe007f);
 }
 
 int width_of(char32_t c) {

@@ -4,6 +4,7 @@
 // Left out, besides what fourscale.hpp leaves out:
 //   device/gemm.cuh                        the GEMM, by what the device does it fastest with; and its parts
 //   device/gemm_native.cuh                 the same within a bound, by a library that multiplies
+//   device/gemm_small.cuh                  the weight-only GEMM
 //   device/gemm_tcgen05.cuh                that of sm_100, with mma/tcgen05_*.cuh and ptx/tcgen05*.cuh
 //   device/buffer.cuh                      memory on the device that owns itself
 //   recipe/fake_quantize.cuh               recipes on the device
@@ -23,7 +24,6 @@
 #include "device/dequantize.cuh"
 #include "device/explain.cuh"
 #include "device/gemm_mma_sync.cuh"
-#include "device/gemm_small.cuh"
 #include "device/ms_eden.cuh"
 #include "device/percentile.cuh"
 #include "device/quantize.cuh"

@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """fourscale.hpp and fourscale.cuh include what they say: each header comes with one of the two, or is named after
 the words "Left out" in the first lines of one, itself, by its folder, or by a header that includes it. And each has
-config.hpp, without which FOURSCALE_NAMESPACE would be a namespace of that name."""
+config.hpp, without which FOURSCALE_NAMESPACE would be a namespace of that name. No umbrella brings headers of CCCL,
+which take longer to compile than all of ours, and which clang does not find."""
 import pathlib
 import posixpath
 import re
@@ -35,6 +36,9 @@ def problems():
     for umbrella in UMBRELLAS:
         included = reach(umbrella, set())
         covered |= included
+        for h in sorted(included):
+            if "#include <cuda/" in (ROOT / h).read_text():
+                yield f"{umbrella} includes {h}, which includes a header of CCCL"
         for name in left_out(umbrella):
             here = {h for h in headers if h == name or name.endswith("/") and h.startswith(name)}
             if not here:

@@ -78,6 +78,17 @@ TEST_CASE("delayed amax: a history of one, and bad arguments", "[host][delayed]"
   CHECK(host::update({nullptr, 4, &x}) == errc::null_pointer);
   CHECK(host::update({&x, 4, nullptr}) == errc::null_pointer);
   CHECK(host::update({&x, 0, &x}) == errc::empty_matrix);
+
+  float history[5] = {3, 5, 0, 0, 7}, amax = 1;
+  float* const odd = reinterpret_cast<float*>(reinterpret_cast<char*>(history) + 1);
+  CHECK(host::update({odd, 4, &amax}) == errc::misaligned);
+  CHECK(host::update({history, 4, odd}) == errc::misaligned);
+  CHECK(host::update({history, i64{1} << 44, &amax}) == errc::too_large);
+  CHECK(host::update({history, 4, history + 3}) == errc::overlap);
+  CHECK(host::update({history, 4, &amax, static_cast<amax_of_history>(9)}) == errc::bad_recipe);
+  CHECK((history[0] == 3 && amax == 1));
+  CHECK(host::update({history, 4, history + 4}) == errc::ok);
+  CHECK(history[4] == 5);
 }
 
 TEST_CASE("percentile amax: the order statistic that a sort gives", "[host][percentile]") {
@@ -109,6 +120,13 @@ TEST_CASE("percentile amax: the order statistic that a sort gives", "[host][perc
         errc::null_pointer);
   CHECK(host::percentile_amax(matrix_view<float const>{&untouched, 1, 1}, 1.0, w.data(), nullptr) ==
         errc::null_pointer);
+  float pair[2] = {2, 3};
+  float* const odd = reinterpret_cast<float*>(reinterpret_cast<char*>(pair) + 1);
+  auto* const odd_workspace =
+      reinterpret_cast<percentile_workspace*>(reinterpret_cast<char*>(w.data()) + sizeof(u64) / 2);
+  CHECK(host::percentile_amax(matrix_view<float const>{pair, 1, 1}, 1.0, w.data(), odd) == errc::misaligned);
+  CHECK(host::percentile_amax(matrix_view<float const>{pair, 1, 1}, 1.0, odd_workspace, &untouched) ==
+        errc::misaligned);
   CHECK(untouched == -1);
 }
 

@@ -125,6 +125,10 @@ TEST_CASE("names cannot move the cursor", "[inspect]") {
   CHECK(printable("a\x1b[2Jb\n\x7f\xc2\x9b") == "a?[2Jb???");
   CHECK(printable("\xe2\x80\xae"
                   "abc") == "?abc");
+  CHECK(printable("\xd8\x9c"
+                  "abc") == "?abc");
+  CHECK(printable("\xf3\xa0\x81\x81"
+                  "abc") == "?abc");
   CHECK(printable("\xff\xc3") == "??");
   CHECK(printable("\xe9\x87\x8d"
                   "\xc3\xa9") == "\xe9\x87\x8d\xc3\xa9");

@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """docs/vendoring.md, run as printed: vendoring.py WAY WORK_DIR [NVCC] makes a project from the blocks of the page, gets
 fourscale in that way and checks what comes of it. Exit status 77: skipped, and a sentence says why."""
+import importlib.util
 import itertools
 import os
 import pathlib
@@ -156,6 +157,9 @@ def conan():
     if sentence not in refused:
         fail(f"a profile with gnu17 is not answered with `{sentence}`:\n{refused}")
     sh("conan install . -s compiler.cppstd=gnu20 -s build_type=Debug")  # one package serves all settings
+    if nvcc and cmake_version() < (3, 26) and importlib.util.find_spec("cmake"):  # that of PyPI
+        import cmake
+        environment["PATH"] = f"{cmake.CMAKE_BIN_DIR}{os.pathsep}{environment['PATH']}"
     if nvcc and cmake_version() >= (3, 26):
         project(CUDA)
         check_cuda("build_cuda", "cmake -B build_cuda --toolchain build/Release/generators/conan_toolchain.cmake "

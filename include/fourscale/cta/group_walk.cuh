@@ -26,7 +26,8 @@ struct group_tiles {
   /// At most, for a packed matrix of that many rows.
   FOURSCALE_H i64 count(i64 rows) const { return (rows * units_of_row >> log_tile) + groups.count; }
 
-  /// By all lanes of a warp together: of 32 groups at a time, the last that begins at `tile` or before.
+  /// Finds the last group that begins at `tile` or before. All lanes of a warp look together, at 32 at a
+  /// time.
   FOURSCALE_D group_tile find(i64 tile) const {
     const int lane = static_cast<int>(threadIdx.x % 32);
     int group = 0, count = static_cast<int>(groups.count);

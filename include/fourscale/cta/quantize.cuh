@@ -11,7 +11,7 @@
 
 namespace FOURSCALE_NAMESPACE::cta {
 
-/// By all threads of a CTA. `q` is prepared(). `ByRow`: each row has an amax of its own.
+/// All threads of a CTA call it. `q` is prepared(). `ByRow`: each row has an amax of its own.
 template <block_format F, bool ByRow, class Cursor, producer Producer, class Sink, quantizer_for<F> Quantizer>
 FOURSCALE_D void quantize(Cursor const& cursor, Producer const& source, Sink const& sink,
                           typename Sink::memory& memory, tensor_amax<F> const& amax, Quantizer const& q) {

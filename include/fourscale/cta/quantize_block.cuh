@@ -112,7 +112,7 @@ struct scale_choice {
   }
 };
 
-/// By a policy that takes only the amax.
+/// Chooses by a policy that takes only the amax.
 template <class F, class Scale>
 FOURSCALE_D scale_choice<F> choose_fast(float amax_or_nan, Scale const& scale, tensor_scale<F> const& tensor,
                                         position where) {

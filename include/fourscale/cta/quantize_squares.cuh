@@ -254,7 +254,7 @@ FOURSCALE_D void store_squares(Copies const& p, typename Copies::place_of_tile c
   }
 }
 
-/// By all threads of a CTA.
+/// All threads of a CTA call it.
 template <class Copies>
 FOURSCALE_D void quantize_tile_of_squares(Copies const& p, typename Copies::memory& tile) {
   const auto place = p.place();

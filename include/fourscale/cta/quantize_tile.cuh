@@ -192,7 +192,7 @@ FOURSCALE_D void quantize_rows_into_tile(Copies const& p, typename Copies::place
       store(k, quantize_by_definition<F>(load(k), p.rowwise, tensor, position{row + k * step, block * n}));
 }
 
-/// By all threads of a CTA.
+/// All threads of a CTA call it.
 template <class Copies>
 FOURSCALE_D void quantize_tile(Copies const& p, typename Copies::memory& tile) {
   using T = typename Copies::value;

@@ -77,8 +77,8 @@ FOURSCALE_D void round_piece(Values const& piece, float multiplier, Round const&
   sink.store(at, codes);
 }
 
-/// Of `Count` numbers from each of eight neighbouring lanes: number i % Count, the largest of all lanes, to
-/// lane i. While there are several, each lane gives half of them away. They are magnitudes, and no NaN.
+/// Each of eight neighbouring lanes has `Count` numbers; lane i gets the largest number i % Count of all.
+/// While there are several, each lane gives half of them away. They are magnitudes, and no NaN.
 template <int Count>
 FOURSCALE_D float largest_of_lanes(float (&mine)[Count]) {
   static_assert(Count == 1 || Count == 2 || Count == 4 || Count == 8);
@@ -102,8 +102,8 @@ FOURSCALE_D float largest_of_lanes(float (&mine)[Count]) {
 
 }  // namespace detail
 
-/// By all threads of a CTA, along rows: the cursor counts pieces. Each lane chooses the scale of one step and
-/// stores it; the others of its block ask it for the multiplier. `q` is prepared().
+/// All threads of a CTA call it. It goes along rows: the cursor counts pieces. Each lane chooses the scale of
+/// one step and stores it; the others of its block ask it for the multiplier. `q` is prepared().
 template <block_format F, class Cursor, producer Producer, class Sink, quantizer_for<F> Quantizer>
 FOURSCALE_D void quantize_wide_rows(Cursor const& cursor, Producer const& source, Sink const& sink,
                                     Quantizer const& q) {
@@ -132,7 +132,7 @@ FOURSCALE_D void quantize_wide_rows(Cursor const& cursor, Producer const& source
   }
 }
 
-/// By the 256 threads of a CTA: the block of 128 rows at tile_row, tile_block of the scale layout. A thread
+/// The 256 threads of a CTA take the block of 128 rows at tile_row, tile_block of the scale layout. A thread
 /// takes a piece of rows r, r + 32, r + 64 and r + 96.
 template <block_format F, producer Producer, class Layout, bool Aligned, quantizer_for<F> Quantizer>
 FOURSCALE_D void quantize_wide_square(i64 tile_row, i64 tile_block, Producer const& source,

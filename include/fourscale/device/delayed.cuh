@@ -2,7 +2,7 @@
 // The end of a step under delayed scaling, on a stream.
 #pragma once
 
-#include "../scaling/delayed.hpp"
+#include "../view/validate.hpp"
 #include "launch.cuh"
 
 namespace FOURSCALE_NAMESPACE::device {
@@ -40,10 +40,9 @@ FOURSCALE_KERNEL void __launch_bounds__(Threads) update_delayed_kernel(delayed_a
 }  // namespace detail
 
 /// As host::update, with history and amax in device memory. One kernel on the stream; never synchronises.
-/// Errors: null pointers, length < 1.
+/// Errors: see validate().
 inline errc update(delayed_amax const& d, cudaStream_t stream = nullptr) {
-  if (d.history == nullptr || d.amax == nullptr) return errc::null_pointer;
-  if (d.length < 1) return errc::empty_matrix;
+  if (const errc e = validate(d); e != errc::ok) return e;
   detail::update_delayed_kernel<1024><<<1, 1024, 0, stream>>>(d);
   return detail::launched();
 }

@@ -72,7 +72,7 @@ struct fp8_call {
            (reinterpret_cast<u64>(p.a.scales) | reinterpret_cast<u64>(p.b.scales)) % sizeof(float) == 0;
   }
   static bool has_wgmma() { return check_available(&gemm_fp8_wgmma_kernel<192, problem>, 1) == errc::ok; }
-  /// Of the kernel for Hopper, and of TMA: coordinates of 32 bits, those behind a tile's edge included.
+  /// Coordinates fit in the 32 bits of TMA and of the kernel for Hopper, those behind a tile's edge included.
   bool has_coordinates() const {
     constexpr i64 most = (i64{1} << 31) - 1024;
     return p.d.rows <= most && p.d.cols <= most && p.a.cols <= most &&

@@ -72,7 +72,7 @@ struct planned_call : decoded_call<F, LA, G, LB, decoded_pair> {
   }
 };
 
-/// By a plan, in a workspace that is large enough.
+/// Multiplies by a plan, in a workspace that is large enough.
 template <class A, class B, class T, class Plan>
 errc run_planned(A const& a, B const& b, matrix_view<T> const& d, gemm_factors factors, Plan const& plan,
                  gemm_workspace workspace, cudaStream_t stream) {

@@ -116,7 +116,7 @@ struct carried_memory {
   }
 };
 
-/// By `clusters`, which run at once.
+/// Launches `clusters`, which run at once.
 template <int Cols, class P>
 errc launch_wgmma(P const& p, int clusters, cudaStream_t stream) {
   namespace w = mma::wgmma;

@@ -53,13 +53,13 @@ FOURSCALE_KERNEL void __launch_bounds__(1024) select_kernel(percentile_workspace
 }  // namespace detail
 
 /// As host::percentile_amax, to *amax; `workspace` and `amax` are device memory. Five operations on the
-/// stream; never synchronises, never allocates. Errors: see validate(), null pointers; *amax is then
-/// untouched.
+/// stream; never synchronises, never allocates. Errors: see validate(), null or misaligned pointers; *amax is
+/// then untouched.
 template <matrix_like M>
 errc percentile_amax(M const& x, double share, percentile_workspace* workspace, float* amax,
                      cudaStream_t stream = nullptr) {
   if (const errc e = validate(x); e != errc::ok) return e;
-  if (workspace == nullptr || amax == nullptr) return errc::null_pointer;
+  if (const errc e = ::fourscale::detail::check_percentile(workspace, amax); e != errc::ok) return e;
   const cudaError_t cleared = cudaMemsetAsync(workspace, 0, sizeof *workspace, stream);
   if (cleared != cudaSuccess) return errc::cuda_failed;
   const u64 rank = ::fourscale::detail::percentile_rank(share, x.rows * x.cols);

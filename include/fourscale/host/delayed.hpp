@@ -2,17 +2,16 @@
 // The end of a step under delayed scaling, on the CPU.
 #pragma once
 
-#include "../scaling/delayed.hpp"
-#include "../view/errc.hpp"
+#include "../view/validate.hpp"
 
 namespace FOURSCALE_NAMESPACE::host {
 inline namespace FOURSCALE_CPU {
 
 /// Takes the next amax from the history and rolls it. A step that recorded no amax (history[0] = 0) changes
-/// nothing. NaN in the history counts for nothing. Errors: null_pointer, empty_matrix for length < 1.
+/// nothing. NaN in the history counts for nothing. Errors: see
+/// validate(); history and amax are then untouched.
 inline errc update(delayed_amax const& d) {
-  if (d.history == nullptr || d.amax == nullptr) return errc::null_pointer;
-  if (d.length < 1) return errc::empty_matrix;
+  if (const errc e = validate(d); e != errc::ok) return e;
   const float newest = d.history[0];
   if (newest == 0.0f) return errc::ok;
   i32 largest = 0;

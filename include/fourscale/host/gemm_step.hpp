@@ -51,7 +51,7 @@ constexpr model::mma_format format_of_step() {
   return f;
 }
 
-/// Of a byte of two codes: their values, and what the certificate asks of them.
+/// What a byte of two codes stands for: their values, and what the certificate asks of them.
 struct code_pairs {
   float values[256][2] = {};
   model::code_facts facts[256] = {};
@@ -108,7 +108,7 @@ struct steps_of_64 {
   }
 };
 
-/// Of each container of an element.
+/// The facts of each container of an element.
 struct element_table {
   model::element_facts facts[256] = {};
 

@@ -9,12 +9,12 @@ namespace FOURSCALE_NAMESPACE::host {
 inline namespace FOURSCALE_CPU {
 
 /// The percentile amax of x, exactly: share = 1 is amax(), 0.999 lets one element in a thousand saturate. NaN
-/// counts as 0. `workspace` is scratch. Two passes over x. Errors: see validate(), null pointers; *amax is
-/// then untouched.
+/// counts as 0. `workspace` is scratch. Two passes over x. Errors: see validate(), null or misaligned
+/// pointers; *amax is then untouched.
 template <matrix_like M>
 errc percentile_amax(M const& x, double share, percentile_workspace* workspace, float* amax) {
   if (const errc e = validate(x); e != errc::ok) return e;
-  if (workspace == nullptr || amax == nullptr) return errc::null_pointer;
+  if (const errc e = fourscale::detail::check_percentile(workspace, amax); e != errc::ok) return e;
   using fourscale::detail::percentile_bin;
   u64 rank = fourscale::detail::percentile_rank(share, x.rows * x.cols), found[2] = {0, 0};
   for (int pass = 0; pass < 2; ++pass) {

@@ -107,7 +107,7 @@ struct segment {
   }
   void weigh_row(int row) { weigh(q.amax.scale_of_row(at.row), whole(), row); }
 
-  /// Of `rows` rows, a power of two: their errors are added in pairs at distance rows / 2, ..., 1.
+  /// Chooses for `rows` rows, a power of two. Their errors are added in pairs at distance rows / 2, ..., 1.
   void choose_lighter(int rows) {
     for (int distance = rows / 2; distance >= 1; distance /= 2)
       for (int row = 0; row < distance; ++row)
@@ -246,7 +246,7 @@ struct segment {
     pack_pairs<width>(codes, at.count * pairs, to);
   }
 
-  /// By the definition.
+  /// Stores blocks as the definition says.
   void store_blocks(u8* to, row_part const& part) {
     for (int b = part.first; b < part.first + part.count; ++b)
       with_block(b, [&](float(&block)[block_size]) {

@@ -26,7 +26,7 @@ inline constexpr int warps = warps_down * warps_across, threads = 32 * warps;
 inline constexpr int tile_rows = warps_down * warp_rows, tile_cols = warps_across * warp_cols;
 inline constexpr int a_bytes = tile_rows * decoded_row_bytes, b_bytes = tile_cols * decoded_row_bytes;
 inline constexpr int stage_bytes = a_bytes + b_bytes;
-/// Of 48 KiB. With two, all warps run in step.
+/// Stages of 48 KiB. With two, all warps run in step.
 inline constexpr int least_stages = 2, most_stages = 4;
 
 inline constexpr int row_blocks = warp_rows / 16, col_blocks = warp_cols / 8;  ///< of a warp's mma

@@ -55,7 +55,7 @@ struct decoded_operand {
   FOURSCALE_HD constexpr i64 bytes() const {
     return round_up<i64>(value_bytes(), alignment) + exponent_bytes() + bounds_bytes() + norms_bytes();
   }
-  /// Of this many rows and values along K, in memory at `at`, a multiple of 256 bytes.
+  /// The operand of this many rows and values along K, in memory at `at`, a multiple of 256 bytes.
   FOURSCALE_H static decoded_operand in(u8* at, i64 rows, i64 k) {
     decoded_operand d;
     d.rows = rows;

@@ -44,7 +44,7 @@ struct tile_parts {
   FOURSCALE_D bool is_first_part() const { return first + runs < runs_of_tile; }
   /// They begin as those of the cluster before.
   FOURSCALE_D bool is_second_part() const { return first > 0; }
-  /// Of all parts.
+  /// The runs of all parts.
   FOURSCALE_D int all_runs() const { return walked * runs_of_tile + end - begin; }
   FOURSCALE_D int row() const { return tile.row(); }
   FOURSCALE_D int col() const { return tile.col(); }

@@ -45,7 +45,7 @@ struct shares {
 
   FOURSCALE_HD constexpr int begin(int i) const { return all / by * i + all % by * i / by; }
   FOURSCALE_HD constexpr span_of of(int i) const { return {begin(i), begin(i + 1)}; }
-  /// Of an item; there must be one for each owner.
+  /// The owner of an item; there must be an item for each.
   FOURSCALE_HD constexpr int owner(int item) const { return ceil_div((item + 1) * by, all) - 1; }
 };
 
@@ -119,9 +119,9 @@ struct plan {
   }
 
  private:
-  /// By TMA, as seen on an H200: a stage of a warp takes 1500 alone, or four times what it takes of an SM,
-  /// which has four schedulers. Each X that is waited for takes 1000, and what L2 needs for it. Sums are read
-  /// from each CTA.
+  /// The cost by TMA, as seen on an H200: a stage of a warp takes 1500 alone, or four times what it takes of
+  /// an SM, which has four schedulers. Each X that is waited for takes 1000, and what L2 needs for it. Sums
+  /// are read from each CTA.
   FOURSCALE_HD constexpr i64 tma_cost() const {
     const int of_sm = n_tiles == 1 ? 310 : n_tiles == 2 ? 360 : n_tiles == 4 ? 450 : 800;
     const int shared = of_sm * (warps < 4 ? 4 : warps), stage = shared < 1500 ? 1500 : shared;

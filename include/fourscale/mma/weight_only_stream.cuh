@@ -16,7 +16,7 @@ struct weight_place {
   int begin = 0, end = 0, begin_tile = 0, begin_stage = 0;  ///< items of the unit, and where they begin
 };
 
-/// Of the `stages` of a CTA, those in a pass.
+/// How many of the `stages` of a CTA are in a pass.
 FOURSCALE_HD constexpr int stages_of_pass(plan const& p, int stages, int pass) {
   const int left = stages - pass * p.pass_stages;
   return left < 0 ? 0 : left < p.pass_stages ? left : p.pass_stages;
@@ -59,7 +59,7 @@ struct weight_walk {
 
   FOURSCALE_D static int warp() { return static_cast<int>(threadIdx.x) / 32; }
   FOURSCALE_D bool more() const { return at.unit < p.units; }
-  /// Of the first `all` stages along K, those of the CTA.
+  /// How many of the first `all` stages along K are the CTA's.
   FOURSCALE_D int stages_of(int all) const {
     const int left = all - first_stage();
     return left < 0 ? 0 : left < p.stages ? left : p.stages;

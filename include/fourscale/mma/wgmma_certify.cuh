@@ -8,7 +8,7 @@
 
 namespace FOURSCALE_NAMESPACE::mma::wgmma {
 
-/// Of `all` of x, its bounds or norms: those of eight rows, or of none.
+/// Loads those of eight rows from `all` bounds or norms of x, or none.
 template <class T>
 FOURSCALE_D T load_facts(decoded_operand const& x, T const* all, i64 row_group, i64 step, bool wanted) {
   if (!wanted || row_group >= x.row_groups() || step >= x.steps) return {};

@@ -95,7 +95,7 @@ struct multiply_state {
     static_assert(multiply_groups == 2);
     return 2 * at(offsetof(memory, turn)) + 8 - turn;
   }
-  /// Of the turn in a run's first step: the first of all needs no wait.
+  /// The parity of the turn in a run's first step: the first of all needs no wait.
   FOURSCALE_D u32 turn_parity() const {
     static_assert(run_steps % 2 == 0, "The same in each run.");
     return group() ^ 1;

@@ -51,7 +51,7 @@ struct shared_memory {
   alignas(1024) u8 stage[stages][tile<Cols>::stage_bytes];  ///< A, then B
   output_rows_of_warp<Cols> outputs[strips];                ///< of each warp
   typename tile<Cols>::walk walks[strips];                  ///< the same: registers are for the sums
-  /// Of the last runs that no window certifies; bits: eight columns each.
+  /// Certificates of the last runs that no window certifies; bits: eight columns each.
   certificates of_rows[certified_runs][run_steps][strips];
   /// All of a warpgroup's certificates of the step hold.
   alignas(16) u32 fast[certified_runs][multiply_groups][run_steps];

@@ -14,14 +14,14 @@ inline constexpr bool has_steps_of_64 = same_type<typename F::element, e2m1> &&
                                         ((F::block_size == 16 && same_type<typename F::scale, e4m3>) ||
                                          (F::block_size == 32 && same_type<typename F::scale, e8m0>));
 
-/// Of one row of an operand and the 64 values of one step along K, each a code times its scale:
+/// What is known of the 64 values of one row of an operand in one step along K, each a code times its scale:
 ///   width   8 * log2(Euclidean norm / lowest bit that any of them has), rounded up; 0 if all are zero
 ///   span    how many bits lie between what may be largest in the sum and the lowest bit that must not be
 ///           lost: of the values, of the accumulator, and of the accumulator among the scales
 struct step_bounds {
   u8 width = 0, span = 0;
 
-  /// Of both.
+  /// Makes them hold for both.
   FOURSCALE_HD constexpr void add(step_bounds other) {
     width = other.width > width ? other.width : width;
     span = other.span > span ? other.span : span;
@@ -38,9 +38,9 @@ FOURSCALE_HD constexpr bool sums_are_exact(step_bounds a, step_bounds b) {
 /// exact.
 FOURSCALE_HD constexpr bool nothing_is_dropped(step_bounds a, step_bounds b) { return a.span + b.span <= 35; }
 
-/// Of the same values, a closer look where `width` is too large: the Euclidean norm of each block of 16 over
+/// A closer look at the same values, where `width` is too large: the Euclidean norm of each block of 16 over
 /// the lowest bit of the step, rounded up, as the upper half of a float; that of block i in bits 16 (i % 2)
-/// of word i / 2. Of several rows: the largest of each.
+/// of word i / 2. Several rows have the largest of each.
 struct alignas(8) block_norms {
   u32 words[2] = {};
 };
@@ -73,7 +73,7 @@ FOURSCALE_HD constexpr float power_of_two(int exponent) {
 
 }  // namespace detail
 
-/// Of 16 codes of E2M1, in halves: the bits that any magnitude has, and the sum of all squares.
+/// What is known of 16 codes of E2M1, in halves: the bits that any magnitude has, and the sum of all squares.
 struct code_facts {
   u32 bits = 0, squares = 0;
 
@@ -107,16 +107,17 @@ struct scale_parts {
         nan(scale.bits == e8m0::nan_bits) {}
 };
 
-/// Of values of a row under block scales, each a code times its scale: the sum of their squares, the exponent
-/// of the lowest bit that one of them has, and the largest exponent of their scales. `squares` is infinite
-/// where a scale is NaN, or far from 1 and its codes are not all zero: nothing is then certified.
+/// What is known of values of a row under block scales, each a code times its scale: the sum of their
+/// squares, the exponent of the lowest bit that one of them has, and the largest exponent of their scales.
+/// `squares` is infinite where a scale is NaN, or far from 1 and its codes are not all zero: nothing is then
+/// certified.
 struct value_facts {
   static constexpr int far = 40;  ///< scales from 2^-far to 2^far: nothing over- or underflows
   float squares = 0.0f;
   int lowest = far, largest_scale = detail::zero_exponent;
 
   FOURSCALE_HD constexpr value_facts() {}
-  /// Of 16 values under one scale, which is a power of two times at most four bits.
+  /// The facts of 16 values under one scale, which is a power of two times at most four bits.
   FOURSCALE_HD constexpr value_facts(code_facts const& codes, scale_parts const& scale) {
     if (codes.bits != 0 && (scale.exponent > far || scale.exponent < -far)) squares = infinite();
     if (scale.value == 0.0f) squares = 0.0f;
@@ -142,8 +143,8 @@ struct value_facts {
 /// No step is certified from this one on: K beyond 2^27.
 inline constexpr i64 most_steps = i64{1} << 21;
 
-/// Of a step, and of all values of the row before it. Sums of squares are rounded to nearest; the bounds have
-/// room for that.
+/// The bounds of a step and of all values of the row before it. Sums of squares are rounded to nearest; the
+/// bounds have room for that.
 FOURSCALE_HD constexpr step_bounds bounds_of_step(value_facts const& step, value_facts const& before) {
   if (!(step.squares + before.squares < value_facts::infinite())) return {unbounded, unbounded};
   int width = 0, span = 0;

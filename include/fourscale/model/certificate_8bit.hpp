@@ -8,8 +8,8 @@
 
 namespace FOURSCALE_NAMESPACE::model {
 
-/// Of one element: its value and its square; the exponents of its lowest bit and of the element itself, as
-/// the adder knows it. Zero has no bit. NaN and infinity are marked.
+/// What is known of one element: its value and its square; the exponents of its lowest bit and of the element
+/// itself, as the adder knows it. Zero has no bit. NaN and infinity are marked.
 struct element_facts {
   static constexpr int no_bit = 200;
   float value = 0.0f;
@@ -31,7 +31,7 @@ struct element_facts {
   }
 };
 
-/// Of one row of an operand and one step: a block of 32 elements under one scale.
+/// What is known of one row of an operand in one step: a block of 32 elements under one scale.
 ///   width   8 * log2(Euclidean norm / lowest bit that any value has), rounded up; 0 if all are zero
 ///   lowest  exponent of that bit
 ///   top     the largest exponent that the adder sees in a value
@@ -43,7 +43,7 @@ struct block_bounds {
   static constexpr int least_scale = -40, largest_scale = 24;
   /// No step is certified.
   FOURSCALE_HD static constexpr block_bounds none() { return {unbounded, -4000, 4000}; }
-  /// Of both.
+  /// Makes them hold for both.
   FOURSCALE_HD constexpr void add(block_bounds other) {
     width = other.width > width ? other.width : width;
     lowest = other.lowest < lowest ? other.lowest : lowest;

@@ -82,7 +82,7 @@ FOURSCALE_D void tcgen05_ld_and_st_need_sm_100f_103f_or_110f();
 #define FOURSCALE_DETAIL_ST_HALVES FOURSCALE_DETAIL_LD
 #endif
 
-// By the number of registers that the shape takes once: 1, 2 or 4.
+// One macro for each number of registers that the shape takes once: 1, 2 or 4.
 #define FOURSCALE_DETAIL_BY_COUNT_1(instruction, shape, pack)                                       \
   static_assert(Count >= 1 && Count <= 128 && (Count & (Count - 1)) == 0,                           \
                 "A tcgen05.ld or tcgen05.st of this shape has 1, 2, 4, ..., 64 or 128 registers."); \

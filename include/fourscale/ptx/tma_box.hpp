@@ -104,7 +104,8 @@ struct tma_tensor {
   bool swizzled;
 };
 
-/// Of a tensor that starts at `address`. A box is the caller's own constant, and not looked at.
+/// Why TMA cannot read a tensor that starts at `address`. The box, a constant of the caller, is not looked
+/// at.
 FOURSCALE_HD constexpr char const* refusal(tma_tensor const& t, u64 address) {
   if (address % 16 != 0) return "A tensor that TMA reads starts on a multiple of 16 bytes.";
   for (const u64 x : t.extent)

@@ -91,7 +91,7 @@ FOURSCALE_H constexpr bool is_consistent(operand_recipe const& o) {
   return has_known_values(o) && (F::has_tensor_scale || o.amax == amax_source::current);
 }
 
-/// Of a known format, under the scale rule of the recipe.
+/// Visits a known format, under the scale rule of the recipe.
 template <class F, class Visitor>
 FOURSCALE_H constexpr bool visit_as(operand_recipe const& o, operand_place const& at, Visitor const& v) {
   const scale_draws draws{at.key.scales(at.role, o.copy == copy_kind::columnwise), signs_of(o, at)};

@@ -36,7 +36,7 @@ struct requantized {
     offset = ptx::fma_rn_f32(3.0f, v1, -2.0f * v3) / e2m1_unit;  // 3 * V1 alone would be rounded
     to_units = ptx::mul_rn_f32(candidate.multiplier, e2m1_unit);
   }
-  /// Of x, rounded to a code and back. Unless `Clamped`, x must not be 7 codes or more.
+  /// The value of x, rounded to a code and back. Unless `Clamped`, x must not be 7 codes or more.
   template <bool Clamped>
   FOURSCALE_D float value(float x) const {
     const float y = ptx::mul_rn_f32(x, to_units);

@@ -2,9 +2,11 @@
 // The one check of arguments, shared by host and device functions: pure, reads no element.
 #pragma once
 
+#include "../scaling/delayed.hpp"
 #include "block_scaled_view.hpp"
 #include "block_shape.hpp"
 #include "errc.hpp"
+#include "percentile.hpp"
 
 namespace FOURSCALE_NAMESPACE {
 
@@ -38,7 +40,26 @@ FOURSCALE_H inline errc check_amax_output(float const* amax) {
   return errc::ok;
 }
 
+FOURSCALE_H inline errc check_percentile(percentile_workspace const* workspace, float const* amax) {
+  if (workspace == nullptr) return errc::null_pointer;
+  if (const errc e = check_amax_output(amax); e != errc::ok) return e;
+  return reinterpret_cast<u64>(workspace) % alignof(percentile_workspace) == 0 ? errc::ok : errc::misaligned;
+}
+
 }  // namespace detail
+
+/// Rules for a history: not null, not empty, alignment, a rule that has a name, an amax outside of it.
+FOURSCALE_H inline errc validate(delayed_amax const& d) {
+  if (d.history == nullptr || d.amax == nullptr) return errc::null_pointer;
+  if (d.length < 1) return errc::empty_matrix;
+  if (d.length >= detail::size_limit) return errc::too_large;
+  if ((reinterpret_cast<u64>(d.history) | reinterpret_cast<u64>(d.amax)) % alignof(float) != 0)
+    return errc::misaligned;
+  if (detail::overlap(detail::bytes_of(d.history, d.length), detail::bytes_of(d.amax, 1)))
+    return errc::overlap;
+  const bool named = d.rule == amax_of_history::largest || d.rule == amax_of_history::most_recent;
+  return named ? errc::ok : errc::bad_recipe;
+}
 
 /// Rules for a matrix alone: not null, not empty, leading dimension, size, alignment to its element type.
 template <class T>
