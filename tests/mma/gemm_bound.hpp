@@ -16,10 +16,10 @@ inline double native_bound(i64 k, double magnitude) {
   const double u = 3 * static_cast<double>(k) * 0x1p-23;
   return u / (1 - u) * magnitude;
 }
-/// The same of gemm_fp8(): groups of 128 by sums of 14 bits, in any order and grouping, then in f32.
+/// The same of gemm_fp8() on Hopper: groups of 128 in four sums of 14 bits, then in f32.
 inline double fp8_bound(i64 k, double magnitude) {
-  const double groups = static_cast<double>(ceil_div<i64>(k, 128)), u = 3 * 128 * 0x1p-13;
-  return (u / (1 - u) + 1.1 * (groups + 1) * 0x1p-24) * magnitude;
+  const double groups = static_cast<double>(ceil_div<i64>(k, 128));
+  return (0.0455 + 1.1 * (groups + 1) * 0x1p-24) * magnitude;
 }
 /// Steps of block_scaled_dot. `scales`: 2 to the largest sum of exponents that two scales have.
 inline double model_bound(i64 k, double magnitude, double scales) {

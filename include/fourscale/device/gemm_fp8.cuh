@@ -75,8 +75,7 @@ struct fp8_call {
   /// Coordinates fit in the 32 bits of TMA and of the kernel for Hopper, those behind a tile's edge included.
   bool has_coordinates() const {
     constexpr i64 most = (i64{1} << 31) - 1024;
-    return p.d.rows <= most && p.d.cols <= most && p.a.cols <= most &&
-           clusters_of(p.d.rows, p.d.cols, 128) < i64{1} << 30;
+    return p.d.rows <= most && p.d.cols <= most && p.a.cols <= most;
   }
   bool by_wgmma() const {
     return starts_at_16(p.a) && starts_at_16(p.b) && scales_are_words() && has_coordinates() && has_wgmma();
@@ -102,11 +101,12 @@ struct fp8_call {
       return errc::cuda_failed;
     return launch_clusters(kernel, clusters, f::cluster_ctas, f::threads, bytes, stream, p);
   }
-  errc run(cudaStream_t stream) {
+  /// `columns` of a tile, 128 or 192; 0 leaves the choice to the plan.
+  errc run(int columns, cudaStream_t stream) {
     if (by_wgmma()) {
       const int at_once = clusters_at_once();
       if (at_once == 0) return errc::cuda_failed;
-      const wgmma_plan plan = wgmma_plan::of(p.d.rows, p.d.cols, p.groups(), at_once, 0, 0);
+      const wgmma_plan plan = wgmma_plan::of(p.d.rows, p.d.cols, p.groups(), at_once, 0, columns);
       return plan.tile_cols == 192 ? launch_wgmma<192>(plan.clusters, stream)
                                    : launch_wgmma<128>(plan.clusters, stream);
     }
@@ -127,27 +127,38 @@ template <class F>
 inline constexpr bool is_fp8 = same_type<F, fp8_e4m3> || same_type<F, fp8_e5m2> ||
                                same_type<F, fp8_block_e4m3> || same_type<F, fp8_block_e5m2>;
 
+namespace detail {
+
+/// gemm_fp8() by tiles of so many columns.
+template <class F, class LA, class BA, class G, class LB, class BB, class T>
+errc gemm_fp8_by(int columns, block_scaled_view<F, LA, BA> const& a, block_scaled_view<G, LB, BB> const& b,
+                 matrix_view<T> const& d, gemm_factors factors, cudaStream_t stream) {
+  static_assert(is_fp8<F> && is_fp8<G> && F::block_size == G::block_size,
+                "gemm_fp8() multiplies FP8 per tensor, or FP8 under a scale for 128 values, by its like.");
+  if (const errc e = validate_gemm(a, b, d); e != errc::ok) return e;
+  using own = typename own_type<T>::type;
+  fp8_call<F, LA, G, LB, own> call{
+      {{}, {}, {}, a, b, as_output(d), {factors.alpha, a.amax, b.amax}, factors.beta}};
+  return call.run(columns, stream);
+}
+
+}  // namespace detail
+
 /// D = alpha * A * B^T + beta * D for A (M x K), B (N x K), D (M x N) in bf16, fp16 or float, both per tensor
 /// (fp8_e4m3, fp8_e5m2) or both under a scale for 128 values (fp8_block_e4m3, fp8_block_e5m2; 2-D blocks of
 /// weights have theirs repeated for each row). Groups of 128 products along K are summed by tensor cores and
 /// then in f32, under their scales: within the bound of docs/native_gemm.md. alpha and the tensor scales make
-/// one factor of an output, (alpha * decode_a) * decode_b, rounded after each operation. NaN and infinity go
-/// on as in IEEE 754. D is not read when beta = 0.
+/// one factor of an output, (alpha * decode_a) * decode_b, rounded after each operation. NaN and infinity
+/// among codes and block scales go on as in IEEE 754; a tensor scale that is one counts as 1, as for
+/// dequantize(). D is not read when beta = 0.
 ///
 /// One kernel on the stream; never synchronises, never allocates, needs no workspace. Fastest on sm_90a, for
-/// codes that begin at a multiple of 16 bytes and scales at one of 4. Errors: those of host::gemm; too_large,
-/// beyond 2^30 tiles. D is then untouched.
+/// codes that begin at a multiple of 16 bytes, scales at one of 4, and dimensions up to 2^31 - 1024. Errors:
+/// those of host::gemm; too_large, from 2^31 tiles of 64 x 64 on. D is then untouched.
 template <class F, class LA, class BA, class G, class LB, class BB, class T>
 errc gemm_fp8(block_scaled_view<F, LA, BA> const& a, block_scaled_view<G, LB, BB> const& b,
               matrix_view<T> const& d, gemm_factors factors = {}, cudaStream_t stream = nullptr) {
-  static_assert(is_fp8<F> && is_fp8<G> && F::block_size == G::block_size,
-                "gemm_fp8() multiplies FP8 per tensor, or FP8 under a scale for 128 values, by its like.");
-  if (const errc e = validate_gemm(a, b, d); e != errc::ok) return e;
-  const auto to = detail::as_output(d);
-  using own = typename detail::own_type<T>::type;
-  detail::fp8_call<F, LA, G, LB, own> call{
-      {{}, {}, {}, a, b, to, {factors.alpha, a.amax, b.amax}, factors.beta}};
-  return call.run(stream);
+  return detail::gemm_fp8_by(0, a, b, d, factors, stream);
 }
 
 }  // namespace FOURSCALE_ARCH

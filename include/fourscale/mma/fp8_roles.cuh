@@ -179,7 +179,7 @@ FOURSCALE_D void add_group(shared_memory<Cols> const& m, int stage, int strip, f
       FOURSCALE_UNROLL
       for (int j = 0; j < 4; ++j) {
         float& sum = sums[4 * i + j];
-        sum = __fmaf_rn(__fmul_rn(part[4 * i + j], a[j / 2]), j % 2 == 0 ? b.x : b.y, sum);
+        sum = ptx::fma_rn_f32(ptx::mul_rn_f32(part[4 * i + j], a[j / 2]), j % 2 == 0 ? b.x : b.y, sum);
       }
     }
   }

@@ -82,8 +82,8 @@ FOURSCALE_D void multiply_warp(P const& p, i64 row, i64 col, bool wide_a, bool w
       for (int j = 0; j < 4; ++j) {
         float& sum = sums[4 * n + j];
         if constexpr (P::scaled)
-          sum = __fmaf_rn(__fmul_rn(part[j], scale_of(p.a, row_a + j / 2 * 8, group)),
-                          scale_of(p.b, col + 8 * n + lane % 4 * 2 + j % 2, group), sum);
+          sum = ptx::fma_rn_f32(ptx::mul_rn_f32(part[j], scale_of(p.a, row_a + j / 2 * 8, group)),
+                                scale_of(p.b, col + 8 * n + lane % 4 * 2 + j % 2, group), sum);
         else
           sum += part[j];
       }

@@ -82,7 +82,9 @@ FOURSCALE_HD constexpr float rcp_rn_f32(float a) {
 /// fma.rn.f32 d, a, b, c;   PTX ISA 9.7.3.7, all targets. a * b + c, rounded once.
 FOURSCALE_HD inline float fma_rn_f32(float a, float b, float c) {
 #if FOURSCALE_DEVICE_PASS
-  return __fmaf_rn(a, b, c);
+  float d;  // __fmaf_rn would be fma.rn.ftz under --use_fast_math
+  asm("fma.rn.f32 %0, %1, %2, %3;" : "=f"(d) : "f"(a), "f"(b), "f"(c));
+  return d;
 #else
   return __builtin_fmaf(a, b, c);
 #endif
