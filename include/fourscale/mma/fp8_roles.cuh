@@ -21,6 +21,7 @@
 #include "../view/block_scaled_view.hpp"
 #include "../view/gemm_factors.hpp"
 #include "output_rows.cuh"
+#include "ring.cuh"
 #include "tile_walk.cuh"
 
 namespace FOURSCALE_NAMESPACE::mma::fp8 {
@@ -78,15 +79,6 @@ struct factor_of_output {
   }
 };
 
-/// A stage of the ring, and how often it was passed.
-struct ring_place {
-  int stage = 0;
-  u32 parity = 0;
-  FOURSCALE_D void next() {
-    if (++stage == stages) stage = 0, parity ^= 1;
-  }
-};
-
 template <int Cols>
 using walk = tile_walk<tile_rows, Cols, cluster_ctas>;
 
@@ -105,7 +97,7 @@ FOURSCALE_D void load(P const& p, shared_memory<Cols>& m) {
   using memory = shared_memory<Cols>;
   const i32 rank = static_cast<i32>(blockIdx.x % cluster_ctas);
   constexpr int half_cols = Cols / cluster_ctas, half_bytes = memory::b_bytes / cluster_ctas;
-  ring_place at;
+  ring<stages> at;
   for (walk<Cols> tile(p); tile.more(); tile.next()) {
     const i32 row = tile.row(), col = tile.col() + rank * half_cols;
     for (i32 group = 0; group < p.groups(); ++group, at.next()) {
@@ -134,7 +126,7 @@ FOURSCALE_D void fetch_scales(P const& p, shared_memory<Cols>& m, int warp) {
   constexpr int threads = 32 * scale_warps, each = (tile_rows + Cols + threads - 1) / threads;
   const int lane = static_cast<int>(threadIdx.x) % 32;
   const i32 groups = p.groups();
-  ring_place at;
+  ring<stages> at;
   for (walk<Cols> tile(p); tile.more(); tile.next()) {
     u32 row = static_cast<u32>(tile.row()), col = static_cast<u32>(tile.col());
     for (i32 group = 0; group < groups; ++group, at.next()) {
@@ -163,7 +155,7 @@ FOURSCALE_D void fetch_scales(P const& p, shared_memory<Cols>& m, int warp) {
 
 /// Adds what a group's products make. (part * a) * b: a part of 0 stays 0 whatever the scales.
 template <class P, int Cols>
-FOURSCALE_D void add_group(shared_memory<Cols> const& m, int stage, int strip, float (&sums)[Cols / 2],
+FOURSCALE_D void add_group(shared_memory<Cols> const& m, u32 stage, int strip, float (&sums)[Cols / 2],
                            float const (&part)[Cols / 2]) {
   if constexpr (!P::scaled) {
     FOURSCALE_UNROLL
@@ -196,14 +188,14 @@ FOURSCALE_D void multiply(P const& p, shared_memory<Cols>& m, int group_of_warps
             first_b = static_cast<u32>(ptx::wgmma_descriptor_b128(ptx::shared_address(m.b[0]))),
             empty = ptx::mapa_shared_cluster(ptx::shared_address(m.empty), lane % cluster_ctas);
   m.outputs[strip].prepare(p);
-  ring_place at;
+  ring<stages> at;
   float sums[Cols / 2], part[Cols / 2];
   for (walk<Cols> tile(p); tile.more(); tile.next()) {
     FOURSCALE_UNROLL
     for (float& sum : sums) sum = 0.0f;
 #pragma unroll 1
     for (i32 group = 0; group < p.groups(); ++group, at.next()) {
-      const u32 stage = static_cast<u32>(at.stage), a = first_a + stage * (memory::a_bytes / 16),
+      const u32 stage = at.stage, a = first_a + stage * (memory::a_bytes / 16),
                 b = first_b + stage * (memory::b_bytes / 16);
       ptx::mbarrier_wait(ptx::shared_address(m.full + at.stage), at.parity);
       ptx::wgmma_fence();

@@ -13,6 +13,7 @@
 #include "../view/block_scaled_view.hpp"
 #include "../view/gemm_epilogue.hpp"
 #include "../view/gemm_factors.hpp"
+#include "ring.cuh"
 #include "tcgen05_hardware.cuh"
 
 namespace FOURSCALE_NAMESPACE::mma::tcgen05 {
@@ -44,16 +45,6 @@ struct tile_walk {
   FOURSCALE_D void next() { at += step; }
   FOURSCALE_D i64 row() const { return at % along_rows * Tile::rows; }
   FOURSCALE_D i64 col() const { return at / along_rows * Tile::columns; }
-};
-
-/// The stages of shared memory, one after the other and again from the first. The parity is that of the
-/// `full` phase to wait for; the `empty` phase before it has the other.
-template <int Stages>
-struct ring {
-  u32 stage = 0, parity = 0;
-  FOURSCALE_D void next() {
-    if (++stage == Stages) stage = 0, parity ^= 1;
-  }
 };
 
 // ---------------------------------------------------------------- load
