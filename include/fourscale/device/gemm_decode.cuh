@@ -116,81 +116,122 @@ struct decode_input {
   typename F::scale scales[lane_groups]{};
 };
 
-/// Where a lane reads a row from; its first code is `col` there.
+/// Reads a lane's part of a row, from 32 times `lane_values` codes after the other.
 template <class F, class Layout>
-FOURSCALE_D decode_input<F> load_lane(block_scaled_view<F, Layout, u8 const> const& q, u8 const* codes,
-                                      i64 row, int col, bool wide) {
-  decode_input<F> x;
-  const int left = row < q.rows ? static_cast<int>(q.cols) - col : 0;
-  if (left <= 0) return x;
-  u8 const* const from = codes + col / 2;
-  if (wide) {
-    const uint4 words = *reinterpret_cast<uint4 const*>(from);
-    x.codes[0] = words.x, x.codes[1] = words.y, x.codes[2] = words.z, x.codes[3] = words.w;
-  } else {
-#pragma unroll 1
-    for (int i = 0; i < lane_values / 2 && 2 * i < left; ++i) {
-      const u32 byte = u32{from[i]} << (8 * (i % 4));
-      FOURSCALE_UNROLL
-      for (int k = 0; k < 4; ++k) x.codes[k] |= k == i / 4 ? byte : 0u;
-    }
-  }
-  const i64 block = col / F::block_size;
-  x.scales[0] = q.load_scale(row, block);
-  if (F::block_size == lane_values)
-    x.scales[1] = x.scales[0];
-  else if (left > mma::group_values)
-    x.scales[1] = q.load_scale(row, block + 1);
-  return x;
-}
+struct row_reader {
+  static constexpr int together = 32 * lane_values, blocks_together = together / F::block_size;
+  /// Scales in these layouts are as far apart everywhere, four blocks and two in a lane: addresses are added.
+  static constexpr bool has_strides = same_type<Layout, linear> || same_type<Layout, swizzled_128x4>;
+  static constexpr i64 stride = Layout::offset(0, blocks_together, 0) - Layout::offset(0, 0, 0);
+  static_assert(!has_strides || (blocks_together % 4 == 0 && Layout::offset(0, 1, 0) == 1));
 
-/// Decodes a group, and says what the certificate needs to know of it.
+  block_scaled_view<F, Layout, u8 const> const& q;
+  u8 const *codes, *scales;
+  i64 row;
+  int col, left;
+  bool wide;
+
+  FOURSCALE_D row_reader(block_scaled_view<F, Layout, u8 const> const& from, i64 of_row, int first)
+      : q(from),
+        codes(q.codes + of_row * (q.cols / 2) + first / 2),
+        scales(q.scales + q.scale_offset(of_row, first / F::block_size)),
+        row(of_row),
+        col(first),
+        left(of_row < q.rows ? static_cast<int>(q.cols) - first : 0),
+        wide(reinterpret_cast<u64>(q.codes) % 16 == 0 && q.cols % lane_values == 0) {}
+
+  FOURSCALE_D decode_input<F> next() {
+    decode_input<F> x;
+    if (left > 0) read(x);
+    codes += together / 2, scales += stride, col += together, left -= together;
+    return x;
+  }
+
+ private:
+  FOURSCALE_D void read(decode_input<F>& x) const {
+    if (wide) {
+      const uint4 words = *reinterpret_cast<uint4 const*>(codes);
+      x.codes[0] = words.x, x.codes[1] = words.y, x.codes[2] = words.z, x.codes[3] = words.w;
+    } else {
+#pragma unroll 1
+      for (int i = 0; i < lane_values / 2 && 2 * i < left; ++i) {
+        const u32 byte = u32{codes[i]} << (8 * (i % 4));
+        FOURSCALE_UNROLL
+        for (int k = 0; k < 4; ++k) x.codes[k] |= k == i / 4 ? byte : 0u;
+      }
+    }
+    const auto scale = [&](int i) -> typename F::scale {
+      if constexpr (has_strides)
+        return {scales[i]};
+      else
+        return q.load_scale(row, col / F::block_size + i);
+    };
+    x.scales[0] = scale(0);
+    if (F::block_size == lane_values)
+      x.scales[1] = x.scales[0];
+    else if (left > mma::group_values)
+      x.scales[1] = scale(1);
+  }
+};
+
+/// What the certificate needs to know of a group.
+struct group_facts {
+  model::value_facts of_values;
+  float scale;  ///< 0 if all values are
+  u32 exponent_byte;
+};
+
+/// Decodes a group.
 template <class F>
-FOURSCALE_D model::value_facts decode_scaled(u32 low, u32 high, typename F::scale scale, u32 (&words)[8],
-                                             u32& exponent_byte) {
+FOURSCALE_D group_facts decode_scaled(u32 low, u32 high, typename F::scale scale, u32 (&words)[8]) {
   const u32 codes[2] = {low, high};
   const model::scale_parts parts(scale);
   const bool in_values = parts.nan || mma::is_in_values(parts.exponent) || parts.value == 0.0f;
-  const float in_value = in_values ? parts.value : 1.0f;
-  decode_group(low, high, in_value, words);
-  exponent_byte = static_cast<u8>(parts.nan ? mma::nan_exponent : parts.exponent);
-  return {facts_of_codes(codes), parts};
+  decode_group(low, high, in_values ? parts.value : 1.0f, words);
+  const model::value_facts facts(facts_of_codes(codes), parts);
+  return {facts, facts.squares == 0.0f ? 0.0f : parts.value,
+          static_cast<u8>(parts.nan ? mma::nan_exponent : parts.exponent)};
 }
 
 /// What the warps of a CTA know of their rows' steps, to be made that of eight rows.
 struct certify_memory {
+  model::step_magnitudes magnitudes[decode_warps][decode_steps];
   model::step_bounds bounds[decode_steps][decode_warps];
-  u32 norms[decode_steps][lanes_a_step][decode_warps];
 };
 
-/// A norm over 2^lowest from its square, as block_norms has it.
-FOURSCALE_D inline u32 norm_up(float squares, int lowest) {
-  float norm = 0.0f;
-  asm("sqrt.approx.f32 %0, %1;" : "=f"(norm) : "f"(squares));  // off by at most 2 in its last place
-  return (bit_cast<u32>(norm * model::detail::power_of_two(-lowest)) + 0x1'0003u) >> 16;
+/// Codes of the magnitudes of a group's 16 values, a byte each.
+FOURSCALE_D inline uint4 magnitudes_of(u32 low, u32 high, float scale, model::value_facts const& step) {
+  model::magnitude_codes codes;  // of what bounds nothing
+  if (step.squares < model::value_facts::infinite()) codes = {scale, step.lowest};
+  u32 words[4];
+  FOURSCALE_UNROLL
+  for (int i = 0; i < 4; ++i)
+    words[i] = __byte_perm(codes.low, codes.high, (i < 2 ? low : high) >> (16 * (i % 2)) & 0x7777u);
+  return {words[0], words[1], words[2], words[3]};
 }
 
-/// The bounds of the warps' steps from `first` on, together those of eight rows: the largest of each.
-FOURSCALE_D inline void store_bounds(mma::decoded_operand const& to, i64 row_group, int first,
-                                     model::step_bounds of_lane, u32 norms, certify_memory& of_rows) {
-  const int lane = static_cast<int>(threadIdx.x) % 32, warp = static_cast<int>(threadIdx.x) / 32;
-  if (lane % lanes_a_step == 0) of_rows.bounds[lane / lanes_a_step][warp] = of_lane;
-  of_rows.norms[lane / lanes_a_step][lane % lanes_a_step][warp] = norms;
-  __syncthreads();
-  const int mine = static_cast<int>(threadIdx.x);
+/// What eight rows have in the warps' steps from `first` on: the largest of each.
+FOURSCALE_D inline void store_largest(mma::decoded_operand const& to, i64 row_group, int first,
+                                      certify_memory const& of_rows) {
+  constexpr int words = sizeof(model::step_magnitudes) / 4;
+  static_assert(decode_steps * words == 32 * decode_warps, "A word for each thread.");
+  const int mine = static_cast<int>(threadIdx.x), step = mine / words;
+  if (arch::has_wgmma && first + step < to.steps) {  // others do not read them
+    u32 rows[decode_warps];
+    FOURSCALE_UNROLL
+    for (int i = 0; i < decode_warps; ++i)
+      rows[i] = reinterpret_cast<u32 const*>(of_rows.magnitudes[i])[mine];
+    reinterpret_cast<u32*>(to.magnitudes + (first + step) * to.row_groups() + row_group)[mine % words] =
+        mma::largest_bytes(rows);
+  }
   if (mine >= decode_steps || first + mine >= to.steps) return;
   model::step_bounds bounds;
-  model::block_norms most;
   FOURSCALE_UNROLL
   for (int i = 0; i < decode_warps; ++i) {
     bounds.width = max(bounds.width, of_rows.bounds[mine][i].width);
     bounds.span = max(bounds.span, of_rows.bounds[mine][i].span);
-    FOURSCALE_UNROLL
-    for (int k = 0; k < lanes_a_step; ++k) most.words[k] = __vmaxu2(most.words[k], of_rows.norms[mine][k][i]);
   }
-  const i64 at = (first + mine) * to.row_groups() + row_group;
-  to.bounds[at] = bounds;
-  to.norms[at] = most;
+  to.bounds[(first + mine) * to.row_groups() + row_group] = bounds;
 }
 
 /// Eight rows of an operand, a warp each. Without `Certify` no exponents are stored, and bounds that hold for
@@ -201,38 +242,40 @@ FOURSCALE_D void decode_rows(block_scaled_view<F, Layout, u8 const> const& q, mm
   const int lane = static_cast<int>(threadIdx.x) % 32, warp = static_cast<int>(threadIdx.x) / 32;
   const i64 row = row_group * mma::bounds_rows + warp;
   const int steps = static_cast<int>(to.steps);
-  u8 const* const codes = q.codes + row * (q.cols / 2);
   u8* const values = reinterpret_cast<u8*>(to.values + row * to.padded_k());
   u8* const exponents = reinterpret_cast<u8*>(to.exponents) + row * (to.padded_k() / mma::group_values);
-  const bool wide = reinterpret_cast<u64>(q.codes) % 16 == 0 && q.cols % lane_values == 0;
   model::value_facts before;
-  decode_input<F> next = load_lane(q, codes, row, lane * lane_values, wide);
+  row_reader<F, Layout> reader(q, row, lane * lane_values);
+  decode_input<F> next = reader.next();
   for (int first = 0; first < steps; first += decode_steps) {
     const decode_input<F> x = next;
     const int col = first * mma::decoded_step + lane * lane_values;
-    next = load_lane(q, codes, row, col + 32 * lane_values, wide);
+    next = reader.next();
     const bool there = row < to.rows && first + lane / lanes_a_step < steps;
     model::value_facts step;
-    u32 bytes[lane_groups];
-    float squares[lane_groups];
+    group_facts groups[lane_groups];
     FOURSCALE_UNROLL
     for (int i = 0; i < lane_groups; ++i) {
       u32 words[8];
-      const model::value_facts group =
-          decode_scaled<F>(x.codes[2 * i], x.codes[2 * i + 1], x.scales[i], words, bytes[i]);
-      step.add(group);
-      squares[i] = group.squares;
+      groups[i] = decode_scaled<F>(x.codes[2 * i], x.codes[2 * i + 1], x.scales[i], words);
+      step.add(groups[i].of_values);
       store_group(words, values + 2 * col + 32 * i, there);
     }
     if constexpr (Certify) {
       if (there)
         *reinterpret_cast<u16*>(exponents + col / mma::group_values) =
-            static_cast<u16>(bytes[0] | bytes[1] << 8);
+            static_cast<u16>(groups[0].exponent_byte | groups[1].exponent_byte << 8);
       add_across(step, 1);
       if (first >= model::most_steps) step.squares = model::value_facts::infinite();
-      const u32 norms = norm_up(squares[0], step.lowest) | norm_up(squares[1], step.lowest) << 16;
-      store_bounds(to, row_group, first, bounds_of_step(step, facts_before(step, before)), norms,
-                   of_rows[first / decode_steps % 2]);
+      certify_memory& of_eight = of_rows[first / decode_steps % 2];
+      if constexpr (arch::has_wgmma) FOURSCALE_UNROLL
+      for (int i = 0; i < lane_groups; ++i)
+        reinterpret_cast<uint4*>(of_eight.magnitudes[warp])[lane_groups * lane + i] =
+            magnitudes_of(x.codes[2 * i], x.codes[2 * i + 1], groups[i].scale, step);
+      const model::step_bounds bounds = bounds_of_step(step, facts_before(step, before));
+      if (lane % lanes_a_step == 0) of_eight.bounds[lane / lanes_a_step][warp] = bounds;
+      __syncthreads();
+      store_largest(to, row_group, first, of_eight);
     } else if (warp == 0 && lane < decode_steps && first + lane < steps) {
       to.bounds[(first + lane) * to.row_groups() + row_group] = {};
     }

@@ -33,7 +33,7 @@ FOURSCALE_KERNEL void __launch_bounds__(mma::wgmma::threads, 1)
     if (warp < 4) {
       ptx::setmaxnreg_dec<w::other_registers>();
       if (warp == 0 && ptx::elect_sync()) w::load(p, m);
-      if (warp > 0) w::certify(p, m, warp - 1);
+      if (warp > 0) w::certify(p, m, static_cast<u32>(warp) - 1);
     } else {
       ptx::setmaxnreg_inc<w::multiply_registers>();
       w::multiply(p, m, warp / 4 - 1);

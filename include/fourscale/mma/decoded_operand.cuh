@@ -24,13 +24,26 @@ FOURSCALE_HD constexpr bool is_in_values(int exponent) {
   return exponent <= fourscale::model::value_facts::far && exponent >= -fourscale::model::value_facts::far;
 }
 
+/// The largest of four bytes each.
+template <int N>
+FOURSCALE_D u32 largest_bytes(u32 const (&x)[N]) {
+  constexpr u32 lower = 0x00ff'00ffu;
+  u32 even = x[0] & lower, odd = x[0];
+  FOURSCALE_UNROLL
+  for (int i = 1; i < N; ++i) {
+    even = __vmaxu2(even, x[i] & lower);
+    odd = __vmaxu2(odd, x[i]);  // decided by the upper bytes
+  }
+  return (odd & ~lower) | even;
+}
+
 /// rows x k in device memory, k padded with zeros to whole steps. Everything starts at multiples of 256
 /// bytes.
 struct decoded_operand {
   bf16* values = nullptr;                           ///< [row][padded_k], each a code times its block scale
   group_exponent* exponents = nullptr;              ///< [row][padded_k / 16]
   fourscale::model::step_bounds* bounds = nullptr;  ///< [step][row_groups()], the largest of eight rows
-  fourscale::model::block_norms* norms = nullptr;   ///< the same
+  fourscale::model::step_magnitudes* magnitudes = nullptr;  ///< the same
   i64 rows = 0, steps = 0;
 
   FOURSCALE_HD constexpr i64 padded_k() const { return steps * decoded_step; }
@@ -49,11 +62,11 @@ struct decoded_operand {
   FOURSCALE_HD constexpr i64 bounds_bytes() const {
     return round_up<i64>(steps * row_groups() * i64{sizeof(fourscale::model::step_bounds)}, alignment);
   }
-  FOURSCALE_HD constexpr i64 norms_bytes() const {
-    return round_up<i64>(steps * row_groups() * i64{sizeof(fourscale::model::block_norms)}, alignment);
+  FOURSCALE_HD constexpr i64 magnitude_bytes() const {
+    return round_up<i64>(steps * row_groups() * i64{sizeof(fourscale::model::step_magnitudes)}, alignment);
   }
   FOURSCALE_HD constexpr i64 bytes() const {
-    return round_up<i64>(value_bytes(), alignment) + exponent_bytes() + bounds_bytes() + norms_bytes();
+    return round_up<i64>(value_bytes(), alignment) + exponent_bytes() + bounds_bytes() + magnitude_bytes();
   }
   /// The operand of this many rows and values along K, in memory at `at`, a multiple of 256 bytes.
   FOURSCALE_H static decoded_operand in(u8* at, i64 rows, i64 k) {
@@ -64,8 +77,8 @@ struct decoded_operand {
     u8* const behind = at + round_up<i64>(d.value_bytes(), alignment);
     d.exponents = reinterpret_cast<group_exponent*>(behind);
     d.bounds = reinterpret_cast<fourscale::model::step_bounds*>(behind + d.exponent_bytes());
-    d.norms =
-        reinterpret_cast<fourscale::model::block_norms*>(behind + d.exponent_bytes() + d.bounds_bytes());
+    d.magnitudes =
+        reinterpret_cast<fourscale::model::step_magnitudes*>(behind + d.exponent_bytes() + d.bounds_bytes());
     return d;
   }
 };

@@ -1,69 +1,128 @@
 // SPDX-License-Identifier: Apache-2.0
 // Which sums of a tile are exact: the role `certify` of the GEMM by wgmma. It compares the bounds of rows
-// with those of columns, as docs/exact_gemm.md derives them: for whole tiles first, 32 steps at a time; in
-// runs where that is not enough, for 16 rows by 8 columns.
+// with those of columns, as docs/exact_gemm.md derives them: for whole tiles first, 32 steps at a time; where
+// that is not enough, the largest magnitudes, of a tile and then of 8 rows by 8 columns.
 #pragma once
 
+#include "../ptx/cvt.hpp"
+#include "../ptx/mma_sync_f16.cuh"
 #include "wgmma_tile.cuh"
 
 namespace FOURSCALE_NAMESPACE::mma::wgmma {
 
-/// Loads those of eight rows from `all` bounds or norms of x, or none.
-template <class T>
-FOURSCALE_D T load_facts(decoded_operand const& x, T const* all, i64 row_group, i64 step, bool wanted) {
-  if (!wanted || row_group >= x.row_groups() || step >= x.steps) return {};
-  return all[step * x.row_groups() + row_group];
+FOURSCALE_D inline u32 word_of(uint4 const& x, int i) {
+  return i == 0 ? x.x : i == 1 ? x.y : i == 2 ? x.z : x.w;
+}
+/// The lower two of four magnitudes as halves, or the upper ones.
+FOURSCALE_D inline u32 magnitude_pair(u32 codes, int pair) {
+  return ptx::cvt_rn_f16x2_e4m3x2(static_cast<u16>(codes >> (16 * pair)));
+}
+/// The bits of all lanes of each four.
+FOURSCALE_D inline u32 all_of_four(u32 bits) {
+  bits |= __shfl_xor_sync(~0u, bits, 1);
+  return bits | __shfl_xor_sync(~0u, bits, 2);
+}
+/// Of the words of the eight lanes with the same t, the largest of each byte: one word, which the bits 2 and
+/// 3 of the lane number tell.
+FOURSCALE_D inline u32 largest_of_lanes(u32 lane, u32 const (&words)[4]) {
+  const auto exchange = [&](u32 low, u32 high, u32 bit) {
+    const bool upper = (lane & bit) != 0;
+    return largest_bytes<2>(
+        {upper ? high : low, __shfl_xor_sync(~0u, upper ? low : high, static_cast<int>(bit))});
+  };
+  const u32 word = exchange(exchange(words[0], words[2], 4), exchange(words[1], words[3], 4), 8);
+  return largest_bytes<2>({word, __shfl_xor_sync(~0u, word, 16)});
 }
 
-/// Where a certifying warp's lane is: eight rows of A and of B, of a step.
-struct certify_place {
-  i64 row, col;
-  bool has_row, has_col;
-};
-
-/// What is known of a lane's rows in a step.
-struct certify_facts {
-  fourscale::model::step_bounds of_row, of_col;
-  fourscale::model::block_norms row_norms, col_norms;
-
-  FOURSCALE_D certify_facts() {}
-  template <class P>
-  FOURSCALE_D certify_facts(P const& p, certify_place const& at, i64 step)
-      : of_row(load_facts(p.a, p.a.bounds, at.row, step, at.has_row)),
-        of_col(load_facts(p.b, p.b.bounds, at.col, step, at.has_col)),
-        row_norms(load_facts(p.a, p.a.norms, at.row, step, at.has_row)),
-        col_norms(load_facts(p.b, p.b.norms, at.col, step, at.has_col)) {}
-};
-
-/// What the warps of all strips may do with a step, in the lane of the same number. A lane has the facts of
-/// eight rows, and of eight columns.
+/// Lanes 4 g to 4 g + 3 certify a step for strip g, its columns in eights, from `row` and `col` on: the first
+/// of eight rows each, in eights.
 template <int Cols>
-FOURSCALE_D certificates certify_step(certify_facts const& x) {
-  constexpr u32 all_cols = tile<Cols>::all_cols;
-  const auto largest = [](u8 bound) { return static_cast<u8>(__reduce_max_sync(~0u, u32{bound})); };
-  const fourscale::model::step_bounds rows{largest(x.of_row.width), largest(x.of_row.span)},
-      cols{largest(x.of_col.width), largest(x.of_col.span)};
-  certificates result{all_cols, all_cols};
-  if (sums_are_exact(rows, cols) && nothing_is_dropped(rows, cols)) return result;
-  auto row_norms = x.row_norms;
-  const u32 mine = x.of_row.width | u32{x.of_row.span} << 16;
-  const u32 of_rows = __vmaxu2(mine, __shfl_xor_sync(~0u, mine, 1));
-  FOURSCALE_UNROLL
-  for (u32& word : row_norms.words) word = __vmaxu2(word, __shfl_xor_sync(~0u, word, 1));
-  const int lane = static_cast<int>(threadIdx.x) % 32;
-#pragma unroll 2
-  for (int i = 0; i < strips; ++i) {
-    const u32 r = __shfl_sync(~0u, of_rows, 2 * i);
-    const fourscale::model::step_bounds bounds{static_cast<u8>(r), static_cast<u8>(r >> 16)};
-    const fourscale::model::block_norms norms{__shfl_sync(~0u, row_norms.words[0], 2 * i),
-                                              __shfl_sync(~0u, row_norms.words[1], 2 * i)};
-    const u32 exact =
-                  __ballot_sync(~0u, sums_are_exact(bounds, x.of_col) || sums_are_exact(norms, x.col_norms)),
-              kept = __ballot_sync(~0u, nothing_is_dropped(bounds, x.of_col));
-    if (lane == i) result = {exact & all_cols, kept & all_cols};
+struct certify_lane {
+  static constexpr int eights = tile<Cols>::col_groups / 8;
+  u32 g, t, row, col;
+
+  /// Which sums are exact: sums over places of products of magnitudes, by mma.sync. It has the upper eight
+  /// rows of strip g as row g and the lower ones as g + 8; as column n the columns 4 (n % 2) + n / 2 of
+  /// eight, so that its columns 2 t and 2 t + 1 are t and t + 4. The order of places is its own.
+  FOURSCALE_D u32 exact(decoded_operand const& a, decoded_operand const& b, u32 step) const {
+    constexpr u32 each = sizeof(fourscale::model::step_magnitudes) / sizeof(uint4);
+    const u32 rows_a = decoded_operand::groups_of(static_cast<u32>(a.rows)),
+              rows_b = decoded_operand::groups_of(static_cast<u32>(b.rows));
+    uint4 upper{}, lower{}, right[eights]{};
+    if (row + 2 * g < rows_a) {  // so are the next eight: there are eights of them
+      auto const* const from =
+          reinterpret_cast<uint4 const*>(a.magnitudes) + u64{step * rows_a + row + 2 * g} * each + t;
+      upper = __ldcg(from), lower = __ldcg(from + each);
+    }
+    FOURSCALE_UNROLL
+    for (int i = 0; i < eights; ++i) {
+      const u32 c = col + g % 2 * 4 + g / 2 + 8 * static_cast<u32>(i);
+      if (c < rows_b)
+        right[i] = __ldcg(reinterpret_cast<uint4 const*>(b.magnitudes) + u64{step * rows_b + c} * each + t);
+    }
+    if (tile_is_exact(upper, lower, right)) return tile<Cols>::all_cols;
+    float sums[eights][4]{};
+    FOURSCALE_UNROLL
+    for (int word = 0; word < 4; ++word) {
+      const u32 x = word_of(upper, word), y = word_of(lower, word);
+      u32 const pairs[4] = {magnitude_pair(x, 0), magnitude_pair(y, 0), magnitude_pair(x, 1),
+                            magnitude_pair(y, 1)};
+      FOURSCALE_UNROLL
+      for (int i = 0; i < eights; ++i) {
+        const u32 z = word_of(right[i], word);
+        ptx::mma_sync_m16n8k16_f16(sums[i], pairs, magnitude_pair(z, 0), magnitude_pair(z, 1));
+      }
+    }
+    constexpr float largest = fourscale::model::largest_exact_sum;
+    u32 bits = 0;
+    FOURSCALE_UNROLL
+    for (int i = 0; i < 2 * eights; ++i)
+      if (sums[i / 2][i % 2] < largest && sums[i / 2][2 + i % 2] < largest) bits |= 1u << (4 * i);
+    return all_of_four(bits << t);
   }
-  return result;
-}
+
+  /// Where the adder drops nothing.
+  FOURSCALE_D u32 kept(decoded_operand const& a, decoded_operand const& b, u32 step) const {
+    const u32 rows_a = decoded_operand::groups_of(static_cast<u32>(a.rows)),
+              rows_b = decoded_operand::groups_of(static_cast<u32>(b.rows));
+    fourscale::model::step_bounds rows;
+    if (row + 2 * g < rows_a) {
+      rows = a.bounds[u64{step} * rows_a + row + 2 * g];
+      rows.add(a.bounds[u64{step} * rows_a + row + 2 * g + 1]);
+    }
+    u32 bits = 0;
+    FOURSCALE_UNROLL
+    for (int i = 0; i < 2 * eights; ++i) {
+      const u32 c = col + t + 4 * static_cast<u32>(i);
+      if (c >= rows_b || nothing_is_dropped(rows, b.bounds[u64{step} * rows_b + c])) bits |= 1u << (4 * i);
+    }
+    return all_of_four(bits << t);
+  }
+
+ private:
+  /// The same for the largest magnitudes of all rows and of all columns: asked first, since mma.sync waits
+  /// long where wgmma keeps tensor cores busy.
+  FOURSCALE_D bool tile_is_exact(uint4 const& upper, uint4 const& lower, uint4 const (&right)[eights]) const {
+    u32 rows[4], cols[4];
+    FOURSCALE_UNROLL
+    for (int word = 0; word < 4; ++word) {
+      rows[word] = largest_bytes<2>({word_of(upper, word), word_of(lower, word)});
+      u32 of_eights[eights];
+      FOURSCALE_UNROLL
+      for (int i = 0; i < eights; ++i) of_eights[i] = word_of(right[i], word);
+      cols[word] = largest_bytes(of_eights);
+    }
+    const u32 lane = 4 * g + t, x = largest_of_lanes(lane, rows), y = largest_of_lanes(lane, cols);
+    float of_x[4], of_y[4], sum = 0.0f;
+    decode(packed<e4m3, 4>{x}, of_x);
+    decode(packed<e4m3, 4>{y}, of_y);
+    FOURSCALE_UNROLL
+    for (int i = 0; i < 4; ++i) sum += of_x[i] * of_y[i];
+    FOURSCALE_UNROLL
+    for (int bit = 1; bit <= 8; bit *= 2) sum += __shfl_xor_sync(~0u, sum, bit);
+    return sum < fourscale::model::largest_exact_sum;
+  }
+};
 
 /// The largest bounds that `Groups` times eight rows from `first` on have in a step.
 template <int Groups>
@@ -81,63 +140,83 @@ FOURSCALE_D fourscale::model::step_bounds largest_bounds(decoded_operand const& 
   return {static_cast<u8>(most), static_cast<u8>(most >> 8)};
 }
 
-/// The word of a window, in all lanes; a lane takes a step. Steps behind K are of zeros.
+/// A bit for each step of a window: whole tiles certify that all of its sums are exact and nothing is
+/// dropped, or the latter alone.
+struct window_words {
+  u32 hold = 0, kept = 0;
+
+  FOURSCALE_D void next_run() { hold >>= run_steps, kept >>= run_steps; }
+};
+/// In all lanes; a lane takes a step. Steps behind K are of zeros.
 template <int Cols, class P>
-FOURSCALE_D u32 certify_window(P const& p, i64 first_row, i64 first_col, i64 first_step) {
+FOURSCALE_D window_words certify_window(P const& p, i64 first_row, i64 first_col, i64 first_step) {
   const i64 step = first_step + threadIdx.x % 32;
-  bool holds = true;
+  bool exact = true, kept = true;
   if (step < p.a.steps) {
     const auto rows = largest_bounds<tile_rows / bounds_rows>(p.a, first_row / bounds_rows, step),
                cols = largest_bounds<tile<Cols>::col_groups>(p.b, first_col / bounds_rows, step);
-    holds = sums_are_exact(rows, cols) && nothing_is_dropped(rows, cols);
+    exact = sums_are_exact(rows, cols);
+    kept = nothing_is_dropped(rows, cols);
   }
-  return __ballot_sync(~0u, holds);
+  return {__ballot_sync(~0u, exact && kept), __ballot_sync(~0u, kept)};
 }
 
-/// One warp of certify_warps, which share the steps of a run. Each finds the windows' words for itself.
+/// One warp of certify_warps, which take the runs that no window certifies in turns. Each finds the windows'
+/// words for itself.
 template <class P, int Cols>
-FOURSCALE_D void certify(P const& p, shared_memory<Cols>& m, int warp) {
-  constexpr int most = ceil_div<int>(run_steps, certify_warps);  // steps of a run for a warp
-  const int lane = static_cast<int>(threadIdx.x) % 32, runs_of_tile = runs_of(p);
-  u32 all = 0, windows = 0, window = 0;  // runs with certificates, and windows, of all tiles
-  for (typename tile<Cols>::walk walk(p, runs_of_tile, p.split); walk.more(); walk.next()) {
-    const i64 row = walk.row(), col = walk.col();
-    const certify_place at{row / bounds_rows + lane, col / bounds_rows + lane, lane < tile_rows / bounds_rows,
-                           lane < tile<Cols>::col_groups};
-    for (int run = 0; run < walk.runs; ++run, window >>= run_steps) {
-      const int first_step = (walk.first + run) * run_steps;
+FOURSCALE_D void certify(P const& p, shared_memory<Cols>& m, u32 warp) {
+  constexpr u32 all_cols = tile<Cols>::all_cols;
+  static_assert(run_steps * strips == 32 && run_steps * multiply_groups <= 32, "A lane fills in each.");
+  u32 lane = threadIdx.x % 32;
+  for (u32* x : {&lane, &warp})
+    ptx::keep(*x);  // else other roles would hold, or spill, what is the same there
+  auto& walk = m.walks[strips + warp];
+  if (lane == 0) walk = typename tile<Cols>::walk(p, runs_of(p), p.split);
+  __syncwarp();
+  u32 all = 0, turn = warp,
+      windows = 0;  // runs that no window certifies, those before the warp's next; windows
+  window_words window;
+  while (walk.more()) {
+    const int row = walk.row(), col = walk.col(), first = walk.first, runs = walk.runs;
+    certify_lane<Cols> const at{lane / 4, lane % 4, static_cast<u32>(row / bounds_rows),
+                                static_cast<u32>(col / bounds_rows)};
+    for (int run = 0; run < runs; ++run, window.next_run()) {
+      const int first_step = (first + run) * run_steps;
       if (run % window_runs == 0) {
         window = certify_window<Cols>(p, row, col, first_step);
         if (warp == 0) {
           wait(m.window_read + (windows & 1), windows >> 1 & 1 ^ 1);  // the first time around, at once
           if (lane == 0) {
-            m.window[windows & 1] = window;
+            m.window[windows & 1] = window.hold;
             cuda::ptx::mbarrier_arrive(m.window_filled + (windows & 1));
           }
         }
         ++windows;
       }
-      if ((window & whole_run) == whole_run) continue;
-      const u32 slot = all % certified_runs;
-      certify_facts facts[most];
-      FOURSCALE_UNROLL
-      for (int i = 0; i < most; ++i)
-        if (i * certify_warps + warp < run_steps)
-          facts[i] = certify_facts(p, at, first_step + i * certify_warps + warp);
-      wait(m.used + slot, all / certified_runs & 1 ^ 1);  // the first time around, it passes at once
-      FOURSCALE_UNROLL
-      for (int i = 0; i < most; ++i) {
-        const int step = i * certify_warps + warp;
-        if (step >= run_steps) break;
-        const certificates c = certify_step<Cols>(facts[i]);
-        const u32 fast_strips = __ballot_sync(~0u, (c.exact & c.kept) == tile<Cols>::all_cols);
-        if (lane < strips) m.of_rows[slot][step][lane] = c;
-        if (lane < multiply_groups) m.fast[slot][lane][step] = (~fast_strips >> (4 * lane) & 15u) == 0;
+      if ((window.hold & whole_run) == whole_run) continue;
+      const u32 number = all++, slot = number % certified_runs;
+      if (number != turn) continue;
+      turn += certify_warps;
+      wait(m.used + slot, number / certified_runs & 1 ^ 1);  // the first time around, it passes at once
+      (&m.of_rows[slot][0][0])[lane] = {all_cols, all_cols};
+      if (lane < run_steps * multiply_groups) (&m.fast[slot][0][0])[lane] = 1;
+      __syncwarp();
+#pragma unroll 1
+      for (u32 left = ~window.hold & whole_run; left != 0; left &= left - 1) {
+        const u32 i = static_cast<u32>(__ffs(static_cast<int>(left))) - 1,
+                  step = static_cast<u32>(first_step) + i;
+        certificates c{at.exact(p.a, p.b, step), all_cols};
+        if ((window.kept >> i & 1) == 0) c.kept = at.kept(p.a, p.b, step);
+        const u32 not_fast = __ballot_sync(~0u, (c.exact & c.kept) != all_cols);
+        if (at.t == 0) m.of_rows[slot][i][at.g] = c;
+        if (lane < multiply_groups) m.fast[slot][lane][i] = (not_fast >> (16 * lane) & 0xffff) == 0;
       }
       __syncwarp();
       if (lane == 0) cuda::ptx::mbarrier_arrive(m.certified + slot);
-      ++all;
     }
+    __syncwarp();
+    if (lane == 0) walk.next();
+    __syncwarp();
   }
 }
 

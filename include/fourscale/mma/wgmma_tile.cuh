@@ -50,7 +50,7 @@ template <int Cols>
 struct shared_memory {
   alignas(1024) u8 stage[stages][tile<Cols>::stage_bytes];  ///< A, then B
   output_rows_of_warp<Cols> outputs[strips];                ///< of each warp
-  typename tile<Cols>::walk walks[strips];                  ///< the same: registers are for the sums
+  typename tile<Cols>::walk walks[strips + certify_warps];  ///< the same: registers are for the sums
   /// Certificates of the last runs that no window certifies; bits: eight columns each.
   certificates of_rows[certified_runs][run_steps][strips];
   /// All of a warpgroup's certificates of the step hold.
@@ -92,7 +92,7 @@ FOURSCALE_D void init_barriers(shared_memory<Cols>& m) {
   }
   for (int i = 0; i < multiply_groups; ++i) cuda::ptx::mbarrier_init(m.turn + i, 4);
   for (int i = 0; i < certified_runs; ++i) {
-    cuda::ptx::mbarrier_init(m.certified + i, certify_warps);
+    cuda::ptx::mbarrier_init(m.certified + i, 1);
     cuda::ptx::mbarrier_init(m.used + i, strips);
   }
   for (int i = 0; i < 2; ++i) {

@@ -38,23 +38,6 @@ FOURSCALE_HD constexpr bool sums_are_exact(step_bounds a, step_bounds b) {
 /// exact.
 FOURSCALE_HD constexpr bool nothing_is_dropped(step_bounds a, step_bounds b) { return a.span + b.span <= 35; }
 
-/// A closer look at the same values, where `width` is too large: the Euclidean norm of each block of 16 over
-/// the lowest bit of the step, rounded up, as the upper half of a float; that of block i in bits 16 (i % 2)
-/// of word i / 2. Several rows have the largest of each.
-struct alignas(8) block_norms {
-  u32 words[2] = {};
-};
-
-/// Every partial sum of the step's 64 products, in any order, is exact in f32: at most the sum over blocks of
-/// the products of their norms.
-FOURSCALE_HD constexpr bool sums_are_exact(block_norms const& a, block_norms const& b) {
-  float sum = 0.0f;
-  for (int i = 0; i < 2; ++i)
-    sum += bit_cast<float>(a.words[i] << 16) * bit_cast<float>(b.words[i] << 16) +
-           bit_cast<float>(a.words[i] & 0xffff'0000u) * bit_cast<float>(b.words[i] & 0xffff'0000u);
-  return sum < 0x0.fffffp24f;  // products are exact, three additions are rounded
-}
-
 namespace detail {
 
 /// The exponent of x > 0, finite and normal.
@@ -138,6 +121,41 @@ struct value_facts {
     largest_scale = other.largest_scale > largest_scale ? other.largest_scale : largest_scale;
   }
   FOURSCALE_HD static constexpr float infinite() { return bit_cast<float>(float_inf_bits); }
+};
+
+/// A closer look at the values of a step, where `width` is too large: for each of its 64 places the largest
+/// magnitude there, of rows that share these, in units of 2^9 times the lowest bit that the row's own values
+/// have in the step. Codes of E4M3, rounded to nearest; NaN bounds nothing.
+struct alignas(16) step_magnitudes {
+  u8 codes[64] = {};
+
+  static constexpr int unit = 9;  ///< the least code is the lowest bit
+};
+
+/// The sum over places of the products of two rows' magnitudes bounds every partial sum. Where it is below
+/// this, all of these are below 2^24 times the lowest bits, and exact: a code is at least 16/17 of what it is
+/// for, and the sum is off by less than 2^-10 of itself however it is made.
+inline constexpr float largest_exact_sum = 56.5f;
+static_assert(largest_exact_sum * (17 * 17 / 256.0f) * 0x1p18f < 0x0.ffcp24f && step_magnitudes::unit == 9);
+
+FOURSCALE_HD constexpr bool sums_are_exact(step_magnitudes const& a, step_magnitudes const& b) {
+  float sum = 0.0f;
+  for (int i = 0; i < 64; ++i) sum += decode(e4m3{a.codes[i]}) * decode(e4m3{b.codes[i]});
+  return sum < largest_exact_sum;
+}
+
+/// Codes of the eight magnitudes of E2M1 times a scale, in a step whose lowest bit is 2^lowest; a byte each,
+/// in the order of E2M1's own.
+struct magnitude_codes {
+  u32 low = 0x7f7f'7f7fu, high = 0x7f7f'7f7fu;
+
+  FOURSCALE_HD constexpr magnitude_codes() {}
+  FOURSCALE_HD constexpr magnitude_codes(float scale, int lowest) {
+    const float half = scale * detail::power_of_two(-lowest - step_magnitudes::unit - 1);
+    if (!(12 * half <= decode(e4m3{e4m3::max_bits}))) return;
+    low = encode<e4m3>(0.0f, half).bits | u32{encode<e4m3>(2 * half, 3 * half).bits} << 16;
+    high = encode<e4m3>(4 * half, 6 * half).bits | u32{encode<e4m3>(8 * half, 12 * half).bits} << 16;
+  }
 };
 
 /// No step is certified from this one on: K beyond 2^27.
