@@ -71,6 +71,10 @@ TEST_CASE("device gemm bf16: the lowest bits that the certificate allows", "[dev
   check_lowest_bits<bf16_gemm>();
 }
 
+TEST_CASE("device gemm bf16: large products that cancel", "[device][gemm][blackwell]") {
+  check_cancelling<bf16_gemm>();
+}
+
 TEST_CASE("device gemm bf16: large, compared with the CPU's", "[device][gemm][blackwell][large]") {
   check_large<bf16_gemm>();
 }

@@ -56,6 +56,13 @@ TEST_CASE("device gemm wgmma: steps that no certificate proves, in tiles of eith
   check_hard_steps<wgmma_gemm<192>>();
 }
 
+TEST_CASE("device gemm wgmma: large products that cancel, in tiles of either width",
+          "[device][gemm][blackwell]") {
+  if (!hopper_or_warn()) return;
+  check_cancelling<wgmma_gemm<128>>();
+  check_cancelling<wgmma_gemm<192>>();
+}
+
 TEST_CASE("device gemm wgmma: clusters go on with the sums of others", "[device][gemm][blackwell]") {
   if (!hopper_or_warn()) return;
   const auto check = []<class Gemm>(Gemm) {  // any codes and scales

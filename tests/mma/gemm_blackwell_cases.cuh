@@ -135,32 +135,73 @@ void check_kinds() {
 
 /// As the CPU's test of that name: the least products there are, and a block of zeros under a large scale,
 /// which makes the adder drop what lies 35 bits below, in the same step or in the next one. Groups of 16 rows
-/// and 8 columns have a scale each, and so a certificate each.
+/// and 8 columns have a scale each, and so a certificate each; or only the lower eight of each 16 rows.
 template <class Gemm>
 void check_lowest_bits() {
   if (!gpu_or_warn()) return;
-  constexpr u8 least = 0x01;  // 2^-9
-  for (const bool same_step : {true, false}) {
-    host_buffer<nvfp4> a(80, 256, amax_value(2688.0f)), b(40, 256, amax_value(2688.0f));
-    const auto fill = [&](host_buffer<nvfp4>& q, size_t row, size_t group, u8 code) {
-      q.codes[row * 128] = code;
-      q.scales[row * 16] = least;
-      q.scales[row * 16 + (same_step ? 1 : 4)] = static_cast<u8>((4 + group + 7) << 3);
-    };
-    for (size_t row = 0; row < 80; ++row) fill(a, row, row / 16, 0x01);
-    for (size_t row = 0; row < 40; ++row) fill(b, row, row / 8, row % 2 == 0 ? 0x01 : 0x09);
-    gemm_case<nvfp4, linear, nvfp4, linear, float> c({80, 40, 256});
-    c.a.data = gemm_operand_data<nvfp4, linear>(a);
-    c.b.data = gemm_operand_data<nvfp4, linear>(b);
-    gemm_steps steps, on_host;
-    std::vector<float> want = c.before;
-    REQUIRE(host::gemm(c.a.on_host(), c.b.on_host(), c.view_of(want.data()), c.o.factors,
-                       accumulate::blackwell{}, &on_host) == errc::ok);
-    CHECK(same_bits(want, c.oracle()));
-    CHECK(same_bits(c.on_device(Gemm{&steps}), want));
-    CHECK(steps.by_model == on_host.by_model);
-    CHECK(steps.by_model > 0);
-  }
+  constexpr u8 least = 0x01, one = 0x38;  // 2^-9, 1
+  const auto large = [](size_t group) { return static_cast<u8>((4 + group + 7) << 3); };
+  for (const bool same_step : {true, false})
+    for (const bool lower_eight : {false, true}) {
+      host_buffer<nvfp4> a(80, 256, amax_value(2688.0f)), b(40, 256, amax_value(2688.0f));
+      const auto fill = [&](host_buffer<nvfp4>& q, size_t row, u8 scale, u8 code) {
+        q.codes[row * 128] = code;
+        q.scales[row * 16] = least;
+        q.scales[row * 16 + (same_step ? 1 : 4)] = scale;
+      };
+      for (size_t row = 0; row < 80; ++row)
+        fill(a, row, lower_eight && row % 16 < 8 ? one : large(row / 16), 0x01);
+      for (size_t row = 0; row < 40; ++row) fill(b, row, large(row / 8), row % 2 == 0 ? 0x01 : 0x09);
+      gemm_case<nvfp4, linear, nvfp4, linear, float> c({80, 40, 256});
+      c.a.data = gemm_operand_data<nvfp4, linear>(a);
+      c.b.data = gemm_operand_data<nvfp4, linear>(b);
+      gemm_steps steps, on_host;
+      std::vector<float> want = c.before;
+      REQUIRE(host::gemm(c.a.on_host(), c.b.on_host(), c.view_of(want.data()), c.o.factors,
+                         accumulate::blackwell{}, &on_host) == errc::ok);
+      CHECK(same_bits(want, c.oracle()));
+      CHECK(same_bits(c.on_device(Gemm{&steps}), want));
+      if (!lower_eight) CHECK(steps.by_model == on_host.by_model);
+      CHECK(steps.by_model > 0);
+    }
+}
+
+/// Large products cancel, and the least one is left: a sum of 64 in f32 is 0 instead. It is one bit too wide
+/// for a certificate. In a step one row of each 128, or one column of each 192, is so; all others are easy.
+template <class Gemm>
+void check_cancelling() {
+  if (!gpu_or_warn()) return;
+  constexpr i64 m = 300, n = 400, k = 256;
+  const auto fill = [](host_buffer<nvfp4>& q, i64 row, i64 hard_step) {
+    for (i64 block = 0; block < k / 16; ++block) {
+      const bool hard = block / 4 == hard_step;
+      const i64 at = row * (k / 16) + block;
+      // 0.5; 6, 6 and 6 under 1; or 0.5 under 2^-9; 6 and 6 under 8; -6 under 16.
+      constexpr u8 easy_scales[4] = {0x38, 0x38, 0x38, 0x38}, hard_scales[4] = {0x01, 0x50, 0x50, 0x58};
+      q.scales[static_cast<size_t>(at)] = (hard ? hard_scales : easy_scales)[block % 4];
+      const u8 both = block % 4 == 0 ? 0x00 : hard && block % 4 == 3 ? 0xff : 0x77;
+      std::fill_n(q.codes.begin() + static_cast<std::ptrdiff_t>(8 * at), 8, both);
+      if (block % 4 == 0) q.codes[static_cast<size_t>(8 * at)] = 0x01;
+    }
+  };
+  host_buffer<nvfp4> a(m, k, amax_value(2688.0f)), b(n, k, amax_value(2688.0f));
+  for (i64 row = 0; row < m; ++row) fill(a, row, row % 128 == 12 ? 0 : row % 128 == 35 ? 1 : -1);
+  for (i64 row = 0; row < n; ++row) fill(b, row, row % 192 == 13 ? 2 : row % 192 == 141 ? 3 : -1);
+  gemm_case<nvfp4, linear, nvfp4, linear, float> c({m, n, k});
+  c.a.data = gemm_operand_data<nvfp4, linear>(a);
+  c.b.data = gemm_operand_data<nvfp4, linear>(b);
+  gemm_steps steps;
+  std::vector<float> want = c.before;
+  REQUIRE(host::gemm(c.a.on_host(), c.b.on_host(), c.view_of(want.data()), c.o.factors,
+                     accumulate::blackwell{}) == errc::ok);
+  constexpr float of_easy_steps = 3 * (0.25f + 3 * 16 * 36);
+  CHECK(want[12 * n] == of_easy_steps + 0x1p-11f);  // more than what f32 would sum up
+  CHECK(want[35 * n + 1] == of_easy_steps + 0x1p-11f);
+  CHECK(want[13] == of_easy_steps + 0x1p-11f);
+  CHECK(same_bits(c.on_device(Gemm{&steps}), want));
+  CHECK(steps.in_double > 0);
+  CHECK(steps.by_model == 0);
+  CHECK(steps.in_f32 > 0);
 }
 
 template <class Gemm>

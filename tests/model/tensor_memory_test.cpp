@@ -262,7 +262,7 @@ struct chunk_expands {
   FOURSCALE_HD bool operator()(u64 i) const {
     u64 out[2] = {};
     const u64 low = test::mix(i), high = test::mix(i + 9);
-    detail::expand_chunk(type, low, high, out);
+    model::detail::expand_chunk(type, low, high, out);
     const u32 width = type == element_type::e2m1                                 ? 4
                       : type == element_type::e4m3 || type == element_type::e5m2 ? 8
                                                                                  : 6;
