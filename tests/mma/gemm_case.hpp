@@ -3,18 +3,13 @@
 #pragma once
 
 #include <cmath>
-#include <cstring>
 
 #include "gemm_operand.hpp"
 #include "gemm_oracle.hpp"
 #include "support/catch.hpp"
+#include "support/same_bits.hpp"
 
 namespace fourscale::test {
-
-template <class T>
-bool same_bits(std::vector<T> const& a, std::vector<T> const& b) {
-  return a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size() * sizeof(T)) == 0;
-}
 
 /// Where the amax of the device's view is: in the view, in device memory, or in device memory for each row.
 enum class amax_from { view, device, rows };

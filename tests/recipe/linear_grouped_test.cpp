@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "recipe/grouped_case.hpp"
+#include "support/same_bits.hpp"
 
 using namespace fourscale;
 using namespace fourscale::test;
@@ -18,11 +19,6 @@ constexpr linear_recipe drawn_signs() {
   return r;
 }
 
-template <class T>
-bool same_bits(std::vector<T> const& a, std::vector<T> const& b) {
-  return a.size() == b.size() &&
-         (a.empty() || __builtin_memcmp(a.data(), b.data(), a.size() * sizeof(T)) == 0);
-}
 template <class T>
 std::vector<T> part(std::vector<T> const& v, i64 first, i64 count) {
   return {v.begin() + first, v.begin() + first + count};
