@@ -13,7 +13,7 @@
 
 namespace fourscale::test::weight_only {
 
-enum class amax_from { view, device, rows, unit, encode };
+enum class amax_place { view, device, rows, unit, encode };
 
 /// Sizes and what a user may choose. `gap`: elements between rows of D, `gap_x` of X; `start_x`: elements
 /// before X, `start_w` and `start_s`: bytes before codes and scales, so that they are unaligned.
@@ -21,7 +21,7 @@ struct small_options {
   i64 m, n, k;
   gemm_factors factors{};
   i64 gap = 0, gap_x = 0, start_x = 0, start_w = 0, start_s = 0;
-  amax_from amax = amax_from::view;
+  amax_place amax = amax_place::view;
 };
 
 /// Exact: whole numbers times scales that are powers of two. Products are multiples of 1/8 whose magnitudes
@@ -69,13 +69,13 @@ struct small_case {
   }
   amax_reference amax_reference_to(float const* rows, float const* one) const {
     switch (o.amax) {
-      case amax_from::view:
+      case amax_place::view:
         return amax_value(amax);
-      case amax_from::device:
+      case amax_place::device:
         return amax_in(one);
-      case amax_from::rows:
+      case amax_place::rows:
         return amax_of_rows(rows);
-      case amax_from::unit:
+      case amax_place::unit:
         return unit_scale;
       default:
         return encode_scale_value(amax);
@@ -231,11 +231,11 @@ std::vector<small_options> sizes() {
       {16, 200, 512, {0.37f, 0.0f}},
       {16, 200, 512, {-1.5f, 0.75f}, 7},
       {16, 200, 512, {0.0f, 1.0f}},
-      {16, 200, 512, {1.25f, 0.5f}, 0, 0, 0, 0, 0, amax_from::device},
-      {16, 200, 512, {1.25f, 0.5f}, 1, 0, 0, 0, 0, amax_from::rows},
-      {2, 700, 512, {}, 0, 0, 0, 0, 0, amax_from::rows},
-      {16, 200, 512, {}, 0, 0, 0, 0, 0, amax_from::unit},
-      {16, 200, 512, {}, 0, 0, 0, 0, 0, amax_from::encode},
+      {16, 200, 512, {1.25f, 0.5f}, 0, 0, 0, 0, 0, amax_place::device},
+      {16, 200, 512, {1.25f, 0.5f}, 1, 0, 0, 0, 0, amax_place::rows},
+      {2, 700, 512, {}, 0, 0, 0, 0, 0, amax_place::rows},
+      {16, 200, 512, {}, 0, 0, 0, 0, 0, amax_place::unit},
+      {16, 200, 512, {}, 0, 0, 0, 0, 0, amax_place::encode},
   };
 }
 

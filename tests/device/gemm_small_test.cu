@@ -3,8 +3,9 @@
 // bit where no sum of FP32 is rounded, within a derived bound elsewhere; and what lies around D.
 #include "device/gemm_small_case.cuh"
 
-// Its own namespace: mma/gemm_case.hpp has other types of the same names.
-namespace fourscale::test::weight_only {
+using namespace fourscale;
+using namespace fourscale::test;
+using namespace fourscale::test::weight_only;
 
 TEST_CASE("device gemm_weight_only: exact sums, bf16 and linear scales", "[device][gemm][small]") {
   check_exact<bf16, linear, float>(sizes());
@@ -111,7 +112,7 @@ TEST_CASE("device gemm_weight_only: each code and scale has its value", "[device
     CHECK(same_values(c.on_device(), c.oracle()));
   };
   for (const i64 k : {16, 64, 256}) {
-    const small_options o{16, 256, k, {}, 0, 0, 0, 0, 0, amax_from::unit};
+    const small_options o{16, 256, k, {}, 0, 0, 0, 0, 0, amax_place::unit};
     check(small_case<bf16, linear, float>(o, data::exact));
     check(small_case<fp16, linear, float>(o, data::exact));
     check(small_case<bf16, swizzled_128x4, float>(o, data::exact));
@@ -188,5 +189,3 @@ TEST_CASE("device gemm_weight_only: broken rules are refused and D stays as it w
   CHECK(device::gemm_weight_only(a, w, matrix_view<float>{d, 16, 64}) == errc::no_amax);
   for (const float v : d) REQUIRE(v == -1.5f);
 }
-
-}  // namespace fourscale::test::weight_only
