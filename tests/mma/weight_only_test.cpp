@@ -6,6 +6,7 @@
 #include <fourscale/formats/convert.hpp>
 #include <fourscale/formats/e2m1.hpp>
 #include <fourscale/formats/real.hpp>
+#include <fourscale/mma/codes_to_bf16.hpp>
 #include <fourscale/mma/weight_only_plan.hpp>
 #include <vector>
 
@@ -42,7 +43,7 @@ TEST_CASE("weight-only: eight codes become four registers of bf16", "[mma][weigh
       for (u32 others : {0u, 0xffff'ffffu, 0x5a3c'96e1u}) {
         const u32 word = (others & ~(0xfu << 4 * i)) | code << 4 * i;
         u32 r[4];
-        wo::codes_to_bf16(word, r);
+        mma::codes_to_bf16(word, r);
         const bf16 got{static_cast<u16>(r[i % 4] >> (i < 4 ? 0 : 16))};
         const float want = std::ldexp(decode(e2m1{static_cast<u8>(code)}), -126);
         CHECK(bit_cast<u32>(to_float(got)) == bit_cast<u32>(want));

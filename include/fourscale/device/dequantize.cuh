@@ -44,17 +44,13 @@ struct magnitude_table {
   explicit FOURSCALE_D magnitude_table(float f) {
     constexpr float least = is_bf16 ? 0x1p-124f : 0x1p-12f, most = is_bf16 ? 0x1p124f : 0x1p12f;
     const float larger = ptx::mul_rn_f32(f, 1.5f);
-    fill(from_float<T>(f).bits | u32{from_float<T>(larger).bits} << 16);
-    valid = f >= least && f <= most;
-  }
-  /// From 1 and 1.5 times the factor, side by side; the caller knows that the table is valid.
-  explicit FOURSCALE_D magnitude_table(u32 one) : valid(true) { fill(one); }
-  FOURSCALE_D void fill(u32 one) {
     constexpr u32 step = is_bf16 ? 0x80u : 0x400u;  // of the exponent
+    const u32 one = from_float<T>(f).bits | u32{from_float<T>(larger).bits} << 16;
     const u32 two = one + step * 0x1'0001u, four = two + step * 0x1'0001u,
               none = (one - step) << 16;  // 0, 0.5
     low[0] = __byte_perm(none, one, 0x6420), high[0] = __byte_perm(none, one, 0x7531);
     low[1] = __byte_perm(two, four, 0x6420), high[1] = __byte_perm(two, four, 0x7531);
+    valid = f >= least && f <= most;
   }
   /// Four codes, in the low half of a word, to two words of two values each.
   FOURSCALE_D void decode(u32 codes, u32 (&words)[2]) const {

@@ -2,8 +2,10 @@
 // Packed operands of a GEMM to their decoded form, bounds included where they are needed, in one pass.
 #pragma once
 
+#include "../mma/codes_to_bf16.hpp"
 #include "../mma/decoded_operand.cuh"
-#include "dequantize.cuh"
+#include "../ptx/mma_sync_f16.cuh"
+#include "launch.cuh"
 
 namespace FOURSCALE_NAMESPACE::device {
 inline namespace FOURSCALE_ARCH {
@@ -15,105 +17,79 @@ inline constexpr int lane_values = 32;                 ///< that a lane takes at
 inline constexpr int lane_groups = lane_values / mma::group_values;
 inline constexpr int lanes_a_step = mma::decoded_step / lane_values;
 inline constexpr int decode_steps = 32 / lanes_a_step;  ///< that a warp takes at a time
+static_assert(lane_groups == 2 && lanes_a_step == 2);
 
-/// 16 codes in two words: every bit that a magnitude has, in halves, and the sum of their squares.
-FOURSCALE_D inline model::code_facts facts_of_codes(u32 const (&codes)[2]) {
+/// Magnitudes of eight codes as what __byte_perm selects by: the first four, and the others.
+struct selectors {
+  u32 low, high;
+
+  explicit FOURSCALE_D selectors(u32 codes) : low(codes & 0x7777'7777u), high(low >> 16) {}
+};
+
+/// Every bit that a magnitude of 16 codes has, in halves, and the sum of their squares.
+FOURSCALE_D inline model::code_facts facts_of_codes(selectors const& first, selectors const& second) {
+  u32 const of_four[4] = {first.low, first.high, second.low, second.high};
   u32 any = 0, squares = 0;
   FOURSCALE_UNROLL
   for (int i = 0; i < 4; ++i) {
-    // The magnitudes 0 to 12 of four codes, a byte each.
-    const u32 m = __byte_perm(0x0302'0100u, 0x0c08'0604u, codes[i / 2] >> (16 * (i % 2)) & 0x7777u);
+    const u32 m = ptx::prmt_b32(0x0302'0100u, 0x0c08'0604u, of_four[i]);  // 0 to 12, a byte each
     any |= m;
     squares = __dp4a(m, m, squares);
   }
   any |= any >> 16;
-  return {(any | any >> 8) & 0xffu, squares};
+  return {(any | any >> 8) & 0xfu, squares};
 }
 
-/// Adds the facts of the lanes whose numbers differ in `bit`.
-FOURSCALE_D inline void add_across(model::value_facts& x, int bit) {
-  model::value_facts other;
-  other.squares = __shfl_xor_sync(~0u, x.squares, bit);
-  other.lowest = __shfl_xor_sync(~0u, x.lowest, bit);
-  other.largest_scale = __shfl_xor_sync(~0u, x.largest_scale, bit);
-  x.add(other);
+/// Codes of the magnitudes of a group's 16 values, a byte each.
+FOURSCALE_D inline uint4 magnitudes_of(selectors const& first, selectors const& second,
+                                       model::magnitude_codes const& codes) {
+  const auto look_up = [&](u32 selector) { return ptx::prmt_b32(codes.low, codes.high, selector); };
+  return {look_up(first.low), look_up(first.high), look_up(second.low), look_up(second.high)};
 }
 
-/// Facts of the values before each step, of those in the warp; `before` has the ones before the warp's, and
-/// then all.
-FOURSCALE_D inline model::value_facts facts_before(model::value_facts const& step,
-                                                   model::value_facts& before) {
-  const int lane = static_cast<int>(threadIdx.x) % 32;
-  model::value_facts sum = step;
+/// Eight codes times their scale, which is in both halves of a word: exact in bf16, 0 gives zeros, and NaN
+/// NaNs.
+FOURSCALE_D inline uint4 decode_eight(u32 codes, u32 scale) {
+  constexpr u32 factor = 0x7e80'7e80u;  // 2^126, which codes_to_bf16 leaves out
+  u32 r[4];
+  mma::codes_to_bf16(codes, r);
   FOURSCALE_UNROLL
-  for (int distance = lanes_a_step; distance < 32; distance *= 2) {
-    const float squares = __shfl_up_sync(~0u, sum.squares, distance);
-    const int lowest = __shfl_up_sync(~0u, sum.lowest, distance);
-    if (lane >= distance) {
-      sum.squares += squares;
-      sum.lowest = min(sum.lowest, lowest);
+  for (u32& x : r) x = ptx::mul_rn_bf16x2(ptx::mul_rn_bf16x2(x, factor), scale);
+  return {r[0], r[1], r[2], r[3]};
+}
+
+/// What a warp has of its row at a time: all codes, and the scales of groups in bf16. Lanes take 32 codes in
+/// a row, but store eight values of each quarter, so that a store of the warp writes 512 bytes in a row.
+struct decode_stage {
+  uint4 codes[32];
+  u32 scales[32];  ///< two each
+
+  /// Decodes and stores a lane's codes, and others', up to `left` steps.
+  FOURSCALE_D void store(u32 const (&mine)[2 * lane_groups], u32 mine_scales, bf16* to, int left) {
+    constexpr int quarter = decode_steps / 4;  // in steps
+    const u32 lane = threadIdx.x % 32;
+    __syncwarp();
+    codes[lane] = {mine[0], mine[1], mine[2], mine[3]};
+    scales[lane] = mine_scales;
+    __syncwarp();
+    u32 const* const eights = reinterpret_cast<u32 const*>(codes) + lane;
+    u16 const* const groups = reinterpret_cast<u16 const*>(scales) + lane / 2;
+    left -= static_cast<int>(lane / (mma::decoded_step / 8));
+    to += 8 * lane;
+    FOURSCALE_UNROLL
+    for (int i = 0; i < 4; ++i) {
+      const uint4 eight = decode_eight(eights[32 * i], ptx::prmt_b32(groups[16 * i], 0, 0x1010u));
+      if (i * quarter < left) *reinterpret_cast<uint4*>(to + i * quarter * mma::decoded_step) = eight;
     }
   }
-  model::value_facts result = before;
-  const float squares = __shfl_up_sync(~0u, sum.squares, lanes_a_step);
-  const int lowest = __shfl_up_sync(~0u, sum.lowest, lanes_a_step);
-  if (lane >= lanes_a_step) {
-    result.squares += squares;
-    result.lowest = min(result.lowest, lowest);
-  }
-  before.squares += __shfl_sync(~0u, sum.squares, 31);
-  before.lowest = min(before.lowest, __shfl_sync(~0u, sum.lowest, 31));
-  return result;
-}
+};
 
-/// The table of a scale of which 1.5 times is exact in bf16, too; 0 gives zeros, and NaN gives NaNs.
-FOURSCALE_D inline magnitude_table<bf16> exact_table(float scale) {
-  const u32 one = __byte_perm(bit_cast<u32>(scale), bit_cast<u32>(ptx::mul_rn_f32(scale, 1.5f)), 0x7632);
-  magnitude_table<bf16> table(one);
-  const u32 keep = scale == 0.0f ? 0u : ~0u, nan = scale == scale ? 0u : ~0u;
-  FOURSCALE_UNROLL
-  for (int i = 0; i < 2; ++i) {
-    table.low[i] = (table.low[i] & keep) | nan;
-    table.high[i] = (table.high[i] & keep) | nan;
-  }
-  return table;
-}
-
-/// 16 codes times their scale, in order.
-FOURSCALE_D inline void decode_group(u32 low, u32 high, float scale, u32 (&words)[8]) {
-  const magnitude_table<bf16> table = exact_table(scale);
-  FOURSCALE_UNROLL
-  for (int i = 0; i < 4; ++i) {
-    u32 pair[2];
-    table.decode((i < 2 ? low : high) >> (16 * (i % 2)), pair);
-    words[2 * i] = pair[0];
-    words[2 * i + 1] = pair[1];
-  }
-}
-
-/// Stores 32 bytes of each lane, 64 bytes apart, so that every store writes whole sectors: an even lane and
-/// the next one store the even one's bytes, then the odd one's.
-FOURSCALE_D inline void store_group(u32 const (&words)[8], u8* to, bool there) {
-  const bool odd = threadIdx.x % 2 != 0;
-  u32 other[4], first[4], second[4];
-  FOURSCALE_UNROLL
-  for (int i = 0; i < 4; ++i) other[i] = __shfl_xor_sync(~0u, odd ? words[i] : words[4 + i], 1);
-  FOURSCALE_UNROLL
-  for (int i = 0; i < 4; ++i) {
-    first[i] = odd ? other[i] : words[i];
-    second[i] = odd ? words[4 + i] : other[i];
-  }
-  if (!there) return;
-  u8* const of_first = odd ? to - 2 * lane_values + 16 : to;
-  *reinterpret_cast<uint4*>(of_first) = {first[0], first[1], first[2], first[3]};
-  *reinterpret_cast<uint4*>(of_first + 2 * lane_values) = {second[0], second[1], second[2], second[3]};
-}
-
-/// What a lane takes of a row: 32 codes and the scales of two groups; zeros beyond the matrix.
-template <class F>
+/// What a lane takes of a row: 32 codes, and the scales of two groups or, in one word, of a whole step; zeros
+/// beyond the matrix. Nothing is done with them until they are used, so that they can be on their way.
 struct decode_input {
   u32 codes[4] = {};
-  typename F::scale scales[lane_groups]{};
+  u32 scales[lane_groups] = {};
+  int left = 0;  ///< columns from here on
 };
 
 /// Reads a lane's part of a row, from 32 times `lane_values` codes after the other.
@@ -129,26 +105,39 @@ struct row_reader {
   u8 const *codes, *scales;
   i64 row;
   int col, left;
-  bool wide;
+  bool wide;         ///< codes can be read 16 bytes at a time
+  bool wide_scales;  ///< a step's can, four in a word, of which the lane has two
+  u32 first_bit;     ///< where they are in it
 
-  FOURSCALE_D row_reader(block_scaled_view<F, Layout, u8 const> const& from, i64 of_row, int first)
+  FOURSCALE_D row_reader(block_scaled_view<F, Layout, u8 const> const& from, i64 of_row, u32 lane)
       : q(from),
-        codes(q.codes + of_row * (q.cols / 2) + first / 2),
-        scales(q.scales + q.scale_offset(of_row, first / F::block_size)),
+        codes(q.codes + of_row * (q.cols / 2) + lane * (lane_values / 2)),
+        scales(q.scales + q.scale_offset(of_row, lane * lane_values / F::block_size)),
         row(of_row),
-        col(first),
-        left(of_row < q.rows ? static_cast<int>(q.cols) - first : 0),
-        wide(reinterpret_cast<u64>(q.codes) % 16 == 0 && q.cols % lane_values == 0) {}
+        col(static_cast<int>(lane) * lane_values),
+        left(of_row < q.rows ? static_cast<int>(q.cols) - col : 0),
+        wide(reinterpret_cast<u64>(q.codes) % 16 == 0 && q.cols % lane_values == 0),
+        wide_scales(has_strides && F::block_size == mma::group_values &&
+                    reinterpret_cast<u64>(scales - 2 * (lane % 2)) % 4 == 0 &&
+                    (!same_type<Layout, linear> || q.cols % mma::decoded_step == 0)),
+        first_bit(16 * (lane % 2)) {
+    if (wide_scales) scales -= 2 * (lane % 2);
+  }
 
-  FOURSCALE_D decode_input<F> next() {
-    decode_input<F> x;
+  FOURSCALE_D decode_input next() {
+    decode_input x;
     if (left > 0) read(x);
     codes += together / 2, scales += stride, col += together, left -= together;
     return x;
   }
+  FOURSCALE_D typename F::scale scale(decode_input const& x, int i) const {
+    const u32 word =
+        wide_scales ? x.scales[0] >> (first_bit + 8 * i) : x.scales[F::block_size == lane_values ? 0 : i];
+    return {static_cast<u8>(mma::group_values * i < x.left ? word : 0u)};
+  }
 
  private:
-  FOURSCALE_D void read(decode_input<F>& x) const {
+  FOURSCALE_D void read(decode_input& x) const {
     if (wide) {
       const uint4 words = *reinterpret_cast<uint4 const*>(codes);
       x.codes[0] = words.x, x.codes[1] = words.y, x.codes[2] = words.z, x.codes[3] = words.w;
@@ -160,139 +149,185 @@ struct row_reader {
         for (int k = 0; k < 4; ++k) x.codes[k] |= k == i / 4 ? byte : 0u;
       }
     }
-    const auto scale = [&](int i) -> typename F::scale {
-      if constexpr (has_strides)
-        return {scales[i]};
-      else
-        return q.load_scale(row, col / F::block_size + i);
-    };
-    x.scales[0] = scale(0);
-    if (F::block_size == lane_values)
-      x.scales[1] = x.scales[0];
-    else if (left > mma::group_values)
-      x.scales[1] = scale(1);
+    x.left = left;
+    const bool has_second = left > mma::group_values && F::block_size == mma::group_values;
+    if (wide_scales) {
+      x.scales[0] = *reinterpret_cast<u32 const*>(scales);
+    } else if constexpr (has_strides) {
+      x.scales[0] = scales[0];
+      if (has_second) x.scales[1] = scales[1];
+    } else {
+      x.scales[0] = q.load_scale(row, col / F::block_size).bits;
+      if (has_second) x.scales[1] = q.load_scale(row, col / F::block_size + 1).bits;
+    }
   }
 };
-
-/// What the certificate needs to know of a group.
-struct group_facts {
-  model::value_facts of_values;
-  float scale;  ///< 0 if all values are
-  u32 exponent_byte;
-};
-
-/// Decodes a group.
-template <class F>
-FOURSCALE_D group_facts decode_scaled(u32 low, u32 high, typename F::scale scale, u32 (&words)[8]) {
-  const u32 codes[2] = {low, high};
-  const model::scale_parts parts(scale);
-  const bool in_values = parts.nan || mma::is_in_values(parts.exponent) || parts.value == 0.0f;
-  decode_group(low, high, in_values ? parts.value : 1.0f, words);
-  const model::value_facts facts(facts_of_codes(codes), parts);
-  return {facts, facts.squares == 0.0f ? 0.0f : parts.value,
-          static_cast<u8>(parts.nan ? mma::nan_exponent : parts.exponent)};
-}
 
 /// What the warps of a CTA know of their rows' steps, to be made that of eight rows.
 struct certify_memory {
-  model::step_magnitudes magnitudes[decode_warps][decode_steps];
-  model::step_bounds bounds[decode_steps][decode_warps];
+  /// What a lane knows of its half of a step; both halves side by side.
+  struct alignas(8) half_facts {
+    float squares;
+    short lowest, largest_scale;
+
+    FOURSCALE_D explicit operator model::value_facts() const {
+      model::value_facts x;
+      x.squares = squares, x.lowest = lowest, x.largest_scale = largest_scale;
+      return x;
+    }
+  };
+  uint4 magnitudes[decode_warps][lane_groups][32];
+  half_facts facts[decode_warps][decode_steps][lanes_a_step];
+  u32 bounds[decode_warps / 2][decode_steps];  ///< of two rows: width, and span in the upper half
 };
 
-/// Codes of the magnitudes of a group's 16 values, a byte each.
-FOURSCALE_D inline uint4 magnitudes_of(u32 low, u32 high, float scale, model::value_facts const& step) {
-  model::magnitude_codes codes;  // of what bounds nothing
-  if (step.squares < model::value_facts::infinite()) codes = {scale, step.lowest};
-  u32 words[4];
-  FOURSCALE_UNROLL
-  for (int i = 0; i < 4; ++i)
-    words[i] = __byte_perm(codes.low, codes.high, (i < 2 ? low : high) >> (16 * (i % 2)) & 0x7777u);
-  return {words[0], words[1], words[2], words[3]};
-}
+/// Which word of its warps' magnitudes a thread makes those of eight rows: of which step, which one.
+struct largest_word {
+  static constexpr int in_step = sizeof(model::step_magnitudes) / 4;
+  static_assert(decode_steps * in_step == 32 * decode_warps);
+  u32 step = threadIdx.x / in_step, word = threadIdx.x % in_step;
 
-/// What eight rows have in the warps' steps from `first` on: the largest of each.
-FOURSCALE_D inline void store_largest(mma::decoded_operand const& to, i64 row_group, int first,
-                                      certify_memory const& of_rows) {
-  constexpr int words = sizeof(model::step_magnitudes) / 4;
-  static_assert(decode_steps * words == 32 * decode_warps, "A word for each thread.");
-  const int mine = static_cast<int>(threadIdx.x), step = mine / words;
-  if (arch::has_wgmma && first + step < to.steps) {  // others do not read them
-    u32 rows[decode_warps];
+  FOURSCALE_D u32 of(certify_memory const& rows) const {
+    const u32 group = word / 4, lane = lanes_a_step * step + group / lane_groups;
+    u32 x[decode_warps];
     FOURSCALE_UNROLL
     for (int i = 0; i < decode_warps; ++i)
-      rows[i] = reinterpret_cast<u32 const*>(of_rows.magnitudes[i])[mine];
-    reinterpret_cast<u32*>(to.magnitudes + (first + step) * to.row_groups() + row_group)[mine % words] =
-        mma::largest_bytes(rows);
+      x[i] = reinterpret_cast<u32 const*>(&rows.magnitudes[i][group % lane_groups][lane])[word % 4];
+    return mma::largest_bytes(x);
   }
-  if (mine >= decode_steps || first + mine >= to.steps) return;
-  model::step_bounds bounds;
+};
+
+/// Bounds of the warps' steps. A thread has a step of a row, 16 threads a row; `before` is what the row had
+/// before the warps' steps, and then after them.
+FOURSCALE_D inline void find_bounds(certify_memory& of_rows, bool any_certified, model::value_facts& before) {
+  const u32 mine = threadIdx.x, step = mine % decode_steps;
+  if (mine >= decode_warps * decode_steps) return;
+  model::value_facts facts;
+  for (auto const& half : of_rows.facts[mine / decode_steps][step]) facts.add(model::value_facts(half));
+  if (!any_certified) facts.squares = model::value_facts::infinite();
+  // Of this step and those before it, then of those before it.
+  float squares = facts.squares;
+  int lowest = facts.lowest;
   FOURSCALE_UNROLL
-  for (int i = 0; i < decode_warps; ++i) {
-    bounds.width = max(bounds.width, of_rows.bounds[mine][i].width);
-    bounds.span = max(bounds.span, of_rows.bounds[mine][i].span);
+  for (u32 distance = 1; distance < decode_steps; distance *= 2) {
+    const float other_squares = __shfl_up_sync(~0u, squares, distance, decode_steps);
+    const int other_lowest = __shfl_up_sync(~0u, lowest, distance, decode_steps);
+    squares += step >= distance ? other_squares : 0.0f;
+    lowest = min(lowest, step >= distance ? other_lowest : lowest);
   }
-  to.bounds[(first + mine) * to.row_groups() + row_group] = bounds;
+  model::value_facts mine_before = before;
+  const float other_squares = __shfl_up_sync(~0u, squares, 1, decode_steps);
+  const int other_lowest = __shfl_up_sync(~0u, lowest, 1, decode_steps);
+  mine_before.squares += step > 0 ? other_squares : 0.0f;
+  mine_before.lowest = min(before.lowest, step > 0 ? other_lowest : before.lowest);
+  before.squares += __shfl_sync(~0u, squares, decode_steps - 1, decode_steps);
+  before.lowest = min(before.lowest, __shfl_sync(~0u, lowest, decode_steps - 1, decode_steps));
+
+  const model::step_bounds bounds = bounds_of_step(facts, mine_before);
+  const u32 of_row = bounds.width | u32{bounds.span} << 16;
+  const u32 of_two = __vmaxu2(of_row, __shfl_xor_sync(~0u, of_row, decode_steps));
+  if (mine % 32 < decode_steps) of_rows.bounds[mine / 32][step] = of_two;
+}
+
+/// The largest bounds of eight rows in the warps' steps from `first` on, by the threads that do not find
+/// bounds.
+FOURSCALE_D inline void store_bounds(mma::decoded_operand const& to, i64 row_group, int first,
+                                     certify_memory const& of_rows) {
+  const int mine = static_cast<int>(threadIdx.x) - decode_warps * decode_steps, step = first + mine;
+  if (mine < 0 || mine >= decode_steps || step >= static_cast<int>(to.steps)) return;
+  u32 most = 0;
+  for (auto const& of_two : of_rows.bounds) most = __vmaxu2(most, of_two[mine]);
+  to.bounds[step * to.row_groups() + row_group] = {static_cast<u8>(most), static_cast<u8>(most >> 16)};
 }
 
 /// Eight rows of an operand, a warp each. Without `Certify` no exponents are stored, and bounds that hold for
 /// anything.
 template <bool Certify, class F, class Layout>
 FOURSCALE_D void decode_rows(block_scaled_view<F, Layout, u8 const> const& q, mma::decoded_operand const& to,
-                             i64 row_group, certify_memory* of_rows) {
-  const int lane = static_cast<int>(threadIdx.x) % 32, warp = static_cast<int>(threadIdx.x) / 32;
+                             i64 row_group, decode_stage* stages, certify_memory* of_rows) {
+  const u32 lane = threadIdx.x % 32, warp = threadIdx.x / 32;
   const i64 row = row_group * mma::bounds_rows + warp;
   const int steps = static_cast<int>(to.steps);
-  u8* const values = reinterpret_cast<u8*>(to.values + row * to.padded_k());
-  u8* const exponents = reinterpret_cast<u8*>(to.exponents) + row * (to.padded_k() / mma::group_values);
+  bf16* values = to.values + row * to.padded_k();
+  u8* exponents =
+      reinterpret_cast<u8*>(to.exponents) + row * (to.padded_k() / mma::group_values) + lane_groups * lane;
+  const largest_word largest;
+  u32* magnitudes =
+      reinterpret_cast<u32*>(to.magnitudes + largest.step * to.row_groups() + row_group) + largest.word;
+  int left = row < to.rows ? steps : 0;
   model::value_facts before;
-  row_reader<F, Layout> reader(q, row, lane * lane_values);
-  decode_input<F> next = reader.next();
+  row_reader<F, Layout> reader(q, row, lane);
+  decode_input next = reader.next();
   for (int first = 0; first < steps; first += decode_steps) {
-    const decode_input<F> x = next;
-    const int col = first * mma::decoded_step + lane * lane_values;
+    const decode_input x = next;
     next = reader.next();
-    const bool there = row < to.rows && first + lane / lanes_a_step < steps;
-    model::value_facts step;
-    group_facts groups[lane_groups];
+    const model::scale_parts scales[lane_groups] = {model::scale_parts(reader.scale(x, 0)),
+                                                    model::scale_parts(reader.scale(x, 1))};
+    u32 in_values[lane_groups];
     FOURSCALE_UNROLL
-    for (int i = 0; i < lane_groups; ++i) {
-      u32 words[8];
-      groups[i] = decode_scaled<F>(x.codes[2 * i], x.codes[2 * i + 1], x.scales[i], words);
-      step.add(groups[i].of_values);
-      store_group(words, values + 2 * col + 32 * i, there);
-    }
+    for (int i = 0; i < lane_groups; ++i)
+      in_values[i] = bit_cast<u32>(scales[i].far && !scales[i].nan ? 1.0f : scales[i].value);
+    stages[warp].store(x.codes, ptx::prmt_b32(in_values[0], in_values[1], 0x7632u), values, left);
+    values += decode_steps * mma::decoded_step;
     if constexpr (Certify) {
-      if (there)
-        *reinterpret_cast<u16*>(exponents + col / mma::group_values) =
-            static_cast<u16>(groups[0].exponent_byte | groups[1].exponent_byte << 8);
-      add_across(step, 1);
-      if (first >= model::most_steps) step.squares = model::value_facts::infinite();
+      const auto exponent_of = [&](int i) -> u32 {
+        return static_cast<u8>(scales[i].nan ? mma::nan_exponent : scales[i].exponent);
+      };
+      if (static_cast<int>(lane / lanes_a_step) < left)
+        *reinterpret_cast<u16*>(exponents) = static_cast<u16>(exponent_of(0) | exponent_of(1) << 8);
+      const selectors codes[2 * lane_groups] = {selectors(x.codes[0]), selectors(x.codes[1]),
+                                                selectors(x.codes[2]), selectors(x.codes[3])};
+      const model::value_facts groups[lane_groups] = {
+          model::value_facts(facts_of_codes(codes[0], codes[1]), scales[0]),
+          model::value_facts(facts_of_codes(codes[2], codes[3]), scales[1])};
+      model::value_facts half = groups[0];
+      half.add(groups[1]);
       certify_memory& of_eight = of_rows[first / decode_steps % 2];
-      if constexpr (arch::has_wgmma) FOURSCALE_UNROLL
-      for (int i = 0; i < lane_groups; ++i)
-        reinterpret_cast<uint4*>(of_eight.magnitudes[warp])[lane_groups * lane + i] =
-            magnitudes_of(x.codes[2 * i], x.codes[2 * i + 1], groups[i].scale, step);
-      const model::step_bounds bounds = bounds_of_step(step, facts_before(step, before));
-      if (lane % lanes_a_step == 0) of_eight.bounds[lane / lanes_a_step][warp] = bounds;
+      of_eight.facts[warp][lane / lanes_a_step][lane % lanes_a_step] = {
+          half.squares, static_cast<short>(half.lowest), static_cast<short>(half.largest_scale)};
+      const bool certified = first < model::most_steps;
+      if constexpr (arch::has_wgmma) {  // others do not read them
+        const int lowest = min(half.lowest, __shfl_xor_sync(~0u, half.lowest, 1));
+        FOURSCALE_UNROLL
+        for (int i = 0; i < lane_groups; ++i) {
+          model::magnitude_codes of_group;  // of what bounds nothing
+          if (certified && groups[i].squares < model::value_facts::infinite())
+            of_group = {groups[i].squares == 0.0f ? 0.0f : scales[i].value, lowest};
+          of_eight.magnitudes[warp][i][lane] = magnitudes_of(codes[2 * i], codes[2 * i + 1], of_group);
+        }
+      }
       __syncthreads();
-      store_largest(to, row_group, first, of_eight);
-    } else if (warp == 0 && lane < decode_steps && first + lane < steps) {
+      if (arch::has_wgmma && first + static_cast<int>(largest.step) < steps)
+        *magnitudes = largest.of(of_eight);
+      find_bounds(of_eight, certified, before);
+      if (first > 0)
+        store_bounds(to, row_group, first - decode_steps, of_rows[(first / decode_steps + 1) % 2]);
+      exponents += 32 * lane_groups;
+      magnitudes += decode_steps * largest.in_step * to.row_groups();
+    } else if (warp == 0 && lane < decode_steps && first + static_cast<int>(lane) < steps) {
       to.bounds[(first + lane) * to.row_groups() + row_group] = {};
     }
+    left -= decode_steps;
+  }
+  if constexpr (Certify) {
+    __syncthreads();
+    const int last = (steps - 1) / decode_steps;
+    store_bounds(to, row_group, last * decode_steps, of_rows[last % 2]);
   }
 }
 
 /// A CTA takes eight rows of A or of B.
 template <bool Certify, class F, class LA, class G, class LB>
-FOURSCALE_KERNEL void __launch_bounds__(32 * decode_warps)
+FOURSCALE_KERNEL void __launch_bounds__(32 * decode_warps, 4)
     decode_kernel(block_scaled_view<F, LA, u8 const> a, block_scaled_view<G, LB, u8 const> b,
                   mma::decoded_operand to_a, mma::decoded_operand to_b) {
+  __shared__ decode_stage stages[decode_warps];
   __shared__ certify_memory of_rows[2];
   const i64 groups_a = to_a.row_groups(), group = blockIdx.x;
   if (group < groups_a)
-    decode_rows<Certify>(a, to_a, group, of_rows);
+    decode_rows<Certify>(a, to_a, group, stages, of_rows);
   else
-    decode_rows<Certify>(b, to_b, group - groups_a, of_rows);
+    decode_rows<Certify>(b, to_b, group - groups_a, stages, of_rows);
 }
 
 /// What a GEMM from decoded operands is called with: a problem with .a and .b, which lie in `workspace`, at a

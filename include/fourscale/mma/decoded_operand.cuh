@@ -21,7 +21,7 @@ inline constexpr int group_values = 16;  ///< under one exponent
 using group_exponent = signed char;
 inline constexpr group_exponent nan_exponent = -128;
 FOURSCALE_HD constexpr bool is_in_values(int exponent) {
-  return exponent <= fourscale::model::value_facts::far && exponent >= -fourscale::model::value_facts::far;
+  return exponent <= fourscale::model::scale_parts::most && exponent >= -fourscale::model::scale_parts::most;
 }
 
 /// The largest of four bytes each.
@@ -38,7 +38,8 @@ FOURSCALE_D u32 largest_bytes(u32 const (&x)[N]) {
 }
 
 /// rows x k in device memory, k padded with zeros to whole steps. Everything starts at multiples of 256
-/// bytes.
+/// bytes. Eight values along K lie in the order 0 4 1 5 2 6 3 7, that of codes_to_bf16: sums of products do
+/// not know it.
 struct decoded_operand {
   bf16* values = nullptr;                           ///< [row][padded_k], each a code times its block scale
   group_exponent* exponents = nullptr;              ///< [row][padded_k / 16]

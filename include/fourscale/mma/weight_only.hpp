@@ -21,7 +21,7 @@
 //   all else    3 us until the first weights are there, 3 us for the sums of warps and CTAs
 #pragma once
 
-#include "../bits.hpp"
+#include "codes_to_bf16.hpp"
 
 namespace FOURSCALE_NAMESPACE::mma::weight_only {
 
@@ -125,17 +125,5 @@ FOURSCALE_HD constexpr int x_offset(int n_tiles, x_piece p) {
 /// Weights carry this factor less than they are worth, so that a code times its scale is a normal number or
 /// an exact subnormal one of either type: sums are multiplied by 128, which rounds nothing.
 inline constexpr float sum_factor = 128.0f;
-
-/// Eight codes to four registers of two, register r from codes r and r + 4, as numbers of bf16 that are 2^126
-/// times too small: sign to sign, two bits of exponent and one of significand to the lowest of an exponent
-/// and the highest of a significand. A product with two powers of two brings both to their places.
-FOURSCALE_HD constexpr void codes_to_bf16(u32 codes, u32 (&r)[4]) {
-  constexpr u32 low = 0x000f'000fu, high = 0x00f0'00f0u, places = 0x81c0'81c0u;
-  const u32 upper = codes >> 8;
-  r[0] = ((codes & low) * 0x1040u) & places;
-  r[1] = ((codes & high) * 0x104u) & places;
-  r[2] = ((upper & low) * 0x1040u) & places;
-  r[3] = ((upper & high) * 0x104u) & places;
-}
 
 }  // namespace FOURSCALE_NAMESPACE::mma::weight_only
