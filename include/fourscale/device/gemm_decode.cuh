@@ -249,8 +249,8 @@ FOURSCALE_D void decode_rows(block_scaled_view<F, Layout, u8 const> const& q, mm
   const i64 row = row_group * mma::bounds_rows + warp;
   const int steps = static_cast<int>(to.steps);
   bf16* values = to.values + row * to.padded_k();
-  u8* exponents =
-      reinterpret_cast<u8*>(to.exponents) + row * (to.padded_k() / mma::group_values) + lane_groups * lane;
+  u8* exponents = reinterpret_cast<u8*>(to.exponents) +
+                  row * to.steps * (mma::decoded_step / mma::group_values) + lane_groups * lane;
   const largest_word largest;
   u32* magnitudes =
       reinterpret_cast<u32*>(to.magnitudes + largest.step * to.row_groups() + row_group) + largest.word;
@@ -323,6 +323,7 @@ FOURSCALE_KERNEL void __launch_bounds__(32 * decode_warps, 4)
                   mma::decoded_operand to_a, mma::decoded_operand to_b) {
   __shared__ decode_stage stages[decode_warps];
   __shared__ certify_memory of_rows[2];
+  if constexpr (arch::has_wgmma) cudaTriggerProgrammaticLaunchCompletion();  // gemm_wgmma_kernel begins early
   const i64 groups_a = to_a.row_groups(), group = blockIdx.x;
   if (group < groups_a)
     decode_rows<Certify>(a, to_a, group, stages, of_rows);

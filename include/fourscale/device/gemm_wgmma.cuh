@@ -30,6 +30,7 @@ FOURSCALE_KERNEL void __launch_bounds__(mma::wgmma::threads, 1)
       mma::detail::add_count(p.steps->in_f32, p.d.rows * p.d.cols * p.a.steps);
     cuda::ptx::barrier_cluster_arrive(cuda::ptx::sem_release);
     cuda::ptx::barrier_cluster_wait(cuda::ptx::sem_acquire);
+    cudaGridDependencySynchronize();  // until the operands are decoded
     if (warp < 4) {
       ptx::setmaxnreg_dec<w::other_registers>();
       if (warp == 0 && ptx::elect_sync()) w::load(p, m);
@@ -124,7 +125,7 @@ errc launch_wgmma(P const& p, int clusters, cudaStream_t stream) {
   auto* const kernel = &gemm_wgmma_kernel<Cols, P>;
   if (cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes) != cudaSuccess)
     return errc::cuda_failed;
-  return launch_clusters(kernel, clusters, w::cluster_ctas, w::threads, bytes, stream, p);
+  return launch_clusters<begins::early>(kernel, clusters, w::cluster_ctas, w::threads, bytes, stream, p);
 }
 
 /// A checked call: see decoded_call.

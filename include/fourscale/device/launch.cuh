@@ -18,21 +18,28 @@ inline constexpr int cta_threads = cta::threads;
 /// The result of a launch. cudaGetLastError() still has CUDA's own error.
 inline errc launched() { return cudaPeekAtLastError() == cudaSuccess ? errc::ok : errc::cuda_failed; }
 
+/// When a kernel begins: once all that is before it in the stream is done, or as soon as each CTA of the
+/// kernel right before it has called cudaTriggerProgrammaticLaunchCompletion() or ended. Such a kernel waits
+/// by itself, by cudaGridDependencySynchronize().
+enum class begins { after, early };
+
 /// Launches `clusters` clusters of this many CTAs.
-template <class Kernel, class... Arguments>
+template <begins When = begins::after, class Kernel, class... Arguments>
 errc launch_clusters(Kernel* kernel, i64 clusters, int ctas, int threads, int shared_bytes,
                      cudaStream_t stream, Arguments const&... arguments) {
-  cudaLaunchAttribute cluster{};
-  cluster.id = cudaLaunchAttributeClusterDimension;
-  cluster.val.clusterDim.x = static_cast<unsigned>(ctas);
-  cluster.val.clusterDim.y = cluster.val.clusterDim.z = 1;
+  cudaLaunchAttribute attributes[2]{};
+  attributes[0].id = cudaLaunchAttributeClusterDimension;
+  attributes[0].val.clusterDim.x = static_cast<unsigned>(ctas);
+  attributes[0].val.clusterDim.y = attributes[0].val.clusterDim.z = 1;
+  attributes[1].id = cudaLaunchAttributeProgrammaticStreamSerialization;
+  attributes[1].val.programmaticStreamSerializationAllowed = 1;
   cudaLaunchConfig_t config{};
   config.gridDim = dim3(static_cast<unsigned>(clusters * ctas));
   config.blockDim = dim3(static_cast<unsigned>(threads));
   config.dynamicSmemBytes = static_cast<size_t>(shared_bytes);
   config.stream = stream;
-  config.attrs = &cluster;
-  config.numAttrs = 1;
+  config.attrs = attributes;
+  config.numAttrs = When == begins::early ? 2 : 1;
   return cudaLaunchKernelEx(&config, kernel, arguments...) == cudaSuccess ? errc::ok : errc::cuda_failed;
 }
 

@@ -53,7 +53,9 @@ struct decoded_operand {
   FOURSCALE_HD static constexpr N groups_of(N rows) {
     return round_up<N>(ceil_div<N>(rows, N{bounds_rows}), N{bounds_chunk});
   }
-  FOURSCALE_HD constexpr i64 row_groups() const { return groups_of<i64>(rows); }
+  FOURSCALE_HD constexpr i64 row_groups() const {
+    return static_cast<i64>(groups_of<u64>(static_cast<u64>(rows)));  // by shifts
+  }
 
   static constexpr i64 alignment = 256;
   FOURSCALE_HD constexpr i64 value_bytes() const { return rows * padded_k() * i64{sizeof(bf16)}; }
