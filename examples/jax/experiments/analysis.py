@@ -74,8 +74,17 @@ def is_within(interval, margin):
 
 
 def write_csv(path, rows):
-    """Dictionaries of the same keys as a table."""
+    """Dictionaries as a table. What one lacks is empty, a dictionary in it has a column for each key, and lists, which
+    the JSON lines have, are left out."""
+    flat = []
+    for row in rows:
+        flat.append({})
+        for key, value in row.items():
+            if isinstance(value, dict):
+                flat[-1] |= {f"{key} {inner}": v for inner, v in value.items()}
+            elif not isinstance(value, list | tuple):
+                flat[-1][key] = value
     with open(path, "w", newline="") as file:
-        table = csv.DictWriter(file, list(rows[0]), lineterminator="\n")
+        table = csv.DictWriter(file, list(dict.fromkeys(k for row in flat for k in row)), restval="", lineterminator="\n")
         table.writeheader()
-        table.writerows(rows)
+        table.writerows(flat)

@@ -17,6 +17,7 @@ import tempfile
 import fourscale_jax
 import jax
 import numpy as np
+from analysis import write_csv
 from fourscale_jax import linear
 from fourscale_jax.trainer import Config
 from fourscale_jax.trainer.checkpoint import Checkpoints
@@ -121,6 +122,7 @@ def main():
         print(row)
     arguments.out.mkdir(parents=True, exist_ok=True)
     (arguments.out / "bits.jsonl").write_text("".join(json.dumps(row) + "\n" for row in whole))
+    write_csv(arguments.out / "bits.csv", whole)
     held = sum(row["holds"] for row in whole)
     print(f"{'PASS' if held == STEPS else 'FAIL'}: {held} of {STEPS} steps")
 

@@ -13,7 +13,7 @@ import time
 
 import jax
 import numpy as np
-from analysis import is_within, unpaired
+from analysis import is_within, unpaired, write_csv
 from arms import EQUIVALENT, SIZES
 from fourscale_jax.trainer import Config
 from fourscale_jax.trainer.data import Text
@@ -82,16 +82,22 @@ def experiment(recipe, draws, places, size, text):
                    "losses": [round(x, 4) for x in losses]}
 
 
-def differences(rows):
-    """To one device, with 90 % intervals: of the means of independent runs, or of a single pair without an interval."""
+def summary(rows):
+    """Of a recipe's runs in each place: the median of tokens per second, and that in percent of as many devices by
+    themselves; the mean loss, and its difference to one device with 90 % intervals: of the means of independent runs, or
+    of a single pair without an interval."""
     of = {}
     for row in rows:
-        of.setdefault((row["recipe"], row["place"]), []).append(row["loss"])
-    for (recipe, place), losses in of.items():
+        of.setdefault((row["recipe"], row["place"]), []).append(row)
+    for (recipe, place), runs in of.items():
+        losses, alone = ([row["loss"] for row in x] for x in (runs, of[recipe, "one"]))
+        rate, rate_alone = (statistics.median(row["tokens_per_second"] for row in x) for x in (runs, of[recipe, "one"]))
+        row = {"recipe": recipe, "place": place, "runs": len(runs), "tokens_per_second": rate,
+               "efficiency_percent": round(100 * rate / (PLACES[place][0] * PLACES[place][1] * rate_alone), 1), "loss": statistics.fmean(losses)}
         if place != "one":
-            gap = unpaired(losses, of[recipe, "one"], 0.90)
-            yield {"recipe": recipe, "place": place, "runs": len(losses), "gap": gap.mean, "half_width": gap.half,
-                   "verdict": is_within(gap, EQUIVALENT)}
+            gap = unpaired(losses, alone, 0.90)
+            row |= {"gap": gap.mean, "half_width": gap.half, "verdict": is_within(gap, EQUIVALENT)}
+        yield row
 
 
 def main():
@@ -110,7 +116,8 @@ def main():
                 file.write(json.dumps(row) + "\n")
                 file.flush()
                 print({k: v for k, v in row.items() if k != "losses"}, flush=True)
-    for row in differences(rows):
+    write_csv(arguments.out / "gpus.csv", list(summary(rows)))
+    for row in summary(rows):
         print(row)
 
 

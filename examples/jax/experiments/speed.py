@@ -16,6 +16,7 @@ import time
 import fourscale_jax
 import jax
 import jax.numpy as jnp
+from analysis import write_csv
 from fourscale_jax.trainer import Config
 from fourscale_jax.trainer.data import Text
 from fourscale_jax.trainer.loop import batch
@@ -106,14 +107,16 @@ def main():
     parser.add_argument("--out", type=pathlib.Path, required=True)
     arguments = parser.parse_args()
     arguments.out.mkdir(parents=True, exist_ok=True)
+    rows = []
     with (arguments.out / "speed.jsonl").open("w") as file:
         layers = [("bf16", "native"), ("te_nvfp4", "blackwell"), ("te_nvfp4", "native")]
         for measure, cases in ((layer_of, layers), (step_of, [(*r, arguments.text) for r in RECIPES])):
             for case in cases:
-                row = measure(*case)
-                file.write(json.dumps(row) + "\n")
+                rows.append(measure(*case))
+                file.write(json.dumps(rows[-1]) + "\n")
                 file.flush()
-                print(row, flush=True)
+                print(rows[-1], flush=True)
+    write_csv(arguments.out / "speed.csv", rows)
 
 
 if __name__ == "__main__":

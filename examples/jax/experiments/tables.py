@@ -16,11 +16,11 @@ from run import CURVE, records
 METRICS = ("train", "validation")
 
 
-def gaps(runs, arm, baseline, metric):
-    """Differences of runs that share a seed."""
+def gaps(runs, arm, baseline, metric, relative=False):
+    """Differences of runs that share a seed; in percent of the baseline's if `relative`."""
     of = {(r["arm"], r["seed"]): r[metric] for r in runs}
     seeds = sorted({s for _, s in of if {(arm, s), (baseline, s)} <= of.keys()})
-    return [of[arm, s] - of[baseline, s] for s in seeds]
+    return [(of[arm, s] - of[baseline, s]) * (100 / of[baseline, s] if relative else 1) for s in seeds]
 
 
 def gap_rows(runs, experiment):
@@ -29,10 +29,10 @@ def gap_rows(runs, experiment):
     for arm in (a for a in experiment.arms if a in present):
         for metric in METRICS:
             pairs = gaps(runs, arm, experiment.arms[0], metric)
-            gap, base = paired(pairs), [r[metric] for r in runs if r["arm"] == experiment.arms[0]]
+            gap, percent = paired(pairs), paired(gaps(runs, arm, experiment.arms[0], metric, relative=True))
             rows.append({"arm": arm, "metric": metric, "pairs": len(pairs),
                          "loss": statistics.fmean(r[metric] for r in runs if r["arm"] == arm), "gap": gap.mean,
-                         "half_width": gap.half, "gap_percent": 100 * gap.mean / statistics.fmean(base)})
+                         "half_width": gap.half, "percent": percent.mean, "percent_half_width": percent.half})
     return rows
 
 
@@ -66,16 +66,16 @@ def corrected(runs):
 
 
 def tokens_to_equal(runs, slower="mxfp4", target="te_nvfp4"):
-    """How many times the target's tokens the slower recipe needs for its loss, for each seed: linear in the logarithm
-    of the tokens between two runs; beyond the longest run, no number."""
-    factors = []
+    """How many times the target's tokens the slower recipe needs for its loss, by seed: linear in the logarithm of the
+    tokens between two runs; beyond the longest run, no number."""
+    factors = {}
     for seed in sorted({r["seed"] for r in runs if r["arm"] == target}):
         wanted = next(r["train"] for r in runs if (r["arm"], r["seed"]) == (target, seed))
         points = sorted((ARMS[r["arm"]].length, r["train"]) for r in runs
                         if r["arm"].startswith(slower) and r["seed"] == seed)
         for (a, loss_a), (b, loss_b) in zip(points, points[1:]):
             if loss_a >= wanted > loss_b:
-                factors.append(a * (b / a) ** ((loss_a - wanted) / (loss_a - loss_b)))
+                factors[seed] = a * (b / a) ** ((loss_a - wanted) / (loss_a - loss_b))
     return factors
 
 
@@ -146,10 +146,10 @@ def main(arguments=None):
         for kind, rows in (("gaps", gap_rows(runs, experiment)), ("claims", claim_rows(runs, experiment))):
             write_csv(arguments.results / f"{kind}_{name}.csv", rows)
             show(rows)
-        if name == "C":
-            factors = tokens_to_equal(runs)
-            print(f"tokens to equal loss: {', '.join(f'{f:.3f}' for f in factors)}; mean and half width of the 95 % "
-                  f"interval {paired(factors)}")
+        if name == "C" and (factors := tokens_to_equal(runs)):
+            write_csv(arguments.results / "tokens_C.csv", [{"seed": s, "factor": f} for s, f in factors.items()])
+            print(f"tokens to equal loss: {', '.join(f'{f:.3f}' for f in factors.values())}; mean and half width of the "
+                  f"95 % interval {paired(list(factors.values()))}")
         if arguments.pictures:
             draw_gaps(runs, experiment, arguments.pictures / f"convergence_{name}.svg")
             if name in ("A", "B"):

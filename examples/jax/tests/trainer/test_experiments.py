@@ -39,11 +39,18 @@ def test_unpaired_interval_is_welchs():
 
 
 def test_places_are_compared_with_one_device():
-    rows = [{"recipe": "te_nvfp4", "place": place, "loss": loss} for place, losses in
-            (("one", (1.0, 1.002, 1.001)), ("two, data", (1.001, 1.0, 1.002)), ("two, tensor", (1.1, 1.101, 1.102)))
-            for loss in losses]
-    assert [(row["place"], row["verdict"]) for row in gpus.differences(rows)] == [("two, data", "PASS"),
-                                                                               ("two, tensor", "FAIL")]
+    rows = [{"recipe": "te_nvfp4", "place": place, "loss": loss, "tokens_per_second": rate} for place, rate, losses in
+            (("one", 50, (1.0, 1.002, 1.001)), ("two, data", 80, (1.001, 1.0, 1.002)),
+             ("two, tensor", 40, (1.1, 1.101, 1.102))) for loss in losses]
+    one, data, tensor = gpus.summary(rows)
+    assert one["efficiency_percent"] == 100 and "verdict" not in one and one["loss"] == pytest.approx(1.001)
+    assert (data["place"], data["verdict"], data["efficiency_percent"]) == ("two, data", "PASS", 80)
+    assert (tensor["place"], tensor["verdict"], tensor["efficiency_percent"]) == ("two, tensor", "FAIL", 40)
+
+
+def test_tables_have_a_column_for_all_that_a_row_has(tmp_path):
+    analysis.write_csv(tmp_path / "t.csv", [{"a": 1, "curve": [1, 2]}, {"a": 2, "ms": {"GEMM": 3, "the rest": 4}}])
+    assert (tmp_path / "t.csv").read_text() == "a,ms GEMM,ms the rest\n1,,\n2,3,4\n"
 
 
 @pytest.mark.parametrize("mean, half, greater, within", [
@@ -94,14 +101,17 @@ def test_tables_read_pairs_only(tmp_path):
     analysis.write_csv(tmp_path / "gaps.csv", tables.gap_rows(runs, arms.EXPERIMENTS["A"]))
     table = list(csv.DictReader((tmp_path / "gaps.csv").open()))
     assert len(table) == 18 and float(table[0]["gap"]) == 0.0
-    assert math.isclose(float(table[3]["gap_percent"]), 100 * 0.01 / (1.1 + 0.001 / 3))
+    percent = analysis.paired([100 * (run_of_1["train"] - run_of_0["train"]) / run_of_0["train"]
+                               for run_of_0, run_of_1 in zip(runs[0:3], runs[3:6])])
+    assert math.isclose(float(table[2]["percent"]), percent.mean) and table[2]["arm"] == runs[3]["arm"]
+    assert math.isclose(float(table[2]["percent_half_width"]), percent.half) and percent.half > 0
 
 
 def test_tokens_to_equal_loss_are_interpolated():
     runs = [run_of("te_nvfp4", 0, 1.0), run_of("mxfp4", 0, 1.06), run_of("mxfp4_1.2", 0, 1.02),
             run_of("mxfp4_1.7", 0, 0.98), run_of("te_nvfp4", 1, 1.0), run_of("mxfp4", 1, 1.06)]
-    factor, = tables.tokens_to_equal(runs)
-    assert math.isclose(factor, (1.2 * 1.7) ** 0.5)
+    (seed, factor), = tables.tokens_to_equal(runs).items()
+    assert seed == 0 and math.isclose(factor, (1.2 * 1.7) ** 0.5)
 
 
 def test_each_claim_is_about_arms_of_its_experiment():
