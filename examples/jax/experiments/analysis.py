@@ -85,6 +85,7 @@ def write_csv(path, rows):
             elif not isinstance(value, list | tuple):
                 flat[-1][key] = value
     with open(path, "w", newline="") as file:
-        table = csv.DictWriter(file, list(dict.fromkeys(k for row in flat for k in row)), restval="", lineterminator="\n")
+        columns = list(dict.fromkeys(key for row in flat for key in row))
+        table = csv.DictWriter(file, columns, restval="", lineterminator="\n")
         table.writeheader()
         table.writerows(flat)

@@ -84,16 +84,17 @@ def experiment(recipe, draws, places, size, text):
 
 def summary(rows):
     """Of a recipe's runs in each place: the median of tokens per second, and that in percent of as many devices by
-    themselves; the mean loss, and its difference to one device with 90 % intervals: of the means of independent runs, or
-    of a single pair without an interval."""
+    themselves; the mean loss, and its difference to one device with 90 % intervals: of the means of independent runs,
+    or of a single pair without an interval."""
     of = {}
     for row in rows:
         of.setdefault((row["recipe"], row["place"]), []).append(row)
     for (recipe, place), runs in of.items():
         losses, alone = ([row["loss"] for row in x] for x in (runs, of[recipe, "one"]))
         rate, rate_alone = (statistics.median(row["tokens_per_second"] for row in x) for x in (runs, of[recipe, "one"]))
+        devices = PLACES[place][0] * PLACES[place][1]
         row = {"recipe": recipe, "place": place, "runs": len(runs), "tokens_per_second": rate,
-               "efficiency_percent": round(100 * rate / (PLACES[place][0] * PLACES[place][1] * rate_alone), 1), "loss": statistics.fmean(losses)}
+               "efficiency_percent": round(100 * rate / (devices * rate_alone), 1), "loss": statistics.fmean(losses)}
         if place != "one":
             gap = unpaired(losses, alone, 0.90)
             row |= {"gap": gap.mean, "half_width": gap.half, "verdict": is_within(gap, EQUIVALENT)}

@@ -148,8 +148,8 @@ def main(arguments=None):
             show(rows)
         if name == "C" and (factors := tokens_to_equal(runs)):
             write_csv(arguments.results / "tokens_C.csv", [{"seed": s, "factor": f} for s, f in factors.items()])
-            print(f"tokens to equal loss: {', '.join(f'{f:.3f}' for f in factors.values())}; mean and half width of the "
-                  f"95 % interval {paired(list(factors.values()))}")
+            print(f"tokens to equal loss: {', '.join(f'{f:.3f}' for f in factors.values())}; mean and half width of "
+                  f"the 95 % interval {paired(list(factors.values()))}")
         if arguments.pictures:
             draw_gaps(runs, experiment, arguments.pictures / f"convergence_{name}.svg")
             if name in ("A", "B"):
