@@ -10,8 +10,24 @@ os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")
 
 import jax  # noqa: E402
 import pytest  # noqa: E402
+from fourscale_jax import _library  # noqa: E402
 
-collect_ignore = [] if any(device.platform == "gpu" for device in jax.devices()) else ["test_gpu.py"]
+GPU = any(device.platform == "gpu" for device in jax.devices())
+collect_ignore = [] if GPU else ["test_gpu.py"]
+
+
+def pytest_sessionstart():
+    """`./run gpu` asks for this, so that tests for a GPU are not left out in silence."""
+    if os.environ.get("FOURSCALE_NEEDS_GPU") and not (GPU and _library.cuda):
+        lacks = "this build of fourscale_jax has no library for GPUs" if GPU else \
+            "JAX sees no GPU: pip install 'jax[cuda13]'"
+        pytest.exit(f"FOURSCALE_NEEDS_GPU is set, and {lacks}", 1)
+
+
+def pytest_terminal_summary(terminalreporter):
+    if GPU:
+        ran = sum("test_gpu.py" in report.nodeid for report in terminalreporter.getreports("passed"))
+        terminalreporter.write_line(f"on {jax.devices()[0].device_kind}; {ran} passed of test_gpu.py")
 
 
 @pytest.fixture(scope="session", autouse=True)

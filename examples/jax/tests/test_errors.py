@@ -1,6 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """What is refused, and how."""
 
+import os
+import subprocess
+import sys
+
 import fourscale_jax as fj
 import jax
 import jax.numpy as jnp
@@ -85,3 +89,10 @@ def test_handlers_say_which_rule_broke():
     with pytest.raises(jax.errors.JaxRuntimeError, match="matching rows and columns"):
         import numpy as np
         jax.block_until_ready(call(jnp.ones((16, 16)), recipe=np.int32(1), role=np.int32(0), columnwise=np.int32(0)))
+
+
+def test_a_gpu_that_is_needed_and_not_there_ends_the_tests():
+    environment = os.environ | {"FOURSCALE_NEEDS_GPU": "1", "JAX_PLATFORMS": "cpu"}
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--collect-only", __file__]
+    end = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=120)
+    assert end.returncode == 1 and "and JAX sees no GPU" in end.stdout + end.stderr

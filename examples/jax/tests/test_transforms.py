@@ -159,6 +159,36 @@ def test_other_signs_recompile_nothing_and_change_wgrad_alone():
     assert same_trees(a[:2], b[:2]) and not same_bits(a[2], b[2]) and run._cache_size() == 1
 
 
+@pytest.mark.parametrize("under", ["scan", "remat"])
+def test_other_seeds_and_signs_recompile_nothing_under(under):
+    x, _, dy = linear_case(128, 128, 128)
+    weights = jnp.stack([random_matrix(128, 128, i, jnp.float32, 0.1) for i in range(2)])
+    seeds, others = (jnp.stack([fj.draw_key(1, layer=i, step=step) for i in range(2)]) for step in range(2))
+    traced = []
+
+    @jax.jit
+    def run(seeds, signs):
+        traced.append(seeds)
+        layer = lambda h, ws: (fj.dense(h, ws[0], recipe="te_nvfp4", seed=ws[1], signs=signs), None)
+
+        def layers(x, weights):
+            if under == "scan":
+                return lax.scan(layer, x, (weights, seeds))[0]
+            for ws in zip(weights, seeds):
+                x, _ = jax.checkpoint(layer)(x, ws)
+            return x
+
+        y, backward = jax.vjp(layers, x, weights)
+        return y, *backward(dy)
+
+    first, seeded, signed = run(seeds, plus_minus(1, 16)), run(others, plus_minus(1, 16)), run(seeds, plus_minus(2, 16))
+    assert len(traced) == 1 and run._cache_size() == 1
+    assert [same_bits(a, b) for a, b in zip(first, seeded)] == [True, False, False]  # y, dx, dw
+    assert [same_bits(a, b) for a, b in zip(first, signed)] == [True, True, False]
+    for i in range(2):  # of each layer
+        assert not same_bits(first[2][i], seeded[2][i]) and not same_bits(first[2][i], signed[2][i])
+
+
 def test_signs_are_those_of_the_transform():
     """Of small integers, whose transform is exact, so that quantizing it without one gives the same."""
     x = jax.random.randint(jax.random.key(3), (64, 96), -8, 9).astype(jnp.float32)

@@ -1,6 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """What is refused, and how."""
 
+import os
+import subprocess
+import sys
+
 import fourscale_torch as ft
 import pytest
 import torch
@@ -73,3 +77,10 @@ def test_calls_say_which_rule_broke():
         _calls._call("amax", torch.ones(16, 16), torch.ones(2, dtype=torch.float64), 1, 0, 0)
     with pytest.raises(ValueError, match="no library for meta"):
         _calls._call("amax", torch.ones(16, 16, device="meta"))
+
+
+def test_a_gpu_that_is_needed_and_not_there_ends_the_tests():
+    environment = os.environ | {"FOURSCALE_NEEDS_GPU": "1", "CUDA_VISIBLE_DEVICES": ""}
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--collect-only", __file__]
+    end = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=120)
+    assert end.returncode == 1 and "and PyTorch sees no GPU" in end.stdout + end.stderr

@@ -46,7 +46,9 @@ def _claim(path, config):
     ours["devices"] = jax.device_count()  # random bits go by the place in a device's part
     if not path.exists():
         if config.process == 0:
-            path.write_text(json.dumps(ours, indent=1) + "\n")
+            whole = path.with_suffix(".new")  # other processes see no part of it
+            whole.write_text(json.dumps(ours, indent=1) + "\n")
+            whole.replace(path)
         return
     theirs = json.loads(path.read_text())
     if other := [name for name in ours if ours[name] != theirs.get(name)]:

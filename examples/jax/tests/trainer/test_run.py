@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Whole runs: the loss falls, a run resumed has the bits of one that was never interrupted, and says what it did."""
 
+import dataclasses
 import json
 import math
+import pathlib
 import re
 
 import jax
@@ -11,6 +13,7 @@ import pytest
 from fourscale_jax.trainer import checkpoint, loop, train
 from fourscale_jax.trainer.data import Text
 from fourscale_jax.trainer.metrics import read
+from fourscale_jax.trainer.step import make_mesh
 from trainer_case import RESUMED, same_bits, tiny
 
 
@@ -52,6 +55,38 @@ def test_a_run_is_not_resumed_on_another_number_of_devices(tmp_path):
     (tmp_path / "config.json").write_text(json.dumps(saved | {"devices": saved["devices"] + 1}))
     with pytest.raises(ValueError, match="another devices"):
         checkpoint.Checkpoints(config)
+
+
+def test_a_folder_is_claimed_whole_or_not_at_all(monkeypatch, tmp_path):
+    """A process that is killed while it writes, or is still writing, has not claimed it."""
+    config = tiny(out=str(tmp_path), **RESUMED)
+
+    def killed(path, text):
+        with path.open("w") as file:
+            file.write(text[:9])
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr(pathlib.Path, "write_text", killed)
+        checkpoint.Checkpoints(config)
+    for _ in range(2):
+        checkpoint.Checkpoints(config).close()
+
+
+@pytest.mark.parametrize("options", [
+    dict(quantization="fp8_block"), dict(quantization="nemotron3", layers=2),
+    dict(quantization="paper", layers=11, width=32, heads=1, hidden=32)], ids=lambda options: options["quantization"])
+def test_presets_that_no_experiment_trains(options, tmp_path):
+    """The loss falls, and the forward quantizes: evaluated with all in BF16, which would be the same program if it did
+    not, the model that was trained has another loss. fp8_block needs 128 tokens on each of two devices."""
+    config = tiny(**dict(batch=8, eval_sequences=8, steps=2, out=str(tmp_path)) | options)
+    state = train(config)
+    first, second = losses(tmp_path)
+    assert math.log(256) < first < math.inf and 0 < second < first
+    quantized, = (r["validation_loss"] for r in read(tmp_path / "metrics.jsonl") if "validation_loss" in r)
+    plain = dataclasses.replace(config, quantization="bf16")
+    text = Text(config.text, config.sequence)
+    assert 0 < quantized < first and quantized != loop.evaluation(plain, make_mesh(config), text)(state)
 
 
 def test_what_a_run_leaves(whole):
