@@ -117,8 +117,9 @@ def main():
                 file.write(json.dumps(row) + "\n")
                 file.flush()
                 print({k: v for k, v in row.items() if k != "losses"}, flush=True)
-    write_csv(arguments.out / "gpus.csv", list(summary(rows)))
-    for row in summary(rows):
+    places = list(summary(rows))
+    write_csv(arguments.out / "gpus.csv", places)
+    for row in places:
         print(row)
 
 
