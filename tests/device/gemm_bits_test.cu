@@ -14,7 +14,7 @@ namespace {
 /// What device::gemm takes for the operands of the list.
 char const* name_of_kernel() {
   static constexpr char const* names[] = {"tcgen05", "mma.sync with block scales", "wgmma, decoded to bf16",
-                                          "mma.sync, decoded to bf16", "model"};
+                                          "mma.sync, decoded to bf16", "mma.sync, decoded to fp16"};
   gemm_case<nvfp4, swizzled_128x4, nvfp4, swizzled_128x4, float> c({33, 70, 96});
   const device_gemm_operand<nvfp4, swizzled_128x4> a(c.a), b(c.b);
   const device_buffer<float> d(c.before);

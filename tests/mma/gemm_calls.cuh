@@ -47,6 +47,26 @@ struct bf16_gemm {
   }
 };
 
+/// The kernel of steps of 32 that any GPU from sm_80 on has, likewise.
+struct f16_gemm {
+  gemm_steps* counted = nullptr;
+
+  template <class A, class B, class T>
+  errc operator()(A const& a, B const& b, matrix_view<T> const& d, gemm_factors factors) const {
+    using mma::f16_operand;
+    if (const errc e = validate_gemm(a, b, d); e != errc::ok) return e;
+    const device_buffer<u8> workspace(f16_operand::in(nullptr, a.rows, a.cols).bytes() +
+                                      f16_operand::in(nullptr, b.rows, b.cols).bytes());
+    const device_buffer<gemm_steps> steps(std::vector<gemm_steps>(1));
+    const device::detail::f16_call call(a, b, d, factors, workspace.data(), steps.data());
+    errc e = call.decode(nullptr);
+    if (e == errc::ok) e = call.multiply(nullptr);
+    REQUIRE(cudaDeviceSynchronize() == cudaSuccess);
+    if (counted != nullptr) *counted = steps.to_host()[0];
+    return e;
+  }
+};
+
 /// That of Hopper with tiles of so many columns, likewise; if it is not 0, by so many clusters, which share
 /// the last tiles.
 template <int Cols, int Clusters = 0>

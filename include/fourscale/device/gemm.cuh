@@ -6,6 +6,7 @@
 
 #include "../view/accumulate.hpp"
 #include "gemm_bf16.cuh"
+#include "gemm_f16.cuh"
 #include "gemm_tcgen05.cuh"
 #include "gemm_wgmma.cuh"
 
@@ -24,12 +25,12 @@ enum class gemm_kernel : u8 {
   mma_sync,  ///< sm_120, 121: block-scaled mma.sync
   wgmma,     ///< sm_90a: bf16 from decoded operands, and one addition toward zero for each step
   bf16,      ///< sm_80 and later: the same by mma.sync
-  model      ///< the same bits in integers, far slower: formats that cannot be decoded to bf16
+  f16        ///< sm_80 and later: steps of 32, of MXFP8 and MXFP6, by mma.sync of fp16
 };
 
 /// The bytes of workspace for A (m x k) and B (n x k), enough for every kernel: about 2.1 bytes a value, and
 /// 14 MB at most for sums on their way from one part of K to the next.
-/// Only gemm_kernel::wgmma and bf16 use it.
+/// Only gemm_kernel::wgmma, bf16 and f16 use it.
 inline i64 gemm_workspace_bytes(i64 m, i64 n, i64 k, accumulate::blackwell = {}) {
   using mma::decoded_operand;
   return decoded_operand::in(nullptr, m, k).bytes() + decoded_operand::in(nullptr, n, k).bytes() +
@@ -60,24 +61,33 @@ struct kernels_of_gemm {
   using b_type = block_scaled_view<G, LB, u8 const>;
   using by_wgmma = wgmma_call<F, LA, G, LB, T>;
   using by_mma_sync = bf16_call<F, LA, G, LB, T>;
+  using by_f16 = f16_call<F, LA, G, LB, T>;
   static constexpr bool decodes = same_type<F, G> && model::has_steps_of_64<F>;
-  static constexpr bool swizzled = same_type<LA, swizzled_128x4> && same_type<LB, swizzled_128x4>;
+  static constexpr bool has_steps_of_32 = model::has_steps_of_32<F, G>;
+  /// A block-scaled instruction takes the codes as they lie in memory.
+  static constexpr bool has_instruction = mma::has_instruction<F, G>;
+  static_assert(decodes || has_steps_of_32,
+                "accumulate::blackwell multiplies NVFP4 by NVFP4, and MX formats by each other.");
+  static constexpr bool swizzled =
+      has_instruction && same_type<LA, swizzled_128x4> && same_type<LB, swizzled_128x4>;
 
   static bool tma_can_read(a_type const& a, b_type const& b) {
     if constexpr (swizzled) return tcgen05_refusal(a) == nullptr && tcgen05_refusal(b) == nullptr;
     return false;
   }
   static bool available(gemm_kernel which) {
-    if (which == gemm_kernel::mma_sync) {
-      using hardware = mma::hardware;
-      return check_available(&gemm_mma_sync_kernel<hardware, F, LA, G, LB, T>,
-                             sizeof(mma::cta_memory<hardware, F, G>)) == errc::ok;
-    }
-    if (which == gemm_kernel::tcgen05) {
-      using hardware = mma::tcgen05::hardware<2>;
-      return check_available(&gemm_tcgen05_kernel<mma::tcgen05::tile<F, G, 2, 256>, hardware,
-                                                  mma::tcgen05::problem<F, G, T>>,
-                             1) == errc::ok;
+    if constexpr (has_instruction) {
+      if (which == gemm_kernel::mma_sync) {
+        using hardware = mma::hardware;
+        return check_available(&gemm_mma_sync_kernel<hardware, F, LA, G, LB, T>,
+                               sizeof(mma::cta_memory<hardware, F, G>)) == errc::ok;
+      }
+      if (which == gemm_kernel::tcgen05) {
+        using hardware = mma::tcgen05::hardware<2>;
+        return check_available(&gemm_tcgen05_kernel<mma::tcgen05::tile<F, G, 2, 256>, hardware,
+                                                    mma::tcgen05::problem<F, G, T>>,
+                               1) == errc::ok;
+      }
     }
     if constexpr (decodes) return which == gemm_kernel::bf16 || by_wgmma::available();
     return false;
@@ -85,7 +95,7 @@ struct kernels_of_gemm {
   static gemm_kernel choose(a_type const& a, b_type const& b) {
     const gemm_kernel best = best_kernel(compute_capability_major(), tma_can_read(a, b));
     if (available(best)) return best;
-    return decodes ? gemm_kernel::bf16 : gemm_kernel::model;
+    return decodes ? gemm_kernel::bf16 : gemm_kernel::f16;
   }
 };
 
@@ -135,9 +145,9 @@ gemm_kernel kernel_of_gemm(block_scaled_view<F, LA, BA> const& a, block_scaled_v
 
 /// D = alpha * A * B^T + beta * D for A (M x K), B (N x K), D (M x N) in bf16, fp16 or float, with the bits
 /// of model::block_scaled_dot chained along K in order, and of the epilogue in view/gemm_epilogue.hpp: NVFP4
-/// by NVFP4, MXFP4 by MXFP4, MXFP8 by MXFP8 (E4M3 or E5M2, also one by the other). Any M and N; K a multiple
-/// of the block size. D is not read when beta = 0. `steps`, device memory unless it is null, is added to: how
-/// gemm_kernel::wgmma and bf16 added their steps; the others leave it alone.
+/// by NVFP4, MXFP4 by MXFP4, and any two of MXFP8, MXFP6 and MXFP4. Any M and N; K a multiple of the block
+/// size. D is not read when beta = 0. `steps`, device memory unless it is null, is added to: how
+/// gemm_kernel::wgmma, bf16 and f16 added their steps; the others leave it alone.
 ///
 /// One or two kernels on the stream; never synchronises, never allocates. Errors: those of host::gemm;
 /// no_workspace, if the kernel needs one and gets too little; overlap, if the workspace shares a byte with a
@@ -153,15 +163,15 @@ errc gemm(block_scaled_view<F, LA, BA> const& a, block_scaled_view<G, LB, BB> co
   const gemm_kernel kernel = kernels::choose(a, b);
   if constexpr (kernels::swizzled)
     if (kernel == gemm_kernel::tcgen05) return gemm_tcgen05(a, b, to, factors, {}, stream);
-  if constexpr (kernels::decodes) {
-    if (kernel == gemm_kernel::wgmma || kernel == gemm_kernel::bf16) {
-      const i64 bytes = gemm_workspace_bytes(a.rows, b.rows, a.cols);
-      if (const errc e = detail::check_workspace(a, b, to, workspace, bytes); e != errc::ok) return e;
-      return detail::run_decoded<kernels>(kernel, a, b, to, factors, workspace, stream, steps);
-    }
-  }
-  if (kernel == gemm_kernel::mma_sync) return gemm_mma_sync(a, b, to, factors, stream);
-  return gemm_mma_sync<mma::model>(a, b, to, factors, stream);
+  if constexpr (kernels::has_instruction)
+    if (kernel == gemm_kernel::mma_sync) return gemm_mma_sync(a, b, to, factors, stream);
+  const i64 bytes = gemm_workspace_bytes(a.rows, b.rows, a.cols);
+  if (const errc e = detail::check_workspace(a, b, to, workspace, bytes); e != errc::ok) return e;
+  if constexpr (kernels::decodes)
+    return detail::run_decoded<kernels>(kernel, a, b, to, factors, workspace, stream, steps);
+  else
+    return detail::decode_and_multiply<typename kernels::by_f16, true>(a, b, to, factors, workspace, stream,
+                                                                       steps);
 }
 
 }  // namespace FOURSCALE_ARCH

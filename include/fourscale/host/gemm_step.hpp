@@ -21,35 +21,12 @@ inline constexpr int vector_bytes = 16;
 inline constexpr int strip_cols = 32;
 inline constexpr int rows_at_once = vector_bytes / 16;  ///< so that their sums fit in registers
 
-/// Whether E is one of these.
-template <class E, class... Of>
-inline constexpr bool is_one_of = (same_type<E, Of> || ...);
-template <class F>
-concept mx_format = is_one_of<typename F::scale, e8m0> && F::block_size == 32 &&
-                    is_one_of<typename F::element, e2m1, e2m3, e3m2, e4m3, e5m2>;
+using model::has_steps_of_32, model::type_of_element, model::format_of_step;
 template <class F>
 concept fp4_format = model::has_steps_of_64<F>;
-/// The formats whose step is 64 values of E2M1, and those whose step is a block of 32.
+/// The formats whose step is 64 values of E2M1.
 template <class F, class G>
 concept has_steps_of_64 = fp4_format<F> && same_type<F, G>;
-template <class F, class G>
-concept has_steps_of_32 = mx_format<F> && mx_format<G> && !(fp4_format<F> && fp4_format<G>);
-
-template <class E>
-constexpr model::element_type type_of_element() {
-  if constexpr (same_type<E, e4m3>) return model::element_type::e4m3;
-  if constexpr (same_type<E, e5m2>) return model::element_type::e5m2;
-  if constexpr (same_type<E, e2m3>) return model::element_type::e2m3;
-  if constexpr (same_type<E, e3m2>) return model::element_type::e3m2;
-  return model::element_type::e2m1;
-}
-template <class F, class G>
-constexpr model::mma_format format_of_step() {
-  if constexpr (has_steps_of_64<F, G>) return F::block_size == 16 ? model::nvfp4_mma : model::mxfp4_mma;
-  model::mma_format f = model::mxfp8_mma;
-  f.a = type_of_element<typename F::element>(), f.b = type_of_element<typename G::element>();
-  return f;
-}
 
 /// What a byte of two codes stands for: their values, and what the certificate asks of them.
 struct code_pairs {

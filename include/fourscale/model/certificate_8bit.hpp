@@ -8,6 +8,38 @@
 
 namespace FOURSCALE_NAMESPACE::model {
 
+namespace detail {
+
+template <class E, class... Of>
+inline constexpr bool is_one_of = (same_type<E, Of> || ...);
+template <class F>
+concept mx_format = is_one_of<typename F::scale, e8m0> && F::block_size == 32 &&
+                    is_one_of<typename F::element, e2m1, e2m3, e3m2, e4m3, e5m2>;
+
+}  // namespace detail
+
+/// The formats whose step is a block of 32: MXFP8, MXFP6, and MXFP4 with one of them.
+template <class F, class G>
+concept has_steps_of_32 =
+    detail::mx_format<F> && detail::mx_format<G> && !(has_steps_of_64<F> && has_steps_of_64<G>);
+
+template <class E>
+FOURSCALE_HD constexpr element_type type_of_element() {
+  if constexpr (same_type<E, e4m3>) return element_type::e4m3;
+  if constexpr (same_type<E, e5m2>) return element_type::e5m2;
+  if constexpr (same_type<E, e2m3>) return element_type::e2m3;
+  if constexpr (same_type<E, e3m2>) return element_type::e3m2;
+  return element_type::e2m1;
+}
+/// The instruction that multiplies F by G.
+template <class F, class G>
+FOURSCALE_HD constexpr mma_format format_of_step() {
+  if constexpr (!has_steps_of_32<F, G>) return F::block_size == 16 ? nvfp4_mma : mxfp4_mma;
+  mma_format f = mxfp8_mma;
+  f.a = type_of_element<typename F::element>(), f.b = type_of_element<typename G::element>();
+  return f;
+}
+
 /// What is known of one element: its value and its square; the exponents of its lowest bit and of the element
 /// itself, as the adder knows it. Zero has no bit. NaN and infinity are marked.
 struct element_facts {

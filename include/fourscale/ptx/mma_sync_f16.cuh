@@ -52,4 +52,18 @@ FOURSCALE_D inline u32 mul_rn_f16x2(u32 a, u32 b) {
   return d;
 }
 
+/// add.rn.f16x2 d, a, b;
+FOURSCALE_D inline u32 add_rn_f16x2(u32 a, u32 b) {
+  u32 d;
+  asm("add.rn.f16x2 %0, %1, %2;" : "=r"(d) : "r"(a), "r"(b));
+  return d;
+}
+
+/// sub.rn.f16x2 d, a, b;
+FOURSCALE_D inline u32 sub_rn_f16x2(u32 a, u32 b) {
+  u32 d;
+  asm("sub.rn.f16x2 %0, %1, %2;" : "=r"(d) : "r"(a), "r"(b));
+  return d;
+}
+
 }  // namespace FOURSCALE_NAMESPACE::ptx

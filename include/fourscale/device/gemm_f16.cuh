@@ -1,0 +1,126 @@
+// SPDX-License-Identifier: Apache-2.0
+// The GEMM with Blackwell's bits of MXFP8, MXFP6 and MXFP4 by one another on any GPU from sm_80 on: operands
+// are decoded to fp16 first. How it works: mma/f16_tile.cuh.
+#pragma once
+
+#include "../mma/f16_tile.cuh"
+#include "gemm_decode.cuh"
+
+namespace FOURSCALE_NAMESPACE::device {
+inline namespace FOURSCALE_ARCH {
+
+namespace detail {
+
+/// What is known of a part of an element, which is no element itself.
+FOURSCALE_D inline model::element_facts facts_of_part(float x) {
+  model::element_facts facts;
+  const u32 bits = bit_cast<u32>(x);
+  facts.square = static_cast<double>(x) * static_cast<double>(x);
+  if (x != 0.0f)
+    facts.lowest = static_cast<int>(bits >> 23 & 0xffu) - 150 +
+                   model::detail::lowest_bit((bits & 0x7f'ffffu) | 0x80'0000u);
+  return facts;
+}
+
+/// Decodes a block of a row, a thread each. `Parts`: its elements are multiplied in two parts.
+template <bool Parts, class F, class Layout>
+FOURSCALE_D void decode_block(block_scaled_view<F, Layout, u8 const> const& q, mma::f16_operand const& to,
+                              i64 row, i64 step) {
+  constexpr model::element_type type = model::type_of_element<typename F::element>();
+  constexpr u32 shift = F::element::width == 4 ? 2 : 0;
+  constexpr e8m0 one{static_cast<u8>(e8m0::bias)};
+  const packed_block<F> block = q.load(row, step);
+  model::block_facts all, high, low;
+  uint4* const values = reinterpret_cast<uint4*>(to.values + (row * to.steps + step) * mma::block_values);
+  FOURSCALE_UNROLL
+  for (int chunk = 0; chunk < 4; ++chunk) {
+    u32 words[4] = {};
+    FOURSCALE_UNROLL
+    for (int i = 0; i < 8; ++i) {
+      const typename F::element element = block.get(8 * chunk + i);
+      const float x = decode(element);
+      all.add(model::element_facts(type, u32{element.bits} << shift));
+      if constexpr (Parts) {
+        high.add(facts_of_part(mma::high_part(x)));
+        low.add(facts_of_part(x - mma::high_part(x)));
+      }
+      words[i / 2] |= u32{from_float<fp16>(x).bits} << (16 * (i % 2));
+    }
+    values[chunk] = {words[0], words[1], words[2], words[3]};
+  }
+  const model::block_bounds bounds = all.under(block.scale);
+  const u32 width = Parts ? max(u32{high.under(one).width}, u32{low.under(one).width}) : u32{bounds.width};
+  to.facts[step * to.rows + row] = mma::block_word(block.scale, bounds, width).bits;
+}
+
+template <bool Parts, class F, class LA, class G, class LB>
+FOURSCALE_KERNEL void __launch_bounds__(128)
+    decode_to_f16_kernel(block_scaled_view<F, LA, u8 const> a, block_scaled_view<G, LB, u8 const> b,
+                         mma::f16_operand to_a, mma::f16_operand to_b) {
+  const i64 i = i64{blockIdx.x} * 128 + threadIdx.x, of_a = to_a.rows * to_a.steps, j = i - of_a;
+  if (i < of_a)
+    decode_block<Parts>(a, to_a, i / to_a.steps, i % to_a.steps);
+  else if (j < to_b.rows * to_b.steps)
+    decode_block<false>(b, to_b, j / to_b.steps, j % to_b.steps);
+}
+
+/// A CTA takes a tile.
+template <bool Parts, class P>
+FOURSCALE_KERNEL void __launch_bounds__(mma::f16_tile::threads, 1)
+    gemm_f16_kernel(const __grid_constant__ P p) {
+  namespace t = mma::f16_tile;
+  extern __shared__ __align__(1024) u8 bytes[];
+  if (p.steps != nullptr && threadIdx.x == 0 && blockIdx.x == 0)
+    mma::detail::add_count(p.steps->in_f32, p.d.rows * p.d.cols * p.a.steps);
+  const mma::tile_walk<t::tile_rows, t::tile_cols, 1> at(p);
+  t::multiply<Parts>(p, at.row(), at.col(), *reinterpret_cast<t::cta_memory*>(bytes));
+}
+
+/// A checked call, in a workspace at a multiple of 256 bytes.
+template <class F, class LA, class G, class LB, class T>
+struct f16_call {
+  /// Elements of A are multiplied in two parts.
+  static constexpr bool parts = same_type<typename F::element, e4m3>;
+  block_scaled_view<F, LA, u8 const> a;
+  block_scaled_view<G, LB, u8 const> b;
+  mma::f16_tile::problem<T> p;
+  errc state = errc::ok;
+
+  template <class BA, class BB>
+  f16_call(block_scaled_view<F, LA, BA> const& x, block_scaled_view<G, LB, BB> const& y,
+           matrix_view<T> const& d, gemm_factors factors, void* workspace, gemm_steps* steps)
+      : a(x), b(y), p{{}, {}, d, {factors.alpha}, factors.beta, steps} {
+    u8* const at = static_cast<u8*>(workspace);
+    p.a = mma::f16_operand::in(at, a.rows, a.cols);
+    p.b = mma::f16_operand::in(at + p.a.bytes(), b.rows, b.cols);
+    p.a.codes = a.codes, p.a.type = model::type_of_element<typename F::element>();
+    p.b.codes = b.codes, p.b.type = model::type_of_element<typename G::element>();
+    constexpr i64 most = i64{1} << 30;
+    if (tiles() >= most || d.rows >= most || d.cols >= most || a.cols >= most) state = errc::too_large;
+  }
+  i64 tiles() const {
+    namespace t = mma::f16_tile;
+    return ceil_div<i64>(p.d.rows, t::tile_rows) * ceil_div<i64>(p.d.cols, t::tile_cols);
+  }
+  template <bool = true>
+  errc decode(cudaStream_t stream) const {
+    const i64 blocks = p.a.rows * p.a.steps + p.b.rows * p.b.steps;
+    decode_to_f16_kernel<parts>
+        <<<static_cast<unsigned>(ceil_div<i64>(blocks, 128)), 128, 0, stream>>>(a, b, p.a, p.b);
+    return launched();
+  }
+  errc multiply(cudaStream_t stream) const {
+    namespace t = mma::f16_tile;
+    auto* const kernel = &gemm_f16_kernel<parts, mma::f16_tile::problem<T>>;
+    constexpr int bytes = sizeof(t::cta_memory);
+    if (cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes) != cudaSuccess)
+      return errc::cuda_failed;
+    kernel<<<static_cast<unsigned>(tiles()), t::threads, static_cast<size_t>(bytes), stream>>>(p);
+    return launched();
+  }
+};
+
+}  // namespace detail
+
+}  // namespace FOURSCALE_ARCH
+}  // namespace FOURSCALE_NAMESPACE::device

@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: Apache-2.0
+// A step of 32 values for single outputs, exact whatever the data: the adder of kind mxf8f6f4 in floats, or
+// in the integers of its model where these may not hold it. docs/exact_gemm.md has the reasons.
+#pragma once
+
+#include "f16_operand.cuh"
+
+namespace FOURSCALE_NAMESPACE::mma {
+
+/// A stage of an operand in shared memory: rows of 32 fp16, 64 bytes, whose 16-byte chunks change places so
+/// that eight rows of one chunk touch each bank once. It begins at a multiple of 128 bytes.
+inline constexpr int f16_row_bytes = 2 * block_values;
+FOURSCALE_HD constexpr u32 f16_chunk_place(int row, int chunk) {
+  return static_cast<u32>(row * f16_row_bytes + (chunk ^ row / 2 % 4) * 16);
+}
+
+/// A row of A and one of B in a step.
+struct f16_rows {
+  u8 const *a, *b;   ///< stages
+  int row_a, row_b;  ///< in them
+  block_numbers of_a, of_b;
+  u32 least_a, least_b;  ///< least_field() of the elements
+};
+
+namespace detail {
+
+/// The adder drops nothing, neither of the products nor of the accumulator c.
+FOURSCALE_D inline bool is_kept(block_numbers const& a, block_numbers const& b, float c) {
+  const float m = fabsf(c), below = a.below * b.below, whole = a.whole * b.whole;
+  return m < below && 8.0f * whole <= below && (m >= whole || (m + whole) - whole == m);
+}
+
+FOURSCALE_D inline int exponent_field(float x) {
+  return static_cast<int>(bit_cast<u32>(x) >> 23 & 0xffu) - 127;
+}
+
+/// 30 more than the largest exponent of a product. Zeros count as the least elements.
+FOURSCALE_D inline int largest_fields(f16_rows const& x) {
+  const u32 least_a = x.least_a * 0x0400'0400u, least_b = x.least_b * 0x0400'0400u;
+  constexpr u32 fields = 0x7c00'7c00u;
+  u32 most = 0;
+  FOURSCALE_UNROLL
+  for (int chunk = 0; chunk < 4; ++chunk) {
+    const uint4 p = *reinterpret_cast<uint4 const*>(x.a + f16_chunk_place(x.row_a, chunk)),
+                q = *reinterpret_cast<uint4 const*>(x.b + f16_chunk_place(x.row_b, chunk));
+    const auto look = [&](u32 a, u32 b) {
+      most = __vmaxu2(most, __vmaxu2(a & fields, least_a) + __vmaxu2(b & fields, least_b));
+    };
+    look(p.x, q.x), look(p.y, q.y), look(p.z, q.z), look(p.w, q.w);
+  }
+  return static_cast<int>(max(most >> 16, most & 0xffffu) >> 10);
+}
+
+/// Sums of what the adder keeps of products, above and below the middle of its bits.
+class kept_sums {
+ public:
+  /// `largest`: the exponent that it aligns to.
+  FOURSCALE_D explicit kept_sums(int largest)
+      : cut_(fourscale::model::detail::power_of_two(largest - 2)),
+        anchor_(1.5f * fourscale::model::detail::power_of_two(largest + 12)),
+        high_(anchor_) {}
+
+  /// x without its bits below 2^-23 of cut_, toward zero; x has no more than 8 of them, or is less than cut_.
+  FOURSCALE_D float cut(float x) const {
+    const float c = bit_cast<float>((bit_cast<u32>(x) & 0x8000'0000u) | bit_cast<u32>(cut_));
+    return __fsub_rn(__fadd_rz(x, c), c);
+  }
+  FOURSCALE_D void add(u32 a, u32 b) {
+    FOURSCALE_UNROLL
+    for (u32 shift = 0; shift < 32; shift += 16) {
+      const float kept = cut(__fmul_rn(to_float(fp16{static_cast<u16>(a >> shift)}),
+                                       to_float(fp16{static_cast<u16>(b >> shift)}))),
+                  high = __fadd_rn(high_, kept);
+      low_ = __fadd_rn(low_, __fsub_rn(kept, __fsub_rn(high, high_)));
+      high_ = high;
+    }
+  }
+  /// All of them and the accumulator c, rounded toward zero.
+  FOURSCALE_D float with(float c) const {
+    const float x = fabsf(c) < cut_ ? cut(c) : c, y = __fsub_rn(high_, anchor_);
+    const float sum = __fadd_rn(x, y), part = __fsub_rn(sum, x),
+                rest = __fadd_rn(__fsub_rn(x, __fsub_rn(sum, part)), __fsub_rn(y, part));
+    return __fadd_rz(sum, __fadd_rn(rest, low_));
+  }
+
+ private:
+  float cut_, anchor_, high_, low_ = 0.0f;
+};
+
+/// The adder's rule in floats; false if it might not hold there. In units of both scales.
+FOURSCALE_D inline bool add_in_floats(f16_rows const& x, float& c) {
+  if (!x.of_a.certified() || !x.of_b.certified() || x.of_a.zeros() || x.of_b.zeros()) return false;
+  const float scale = x.of_a.scale * x.of_b.scale;
+  const float inverse = bit_cast<float>((254u << 23) - bit_cast<u32>(scale)), own = c * inverse;
+  const auto moderate = [](float m) { return m >= 0x1p-100f && m < 0x1p100f; };
+  if (c != 0.0f && !(moderate(fabsf(c)) && moderate(fabsf(own)))) return false;
+  const int of_products = largest_fields(x) - 30, of_c = exponent_field(own);
+  const int top_a = exponent_field(x.of_a.whole) - exponent_field(x.of_a.scale) + 1,
+            top_b = exponent_field(x.of_b.whole) - exponent_field(x.of_b.scale) + 1;
+  // What a product with a zero may have seemed to have.
+  const int of_zeros =
+      max(static_cast<int>(x.least_a) - 15 + top_b, static_cast<int>(x.least_b) - 15 + top_a);
+  if (max(of_products, of_c) <= of_zeros) return false;
+  kept_sums sums(max(of_products, of_c));
+  FOURSCALE_UNROLL
+  for (int chunk = 0; chunk < 4; ++chunk) {
+    const uint4 p = *reinterpret_cast<uint4 const*>(x.a + f16_chunk_place(x.row_a, chunk)),
+                q = *reinterpret_cast<uint4 const*>(x.b + f16_chunk_place(x.row_b, chunk));
+    sums.add(p.x, q.x), sums.add(p.y, q.y), sums.add(p.z, q.z), sums.add(p.w, q.w);
+  }
+  c = sums.with(own) * scale;
+  return true;
+}
+
+/// A block as the model reads it.
+FOURSCALE_D inline fourscale::model::operand_row read_block(f16_operand const& x, i64 row, i64 step) {
+  const int width = width_of(x.type), shift = width == 4 ? 2 : 0;
+  u8 const* const from = x.codes + (row * x.steps + step) * (block_values / 8) * width;
+  fourscale::model::operand_row result;
+  result.scales = block_word(x.facts[step * x.rows + row]).scale().bits;
+#pragma unroll 1
+  for (int i = 0; i < block_values; ++i) {
+    const int bit = i * width;
+    u32 code = u32{from[bit / 8]} >> (bit % 8);
+    if (bit % 8 + width > 8) code |= u32{from[bit / 8 + 1]} << (8 - bit % 8);
+    result.words[i / 8] |= u64{(code & ((1u << width) - 1)) << shift} << (8 * (i % 8));
+  }
+  return result;
+}
+
+__noinline__ FOURSCALE_D inline float add_block_by_model(f16_operand const& a, f16_operand const& b, i64 row,
+                                                         i64 col, i64 step, float c) {
+  auto format = fourscale::model::mxfp8_mma;
+  format.a = a.type, format.b = b.type;
+  return block_scaled_dot(format, read_block(a, row, step), read_block(b, col, step), c);
+}
+
+}  // namespace detail
+
+}  // namespace FOURSCALE_NAMESPACE::mma

@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: Apache-2.0
+// An operand of MXFP8, MXFP6 or MXFP4 decoded for tensor cores that know fp16: elements without their scales,
+// which are exact in fp16, and for each block a word of facts. docs/exact_gemm.md has the reasons.
+#pragma once
+
+#include "../formats/real.hpp"
+#include "../model/certificate_8bit.hpp"
+#include "../view/block_scaled_view.hpp"
+
+namespace FOURSCALE_NAMESPACE::mma {
+
+inline constexpr int block_values = 32;  ///< along K: a block, and a step of the MMA
+
+/// Elements of E4M3 in A are multiplied in two parts: multiples of this unit, and the rest, at most half of
+/// it. Each has so few bits that sums of products are exact where those of whole elements are not.
+inline constexpr float part_unit = 4.0f;
+/// x to nearest even in units of part_unit: what fp16 gives for (x + 1536 units) - 1536 units.
+FOURSCALE_D inline float high_part(float x) { return rintf(x * (1.0f / part_unit)) * part_unit; }
+
+/// What is known of a row in a step, for the certificate of an output: see model/certificate_8bit.hpp. Facts
+/// of a row and a column are multiplied, widths added.
+struct block_numbers {
+  float scale;  ///< 2^s; 1 where the block is all zeros or not certified
+  float width;  ///< of the elements or, if they are taken in parts, of the wider part
+  float below;  ///< 2^(lowest + 13); 2^127 for zeros, 0 for what nothing is certified of
+  float whole;  ///< 2^(top - 1)
+
+  FOURSCALE_D bool certified() const { return below > 0.0f; }
+  FOURSCALE_D bool zeros() const { return below == 0x1p127f; }
+};
+
+/// The same in a word: scale; width; lowest and top without the scale.
+struct block_word {
+  static constexpr u32 of_zeros = 127, uncertified = fourscale::model::unbounded;
+  u32 bits;
+
+  FOURSCALE_D block_word(e8m0 scale, fourscale::model::block_bounds of, u32 width) : bits(scale.bits) {
+    const int s = static_cast<int>(scale.bits) - e8m0::bias;
+    if (of.width == uncertified)
+      bits |= uncertified << 8;
+    else if (of.lowest == fourscale::model::element_facts::no_bit)
+      bits |= of_zeros << 16;
+    else
+      bits |=
+          width << 8 | (static_cast<u32>(of.lowest - s) & 0xffu) << 16 | static_cast<u32>(of.top - s) << 24;
+  }
+  FOURSCALE_D explicit block_word(u32 word) : bits(word) {}
+
+  FOURSCALE_D e8m0 scale() const { return {static_cast<u8>(bits)}; }
+  FOURSCALE_D block_numbers numbers() const {
+    const auto power = fourscale::model::detail::power_of_two;
+    const int s = static_cast<int>(bits & 0xffu) - e8m0::bias, lowest = static_cast<signed char>(bits >> 16),
+              top = static_cast<signed char>(bits >> 24);
+    const u32 width = bits >> 8 & 0xffu;
+    if (width == uncertified) return {1.0f, 255.0f, 0.0f, 0.0f};
+    // More than it is where it is least: fewer accumulators are then kept.
+    if (lowest == of_zeros) return {1.0f, 0.0f, 0x1p127f, power(max(s - 127, -120))};
+    return {power(s), static_cast<float>(width), power(lowest + s + 13), power(top + s - 1)};
+  }
+};
+
+/// rows x k in device memory, k a multiple of 32. Everything starts at multiples of 256 bytes. No more than a
+/// decoded_operand of this size.
+struct f16_operand {
+  fp16* values = nullptr;  ///< [row][k]
+  u32* facts = nullptr;    ///< [step][row], block_word
+  i64 rows = 0, steps = 0;
+  u8 const* codes = nullptr;  ///< as they were: the model asks for them
+  fourscale::model::element_type type = fourscale::model::element_type::e4m3;
+
+  static constexpr i64 alignment = 256;
+  FOURSCALE_HD constexpr i64 padded_k() const { return steps * block_values; }
+  FOURSCALE_HD constexpr i64 value_bytes() const {
+    return round_up<i64>(rows * padded_k() * i64{sizeof(fp16)}, alignment);
+  }
+  FOURSCALE_HD constexpr i64 bytes() const {
+    return value_bytes() + round_up<i64>(rows * steps * i64{sizeof(u32)}, alignment);
+  }
+  FOURSCALE_H static f16_operand in(u8* at, i64 rows, i64 k) {
+    f16_operand x;
+    x.rows = rows, x.steps = k / block_values;
+    x.values = reinterpret_cast<fp16*>(at);
+    x.facts = reinterpret_cast<u32*>(at + x.value_bytes());
+    return x;
+  }
+};
+
+/// Bits of an element in memory.
+FOURSCALE_HD constexpr int width_of(fourscale::model::element_type type) {
+  using enum fourscale::model::element_type;
+  return type == e4m3 || type == e5m2 ? 8 : type == e2m1 ? 4 : 6;
+}
+/// The least exponent that the adder gives an element which is not zero, as fp16 has it in its field.
+FOURSCALE_HD constexpr u32 least_field(fourscale::model::element_type type) {
+  using enum fourscale::model::element_type;
+  return type == e4m3 ? 9u : type == e5m2 ? 1u : type == e3m2 ? 13u : 15u;
+}
+
+}  // namespace FOURSCALE_NAMESPACE::mma

@@ -1,0 +1,311 @@
+// SPDX-License-Identifier: Apache-2.0
+// A CTA's 128 x 128 tile of A * B^T with the bits of Blackwell's kind mxf8f6f4, on any GPU from sm_80 on. A
+// step of K = 32 is two mma.sync from zero, or two for each part of A's elements, and one fma rounded toward
+// zero to the accumulator. Each output has its own certificate; those without one are collected, and a lane
+// takes one of them at a time. Sixteen warps take 32 x 32 outputs each.
+#pragma once
+
+#include "../ptx/bar.cuh"
+#include "../ptx/cp_async.cuh"
+#include "../ptx/mma_sync_f16.cuh"
+#include "f16_exact_step.cuh"
+#include "output_strip.cuh"
+#include "step_counts.cuh"
+#include "tile_walk.cuh"
+
+namespace FOURSCALE_NAMESPACE::mma::f16_tile {
+
+inline constexpr int warp_rows = 32, warp_cols = 32, warps_down = 4, warps_across = 4;
+inline constexpr int warps = warps_down * warps_across, threads = 32 * warps;
+inline constexpr int tile_rows = warps_down * warp_rows, tile_cols = warps_across * warp_cols;
+inline constexpr int a_bytes = tile_rows * f16_row_bytes, stage_bytes = a_bytes + tile_cols * f16_row_bytes;
+inline constexpr int stages = 4, row_blocks = warp_rows / 16, col_blocks = warp_cols / 8;
+
+/// The factor of every output.
+struct one_factor {
+  float alpha;
+
+  FOURSCALE_HD bool same_for_all() const { return true; }
+  FOURSCALE_HD float operator()(i64, i64) const { return alpha; }
+};
+
+/// D = alpha * A * B^T + beta * D: the arguments of the kernel.
+template <class T>
+struct problem {
+  f16_operand a, b;
+  matrix_view<T> d;
+  one_factor factor_of;
+  float beta;
+  gemm_steps* steps;  ///< counts, or null
+};
+
+/// Outputs of a warp without a certificate: their accumulators, and where they are: lane * 32 + element.
+struct output_list {
+  static constexpr int capacity = 256;
+  float sums[capacity];
+  u16 where[capacity];
+};
+
+/// Shared memory of a CTA. Strips of outputs take the place of the stages.
+struct cta_memory {
+  u8 stage[stages][stage_bytes];
+  block_numbers numbers[2][tile_rows + tile_cols];
+  output_list lists[warps];
+};
+static_assert(sizeof(output_strip) * warps <= sizeof(u8[stages][stage_bytes]));
+
+/// Where a thread is.
+struct place {
+  int lane = static_cast<int>(threadIdx.x) % 32, warp = static_cast<int>(threadIdx.x) / 32;
+  int row = warp / warps_across * warp_rows, col = warp % warps_across * warp_cols;  ///< of the warp
+};
+
+/// Copies steps into stages: a thread takes 16 bytes of a row of A and of B. In place of rows that an operand
+/// has not, it copies the last one: what comes of them is not stored.
+struct step_copies {
+  u8 const *a, *b;
+  u32 to;
+
+  FOURSCALE_D step_copies(f16_operand const& x, f16_operand const& y, int row, int col) {
+    const int r = static_cast<int>(threadIdx.x) / 4, chunk = static_cast<int>(threadIdx.x) % 4;
+    a = reinterpret_cast<u8 const*>(x.values + min(i64{row + r}, x.rows - 1) * x.padded_k()) + 16 * chunk;
+    b = reinterpret_cast<u8 const*>(y.values + min(i64{col + r}, y.rows - 1) * y.padded_k()) + 16 * chunk;
+    to = f16_chunk_place(r, chunk);
+  }
+  FOURSCALE_D void start(u32 stage, bool there) {
+    if (there) {
+      ptx::cp_async_cg_16(stage + to, a);
+      ptx::cp_async_cg_16(stage + a_bytes + to, b);
+    }
+    a += f16_row_bytes, b += f16_row_bytes;
+    ptx::cp_async_commit_group();
+  }
+};
+static_assert(threads == 4 * tile_rows && threads == 4 * tile_cols);
+
+/// Reads the facts of a row or column, a thread each, the others none.
+struct facts_reader {
+  u32 const* at;
+  i64 rows;
+
+  FOURSCALE_D facts_reader(f16_operand const& x, f16_operand const& y, int row, int col) {
+    const int i = static_cast<int>(threadIdx.x);
+    f16_operand const& of = i < tile_rows ? x : y;
+    at = of.facts + min(i64{i < tile_rows ? row + i : col + i - tile_rows}, of.rows - 1);
+    rows = of.rows;
+  }
+  FOURSCALE_D static bool reads() { return static_cast<int>(threadIdx.x) < tile_rows + tile_cols; }
+  FOURSCALE_D u32 next() {
+    const u32 word = *at;
+    at += rows;
+    return word;
+  }
+};
+
+// ---------------------------------------------------------------- multiply
+
+using accumulators = float[row_blocks][warp_cols / 2];
+using fragments_a = u32[row_blocks][2][4];
+
+/// Row and column of an element of a lane's accumulators among those of the warp.
+FOURSCALE_D inline int row_of(int lane, int element) {
+  return 16 * (element / 16) + lane / 4 + element % 4 / 2 * 8;
+}
+FOURSCALE_D inline int col_of(int lane, int element) {
+  return element % 16 / 4 * 8 + lane % 4 * 2 + element % 2;
+}
+
+/// The two parts of A's elements.
+FOURSCALE_D inline void split(fragments_a& high, fragments_a& low) {
+  constexpr u32 anchor = 0x6e00'6e00u;  // 1536 times part_unit
+  static_assert(part_unit == 4.0f);
+  FOURSCALE_UNROLL
+  for (int i = 0; i < row_blocks * 8; ++i) {
+    u32& x = high[i / 8][i / 4 % 2][i % 4];
+    const u32 whole = x;
+    x = ptx::sub_rn_f16x2(ptx::add_rn_f16x2(whole, anchor), anchor);
+    low[i / 8][i / 4 % 2][i % 4] = ptx::sub_rn_f16x2(whole, x);
+  }
+}
+
+/// Adds an output's step if it is certified. `high` and `low`: the sums of both parts.
+template <bool Parts>
+FOURSCALE_D bool add_certified(block_numbers const& a, block_numbers const& b, float high, float low,
+                               float& c) {
+  const float sum = Parts ? __fadd_rn(high, low) : high;
+  bool exact = a.width + b.width < 8.0f * 24;
+  if constexpr (Parts) exact = exact && __fsub_rn(sum, high) == low && __fsub_rn(sum, low) == high;
+  exact = exact && mma::detail::is_kept(a, b, c);
+  c = exact ? __fmaf_rz(sum, a.scale * b.scale, c) : c;
+  return exact;
+}
+
+/// A step of a warp. Returns a bit for each accumulator that is still without it.
+template <bool Parts>
+FOURSCALE_D u32 add_step(u8 const* stage, block_numbers const* numbers, place const& at, accumulators& sums) {
+  const u32 rows = ptx::shared_address(stage);
+  fragments_a a, low;
+  FOURSCALE_UNROLL
+  for (int i = 0; i < row_blocks * 2; ++i)
+    ptx::ldmatrix_m8n8_x4_b16(a[i / 2][i % 2], rows + f16_chunk_place(at.row + i / 2 * 16 + at.lane % 16,
+                                                                      i % 2 * 2 + at.lane / 16));
+  if constexpr (Parts) split(a, low);
+  u32 without = 0;
+  FOURSCALE_UNROLL
+  for (int j = 0; j < col_blocks; ++j) {
+    u32 b[4];
+    ptx::ldmatrix_m8n8_x4_b16(b, rows + a_bytes + f16_chunk_place(at.col + 8 * j + at.lane % 8, at.lane / 8));
+    block_numbers const* const of_cols = numbers + tile_rows + at.col + col_of(at.lane, 4 * j);
+    const block_numbers cols[2] = {of_cols[0], of_cols[1]};
+    FOURSCALE_UNROLL
+    for (int i = 0; i < row_blocks; ++i) {
+      float high[4] = {}, rest[4] = {};
+      ptx::mma_sync_m16n8k16_f16(high, a[i][0], b[0], b[1]);
+      if constexpr (Parts) ptx::mma_sync_m16n8k16_f16(rest, low[i][0], b[0], b[1]);
+      ptx::mma_sync_m16n8k16_f16(high, a[i][1], b[2], b[3]);
+      if constexpr (Parts) ptx::mma_sync_m16n8k16_f16(rest, low[i][1], b[2], b[3]);
+      FOURSCALE_UNROLL
+      for (int e = 0; e < 4; ++e) {
+        const int element = 16 * i + 4 * j + e;
+        const block_numbers row = numbers[at.row + row_of(at.lane, element)];
+        if (!add_certified<Parts>(row, cols[e % 2], high[e], rest[e], sums[i][4 * j + e]))
+          without |= 1u << element;
+      }
+    }
+  }
+  return without;
+}
+
+// ---------------------------------------------------------------- what is left
+
+/// Where a step is: its stage, the numbers of its rows and columns, and the tile's first row and column.
+struct step_place {
+  u8 const* stage;
+  block_numbers const* numbers;
+  int row, col, step;
+};
+
+/// Adds the step to the accumulators of a list, a lane each.
+template <class P>
+__noinline__ FOURSCALE_D void add_listed(P const& p, step_place at, output_list& list, int count) {
+  const place warp;
+  u32 in_double = 0, by_model = 0;
+  for (int i = warp.lane; i < count; i += 32) {
+    const int where = list.where[i], row = warp.row + row_of(where / 32, where % 32),
+              col = warp.col + col_of(where / 32, where % 32);
+    const f16_rows rows{at.stage,
+                        at.stage + a_bytes,
+                        row,
+                        col,
+                        at.numbers[row],
+                        at.numbers[tile_rows + col],
+                        least_field(p.a.type),
+                        least_field(p.b.type)};
+    if (at.row + row >= p.d.rows || at.col + col >= p.d.cols) continue;
+    float c = list.sums[i];
+    (mma::detail::is_kept(rows.of_a, rows.of_b, c) ? in_double : by_model) += 1;
+    if (!mma::detail::add_in_floats(rows, c))
+      c = mma::detail::add_block_by_model(p.a, p.b, at.row + row, at.col + col, at.step, c);
+    list.sums[i] = c;
+  }
+  if (p.steps == nullptr) return;
+  __syncwarp();
+  const i64 all_in_double = __reduce_add_sync(~0u, in_double),
+            all_by_model = __reduce_add_sync(~0u, by_model);
+  if (warp.lane != 0) return;
+  mma::detail::add_count(p.steps->in_f32, -(all_in_double + all_by_model));
+  mma::detail::add_count(p.steps->in_double, all_in_double);
+  mma::detail::add_count(p.steps->by_model, all_by_model);
+}
+
+/// How many of x the lanes before this one have, and all of them.
+FOURSCALE_D inline int sum_before(int x, int lane, int& all) {
+  int sum = x;
+  FOURSCALE_UNROLL
+  for (int distance = 1; distance < 32; distance *= 2) {
+    const int other = __shfl_up_sync(~0u, sum, static_cast<unsigned>(distance));
+    sum += lane >= distance ? other : 0;
+  }
+  all = __shfl_sync(~0u, sum, 31);
+  return sum - x;
+}
+
+/// Adds the step to the accumulators of the warp that are without it: all at once if the list has the room,
+/// else eight of each lane at a time.
+template <class P>
+FOURSCALE_D void add_others(P const& p, step_place const& at, u32 without, output_list& list,
+                            accumulators& sums) {
+  const int lane = static_cast<int>(threadIdx.x) % 32;
+  int all = 0;
+  sum_before(__popc(without), lane, all);
+  const bool at_once = all <= output_list::capacity;
+#pragma unroll 1
+  for (u32 part = at_once ? ~0u : 0xffu; part != 0; part = at_once ? 0u : part << 8) {
+    const u32 mine = without & part;
+    const int first = sum_before(__popc(mine), lane, all);
+    int slot = first;
+    FOURSCALE_UNROLL
+    for (int i = 0; i < 32; ++i)
+      if (mine >> i & 1) {
+        list.sums[slot] = sums[i / 16][i % 16];
+        list.where[slot++] = static_cast<u16>(lane * 32 + i);
+      }
+    __syncwarp();
+    add_listed(p, at, list, all);
+    __syncwarp();
+    slot = first;
+    FOURSCALE_UNROLL
+    for (int i = 0; i < 32; ++i)
+      if (mine >> i & 1) sums[i / 16][i % 16] = list.sums[slot++];
+    __syncwarp();
+  }
+}
+static_assert(8 * 32 <= output_list::capacity && warp_rows * warp_cols == 32 * 32);
+
+/// The tile's steps.
+template <bool Parts, class P>
+FOURSCALE_D void multiply_steps(P const& p, int row, int col, cta_memory& memory, accumulators& sums) {
+  const place at;
+  const int steps = static_cast<int>(p.a.steps);
+  const u32 first_stage = ptx::shared_address(memory.stage);
+  const auto stage_of = [&](int step) { return first_stage + static_cast<u32>(step % stages * stage_bytes); };
+  step_copies copies(p.a, p.b, row, col);
+  for (int i = 0; i < stages - 1; ++i) copies.start(stage_of(i), i < steps);
+  facts_reader facts(p.a, p.b, row, col);
+  u32 next = 0;
+  if (facts_reader::reads()) {
+    memory.numbers[0][threadIdx.x] = block_word(facts.next()).numbers();
+    if (steps > 1) next = facts.next();
+  }
+#pragma unroll 1
+  for (int step = 0; step < steps; ++step) {
+    ptx::cp_async_wait_group<stages - 2>();
+    ptx::bar_sync<0, threads>();  // the step is there for all, and all have done with the one before
+    copies.start(stage_of(step + stages - 1), step + stages - 1 < steps);
+    if (facts_reader::reads()) {
+      memory.numbers[(step + 1) % 2][threadIdx.x] = block_word(next).numbers();
+      if (step + 2 < steps) next = facts.next();
+    }
+    u8 const* const stage = memory.stage[step % stages];
+    block_numbers const* const numbers = memory.numbers[step % 2];
+    const u32 without = add_step<Parts>(stage, numbers, at, sums);
+    if (__any_sync(~0u, without != 0))
+      add_others(p, {stage, numbers, row, col, step}, without, memory.lists[at.warp], sums);
+  }
+}
+
+/// The tile at (row, col) of D.
+template <bool Parts, class P>
+FOURSCALE_D void multiply(P const& p, int row, int col, cta_memory& memory) {
+  const place at;
+  accumulators sums{};
+  multiply_steps<Parts>(p, row, col, memory, sums);
+  ptx::bar_sync<0, threads>();  // the strips take the place of the stages
+  const output_store store(p);
+  FOURSCALE_UNROLL
+  for (int i = 0; i < row_blocks; ++i)
+    store.template outputs<warp_cols>(p, row + at.row + 16 * i, col + at.col, sums[i],
+                                      reinterpret_cast<output_strip*>(memory.stage)[at.warp]);
+}
+
+}  // namespace FOURSCALE_NAMESPACE::mma::f16_tile

@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: Apache-2.0
+// Operands of MXFP8, MXFP6 and MXFP4 made for the bounds of the certificate: for the CPU's GEMM and the
+// device's. Each list calls run(case), and says of what a case is one.
+#pragma once
+
+#include "gemm_table.hpp"
+
+namespace fourscale::test {
+
+template <class F>
+using mx_case = gemm_case<F, linear, F, linear, float>;
+
+/// m x 4 x k, all zeros under scales of 1.
+template <class F>
+mx_case<F> mx_zeros(i64 m, i64 k) {
+  mx_case<F> c({m, 4, k});
+  for (auto* codes : {&c.a.data.codes, &c.b.data.codes}) codes->assign(codes->size(), 0);
+  for (auto* scales : {&c.a.data.scales, &c.b.data.scales}) scales->assign(scales->size(), e8m0::bias);
+  return c;
+}
+/// Element k of every row; its block is under 2^exponent.
+template <class F, class L>
+void mx_set(gemm_operand_data<F, L>& x, i64 k, float value, int exponent = 0) {
+  for (i64 row = 0; row < x.rows; ++row) {
+    packed_block<F> block = x.view().load(row, k / 32);
+    block.set(static_cast<int>(k % 32), encode<typename F::element>(value));
+    block.scale = e8m0{static_cast<u8>(e8m0::bias + exponent)};
+    x.view().store(row, k / 32, block);
+  }
+}
+
+/// Every code, NaN and infinity among them; then every scale, too: run(case).
+template <class F>
+void for_all_codes(auto const& run) {
+  for (const bool any_scale : {false, true}) {
+    mx_case<F> c({19, 37, 96});
+    for (size_t i = 0; i < c.a.data.codes.size(); ++i) c.a.data.codes[i] = static_cast<u8>(mix(i) >> 8);
+    if (any_scale)
+      for (size_t i = 0; i < c.a.data.scales.size(); ++i)
+        c.a.data.scales[i] = static_cast<u8>(mix(i + 99) >> 8);
+    run(c);
+  }
+}
+
+/// One element of `code` and a block under `scale` among ones and zeros.
+template <class F>
+mx_case<F> mx_with_code(u8 code, u8 scale) {
+  mx_case<F> c = mx_zeros<F>(3, 96);
+  for (i64 k = 0; k < 96; ++k) mx_set(c.b.data, k, 1.0f);
+  mx_set(c.a.data, 3, 1.0f);
+  c.a.data.codes[96 + 40] = code;
+  c.a.data.scales[3 + 1] = scale;  // row 1, block 1
+  return c;
+}
+
+/// 31 products of 448 * 448, less in some rows, and one of 2^-down: the sum has 23 + down bits.
+inline mx_case<mxfp8_e4m3> mx_large_sum(int down, float sign) {
+  mx_case<mxfp8_e4m3> c = mx_zeros<mxfp8_e4m3>(16, 32);
+  for (i64 k = 0; k < 31; ++k) mx_set(c.a.data, k, 448.0f), mx_set(c.b.data, k, 448.0f);
+  for (i64 row = 0; row < 16; ++row) c.a.data.codes[static_cast<size_t>(row * 32)] -= static_cast<u8>(row);
+  mx_set(c.a.data, 31, sign);
+  mx_set(c.b.data, 31, 1.0f / static_cast<float>(1 << down));
+  return c;
+}
+
+/// A product `apart` bits below another, in the same step, a step before it or a step behind: the adder drops
+/// it where they are more than 25 apart, and an exact sum, rounded toward zero, would not. run(case).
+void for_each_apart(int apart, auto const& run) {
+  mx_case<mxfp8_e4m3> same = mx_zeros<mxfp8_e4m3>(4, 32), before = mx_zeros<mxfp8_e4m3>(4, 64),
+                      behind = before;
+  mx_set(same.a.data, 3, 256.0f), mx_set(same.b.data, 3, 256.0f);
+  mx_set(same.a.data, 7, -0x1p-9f),
+      mx_set(same.b.data, 7, bit_cast<float>(static_cast<u32>(127 + 25 - apart) << 23));
+  mx_set(before.a.data, 3, -1.0f, -apart), mx_set(before.b.data, 3, 1.0f);
+  mx_set(before.a.data, 40, 1.0f), mx_set(before.b.data, 40, 1.0f);
+  mx_set(behind.a.data, 3, 1.0f), mx_set(behind.b.data, 3, 1.0f);
+  mx_set(behind.a.data, 40, -1.0f, -apart), mx_set(behind.b.data, 40, 1.0f);
+  for (auto* c : {&same, &before, &behind}) run(*c);
+}
+
+/// An accumulator of 24 bits: its lowest is `below` bits under a product, its highest 23 bits above that.
+inline mx_case<mxfp6_e3m2> mx_accumulator_below(int below) {
+  mx_case<mxfp6_e3m2> c = mx_zeros<mxfp6_e3m2>(4, 96);
+  mx_set(c.a.data, 0, -1.0f, 23 - below), mx_set(c.b.data, 0, 1.0f);
+  mx_set(c.a.data, 32, -1.0f, -below), mx_set(c.b.data, 32, 1.0f);
+  mx_set(c.a.data, 64, 1.0f), mx_set(c.b.data, 64, 1.0f);
+  return c;
+}
+
+}  // namespace fourscale::test
