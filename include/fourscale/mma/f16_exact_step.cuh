@@ -112,27 +112,35 @@ FOURSCALE_D inline bool add_in_floats(f16_rows const& x, float& c) {
   return true;
 }
 
-/// A block as the model reads it.
-FOURSCALE_D inline fourscale::model::operand_row read_block(f16_operand const& x, i64 row, i64 step) {
+/// A block as the model reads it. (Into memory of the caller: where it is returned, nvcc 13.0 lets the terms
+/// of the model's sum overwrite it.)
+FOURSCALE_D inline void read_block(f16_operand const& x, i64 row, i64 step,
+                                   fourscale::model::operand_row& to) {
   const int width = width_of(x.type), shift = width == 4 ? 2 : 0;
   u8 const* const from = x.codes + (row * x.steps + step) * (block_values / 8) * width;
-  fourscale::model::operand_row result;
-  result.scales = block_word(x.facts[step * x.rows + row]).scale().bits;
+  to.scales = block_word(x.facts[step * x.rows + row]).scale().bits;
+  FOURSCALE_UNROLL
+  for (int word = 0; word < 4; ++word) {
+    u64 elements = 0;
 #pragma unroll 1
-  for (int i = 0; i < block_values; ++i) {
-    const int bit = i * width;
-    u32 code = u32{from[bit / 8]} >> (bit % 8);
-    if (bit % 8 + width > 8) code |= u32{from[bit / 8 + 1]} << (8 - bit % 8);
-    result.words[i / 8] |= u64{(code & ((1u << width) - 1)) << shift} << (8 * (i % 8));
+    for (int i = 0; i < 8; ++i) {
+      const int bit = (8 * word + i) * width;
+      u32 code = u32{from[bit / 8]} >> (bit % 8);
+      if (bit % 8 + width > 8) code |= u32{from[bit / 8 + 1]} << (8 - bit % 8);
+      elements |= u64{(code & ((1u << width) - 1)) << shift} << (8 * i);
+    }
+    to.words[word] = elements;
   }
-  return result;
 }
 
 __noinline__ FOURSCALE_D inline float add_block_by_model(f16_operand const& a, f16_operand const& b, i64 row,
                                                          i64 col, i64 step, float c) {
-  auto format = fourscale::model::mxfp8_mma;
-  format.a = a.type, format.b = b.type;
-  return block_scaled_dot(format, read_block(a, row, step), read_block(b, col, step), c);
+  constexpr auto fp8 = fourscale::model::mxfp8_mma;
+  const fourscale::model::mma_format format{fp8.kind, fp8.block, fp8.scale, a.type, b.type};
+  fourscale::model::operand_row x, y;
+  read_block(a, row, step, x);
+  read_block(b, col, step, y);
+  return block_scaled_dot(format, x, y, c);
 }
 
 }  // namespace detail

@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: Apache-2.0
+// GEMMs of MXFP8 and MXFP6 with Blackwell's bits by mma.sync of fp16, compared with cublasLt's bf16 on the
+// same values in the same run. `certified` is the share of outputs of steps whose certificate holds,
+// `by_model` that of those where the adder may drop bits; decoding is part of `percent`.
+#include <fourscale/device/gemm.cuh>
+
+#include "cublaslt.cuh"
+#include "data.cuh"
+
+using namespace bench;
+
+namespace {
+
+using f4::linear, f4::bf16;
+
+struct gemm_shape {
+  i64 m, n, k;
+};
+
+/// A quantized matrix of this data, and its values.
+template <class F>
+struct operand {
+  i64 rows, cols;
+  buffer<u8> codes, scales;
+  buffer<bf16> values;
+  f4::block_scaled_view<F, linear> view;
+
+  operand(i64 r, i64 c, data kind, u64 copy)
+      : rows(r),
+        cols(c),
+        codes(f4::code_bytes<F>(r, c)),
+        scales(f4::scale_bytes<F, linear>(r, c)),
+        values(r * c),
+        view(codes.data(), scales.data(), r, c) {
+    fill_kernel<<<2048, 256>>>(kind, values.data(), r, c, copy);
+    require(f4::device::quantize(f4::matrix_view<bf16 const>{values.data(), r, c}, view));
+    require(f4::device::dequantize(view, f4::matrix_view<bf16>{values.data(), r, c}));
+    require(cudaDeviceSynchronize());
+  }
+};
+
+template <class F>
+void measure(benchmark::State& state, gemm_shape s, data kind_a, data kind_b) {
+  const operand<F> a(s.m, s.k, kind_a, 1), b(s.n, s.k, kind_b, 2);
+  const buffer<bf16> d(s.m * s.n), of_peer(s.m * s.n);
+  const buffer<f4::gemm_steps> steps(1);
+  const f4::matrix_view<bf16> to{d.data(), s.m, s.n};
+  const buffer<u8> workspace(f4::device::gemm_workspace_bytes(s.m, s.n, s.k));
+  using call_type = f4::device::detail::f16_call<F, linear, F, linear, bf16>;
+  const call_type counting(a.view, b.view, to, {}, workspace.data(), steps.data()),
+      call(a.view, b.view, to, {}, workspace.data(), nullptr);
+  require(cudaMemset(steps.data(), 0, steps.bytes()));
+  require(counting.decode(nullptr));
+  require(counting.multiply(nullptr));
+  require(cudaDeviceSynchronize());
+  const f4::gemm_steps counted = steps.to_host()[0];
+  const double all = static_cast<double>(counted.in_f32 + counted.in_double + counted.by_model);
+  cublaslt_gemm peer(s.m, s.n, s.k);
+  peer.choose(a.values.data(), b.values.data(), of_peer.data());
+  for (auto _ : state) {
+    const std::vector<double> t =
+        medians({[&](i64) { peer.run(a.values.data(), b.values.data(), of_peer.data()); },
+                 [&](i64) { require(call.multiply(nullptr)); },
+                 [&](i64) {
+                   require(call.decode(nullptr));
+                   require(call.multiply(nullptr));
+                 }},
+                5, 1);
+    const double flop = 2.0 * static_cast<double>(s.m) * static_cast<double>(s.n) * static_cast<double>(s.k);
+    state.SetIterationTime(t[2]);
+    state.counters["cublasLt_TFLOP/s"] = flop / t[0] * 1e-12;
+    state.counters["TFLOP/s"] = flop / t[2] * 1e-12;
+    state.counters["percent"] = 100 * t[0] / t[2];
+    state.counters["percent_decoded"] = 100 * t[0] / t[1];
+    state.counters["certified"] = 100 * static_cast<double>(counted.in_f32) / all;
+    state.counters["by_model"] = 100 * static_cast<double>(counted.by_model) / all;
+  }
+}
+
+template <class F>
+void add_gemm(gemm_shape s, std::string const& name, data a, data b) {
+  add("gemm_mx/" + std::string(F::name) + "/" + name + "/" + std::to_string(s.m) + "x" + std::to_string(s.n) +
+          "x" + std::to_string(s.k),
+      [=](benchmark::State& state) { measure<F>(state, s, a, b); });
+}
+
+const bool registered = [] {
+  constexpr data gaussian{data::gaussian}, student{data::student}, blocks{data::blocks_1_5};
+  for (const gemm_shape s : {gemm_shape{4096, 4096, 4096}, {8192, 8192, 4096}}) {
+    add_gemm<f4::mxfp8_e4m3>(s, "gaussian", gaussian, gaussian);
+    add_gemm<f4::mxfp8_e4m3>(s, "t2", student, student);
+    add_gemm<f4::mxfp8_e4m3>(s, "lognormal_blocks", blocks, blocks);
+    add_gemm<f4::mxfp8_e5m2>(s, "gaussian", gaussian, gaussian);
+    add_gemm<f4::mxfp6_e2m3>(s, "gaussian", gaussian, gaussian);
+    add_gemm<f4::mxfp6_e3m2>(s, "gaussian", gaussian, gaussian);
+    add_gemm<f4::mxfp6_e3m2>(s, "lognormal_blocks", blocks, blocks);
+  }
+  return true;
+}();
+
+}  // namespace
