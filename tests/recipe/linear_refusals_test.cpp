@@ -64,12 +64,12 @@ constexpr operand_recipe nvfp4_by(scale_rule s) { return {.format = format_name:
 }  // namespace
 
 TEST_CASE("linear: recipes that it does not take", "[recipe][linear]") {
-  for (precision_policy const& p : {presets::te_nvfp4(), presets::te_nvfp4_no_rht(), presets::paper(),
-                                    presets::mxfp4(), presets::four_over_six()})
+  for (precision_policy const& p :
+       {presets::te_nvfp4(), presets::te_nvfp4_no_rht(), presets::paper(), presets::mxfp4(),
+        presets::four_over_six(), presets::fp8_current(), presets::fp8_delayed(), presets::fp8_block()})
     CHECK(validate(p.linear) == errc::ok);
   CHECK(validate(drawn) == errc::ok);
-  for (precision_policy const& p : {presets::bf16(), presets::mxfp8(), presets::fp8_current(),
-                                    presets::fp8_delayed(), presets::fp8_block(), presets::quartet2()})
+  for (precision_policy const& p : {presets::bf16(), presets::mxfp8(), presets::quartet2()})
     CHECK(validate(p.linear) == errc::bad_recipe);
   using r = linear_recipe;
   CHECK(validate(with([](r& l) { l.wgrad.b.signs = sign_source::drawn; })) == errc::other_signs);
@@ -89,6 +89,16 @@ TEST_CASE("linear: recipes that it does not take", "[recipe][linear]") {
   CHECK(validate(with([](r& l) { l.wgrad.b.amax = amax_source::delayed; })) == errc::bad_recipe);
   CHECK(validate(with([](r& l) { l.wgrad.b.source = value_source::dequantized; })) == errc::bad_recipe);
   CHECK(validate(with([](r& l) { l.fprop.a.scale = scale_rule::floor; })) == errc::bad_recipe);
+  r mixed = presets::fp8_current().linear;  // both copies of dY in E5M2, or neither
+  mixed.wgrad.a.format = format_name::fp8_e4m3;
+  CHECK(validate(mixed) == errc::bad_recipe);
+  mixed.dgrad.a.format = format_name::fp8_e4m3;
+  CHECK(validate(mixed) == errc::ok);
+  mixed.fprop.b.format = mixed.dgrad.b.format = format_name::fp8_block_e4m3;
+  CHECK(validate(mixed) == errc::bad_recipe);
+  r rotated = presets::fp8_block().linear;
+  rotated.wgrad.a.hadamard = rotated.wgrad.b.hadamard = 16;
+  CHECK(validate(rotated) == errc::bad_recipe);
 }
 
 TEST_CASE("linear: the types of a constant recipe are those that visit() finds", "[recipe][linear]") {
@@ -97,6 +107,9 @@ TEST_CASE("linear: the types of a constant recipe are those that visit() finds",
   check_types<presets::mxfp4().linear.fprop.b>(), check_types<presets::mxfp4().linear.wgrad.a>();
   check_types<operand_recipe{.format = format_name::nvfp4, .rounding = rounding_rule::te_software}>();
   check_types<operand_recipe{.format = format_name::mxfp4, .scale = scale_rule::floor}>();
+  check_types<presets::fp8_current().linear.fprop.a>(), check_types<presets::fp8_current().linear.dgrad.a>();
+  check_types<presets::fp8_block().linear.fprop.b>(), check_types<presets::fp8_block().linear.wgrad.a>();
+  check_types<operand_recipe{.format = format_name::fp8_block_e5m2, .scale = scale_rule::fp32_scale}>();
   using enum scale_rule;
   check_types<nvfp4_by(two_level_division)>(), check_types<nvfp4_by(headroom)>();
   check_types<nvfp4_by(stochastic_scale)>(), check_types<nvfp4_by(four_over_six_mae)>();

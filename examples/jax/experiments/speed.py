@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Experiment F: tokens a second of a training step by recipe, and what the GPU spends it on; and a linear layer called
-through JAX, to be set against the C++ library's own benchmark of the same layer.
+"""Experiment F: tokens a second of a training step by recipe, and what the GPU spends it on; and a linear layer
+called through JAX, in turns with the same calls of the C++ library without JAX.
 
     python examples/jax/experiments/speed.py --out results
 """
@@ -16,19 +16,24 @@ import time
 import fourscale_jax
 import jax
 import jax.numpy as jnp
+import numpy as np
 from analysis import write_csv
+from calls import Layer, synchronize
+from fourscale_jax.quantized import key_words
 from fourscale_jax.trainer import Config
 from fourscale_jax.trainer.data import Text
 from fourscale_jax.trainer.loop import batch
 from fourscale_jax.trainer.step import initial_state, make_mesh, make_train_step
 
 MODEL = dict(layers=4, width=2048, heads=16, hidden=5632, sequence=2048, batch=8, attention="cudnn")
-RECIPES = (("bf16", "native"), ("fp8_current", "native"), ("mxfp8", "native"), ("te_nvfp4", "native"),
+RECIPES = (("bf16", "native"), ("fp8_current", "native"), ("fp8_block", "native"), ("mxfp8", "native"), ("te_nvfp4", "native"),
            ("te_nvfp4", "blackwell"), ("te_nvfp4_no_rht", "native"), ("mxfp4", "native"))
 WARM, TIMED, TRACED = 10, 20, 3
 LAYER = 8192, 4096, 14336  # tokens, in, out, as device_linear_bench has them
+LAYERS = (("bf16", "native"), ("te_nvfp4", "blackwell"), ("te_nvfp4", "native"), ("fp8_current", "native"),
+          ("fp8_block", "native"))
 KINDS = (("decoding for a GEMM", ("dequantize", "decode")), ("GEMM", ("gemm", "nvjet", "cutlass", "cublas", "dot")),
-         ("quantization", ("quantize", "amax")), ("attention", ("cudnn", "sdpa", "fmha", "flash")))
+         ("quantization", ("quantize", "amax", "transpose_kernel")), ("attention", ("cudnn", "sdpa", "fmha", "flash")))
 
 
 def kernels(folder):
@@ -78,8 +83,14 @@ def step_of(recipe, accumulate, text):
             "tokens_per_second": round(tokens), "kernels_ms": spent, "device": jax.devices()[0].device_kind}
 
 
-def layer_of(recipe, accumulate, repeats=10, turns=7):
-    """Milliseconds of forward and backward of one linear layer on random data, the least of some turns."""
+def multiplies_by_library(recipe, accumulate):
+    """Whether all GEMMs of dense() are calls of the library, so that there is something to compare with."""
+    return recipe != "bf16" and (accumulate == "blackwell" or recipe.startswith("fp8_"))
+
+
+def layer_of(recipe, accumulate, repeats=10, turns=15):
+    """Milliseconds of forward and backward of one linear layer on random data, through JAX and by the same calls
+    without it, in turns: the least and the median of the turns, without the first."""
     tokens, in_, out = LAYER
     cases = ((tokens, in_), jnp.bfloat16), ((in_, out), jnp.float32), ((tokens, out), jnp.bfloat16)
     x, w, dy = (jax.random.normal(jax.random.key(i), *case) for i, case in enumerate(cases))
@@ -90,15 +101,29 @@ def layer_of(recipe, accumulate, repeats=10, turns=7):
         y, backward = jax.vjp(layer, x, w)
         return y, *backward(dy)
 
-    times, seed = [], fourscale_jax.draw_key(1)
-    for _ in range(turns):
+    def timed(run, wait):
         begun = time.perf_counter()
         for _ in range(repeats):
-            results = step(x, w, dy, seed)
-        jax.block_until_ready(results)
-        times.append((time.perf_counter() - begun) / repeats)
-    return {"layer": LAYER, "recipe": recipe, "accumulate": accumulate, "ms": round(1000 * min(times), 3),
-            "median_ms": round(1000 * statistics.median(times[1:]), 3), "device": jax.devices()[0].device_kind}
+            results = run()
+        wait(results)
+        return 1000 * (time.perf_counter() - begun) / repeats
+
+    seed = fourscale_jax.draw_key(1)
+    sides = {"": (lambda: step(x, w, dy, seed), jax.block_until_ready)}
+    if multiplies_by_library(recipe, accumulate):
+        layer = Layer(recipe, x, w, dy, key_words(seed))
+        sides["cpp_"] = (layer.run, lambda _: synchronize())
+    turns = [{side: timed(*how) for side, how in sides.items()} for _ in range(turns)][1:]
+    row = {"layer": LAYER, "recipe": recipe, "accumulate": accumulate, "device": jax.devices()[0].device_kind}
+    for side in sides:
+        times = [turn[side] for turn in turns]
+        row |= {f"{side}ms": round(min(times), 3), f"{side}median_ms": round(statistics.median(times), 3)}
+    if "cpp_" in sides:
+        ratios = [turn[""] / turn["cpp_"] for turn in turns]
+        row |= {"overhead_percent": round(100 * statistics.median(ratios) - 100, 2),
+                "same_bits": all(np.array_equal(np.asarray(a).view(np.uint8), np.asarray(b).view(np.uint8))
+                                 for a, b in zip(step(x, w, dy, seed), layer.results))}
+    return row
 
 
 def main():
@@ -109,8 +134,7 @@ def main():
     arguments.out.mkdir(parents=True, exist_ok=True)
     rows = []
     with (arguments.out / "speed.jsonl").open("w") as file:
-        layers = [("bf16", "native"), ("te_nvfp4", "blackwell"), ("te_nvfp4", "native")]
-        for measure, cases in ((layer_of, layers), (step_of, [(*r, arguments.text) for r in RECIPES])):
+        for measure, cases in ((layer_of, LAYERS), (step_of, [(*r, arguments.text) for r in RECIPES])):
             for case in cases:
                 rows.append(measure(*case))
                 file.write(json.dumps(rows[-1]) + "\n")

@@ -1,10 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reads the runs of run.py: losses and gaps, verdicts, the tokens that MXFP4 needs, and pictures of them.
+"""Reads the runs of run.py: losses and gaps, verdicts, the tokens that MXFP4 needs, and pictures of them; and, where
+there is a speed.jsonl, what speed.py measured.
 
     python examples/jax/experiments/tables.py RESULTS [--pictures docs]
 """
 
 import argparse
+import json
 import math
 import pathlib
 import statistics
@@ -133,12 +135,30 @@ def show(rows):
         print("  ".join(f"{v:>18.5f}" if isinstance(v, float) else f"{v!s:>18}" for v in row.values()))
 
 
+def speed_rows(lines):
+    """Of experiment F: a linear layer through JAX and by the same calls without it, with the verdict on the plan's 5 %;
+    and steps of a model, with the share of quantization."""
+    measured = [json.loads(line) for line in lines]
+    layers = [{**{key: r.get(key, "") for key in ("recipe", "accumulate", "median_ms", "cpp_median_ms",
+                                                  "overhead_percent", "same_bits")},
+               "verdict": "" if "overhead_percent" not in r else "PASS" if r["overhead_percent"] <= 5 else "FAIL"}
+              for r in measured if "layer" in r]
+    steps = [{**{key: r[key] for key in ("recipe", "accumulate", "tokens_per_second", "ms")},
+              "quantization_percent": round(100 * r["kernels_ms"].get("quantization", 0) / r["ms"], 1)}
+             for r in measured if "kernels_ms" in r]
+    return layers, steps
+
+
 def main(arguments=None):
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("results", type=pathlib.Path)
     parser.add_argument("--pictures", type=pathlib.Path, help="a folder for convergence_*.svg")
     arguments = parser.parse_args(arguments)
     runs = records(arguments.results)
+    if (speed := arguments.results / "speed.jsonl").exists():
+        print("F. A linear layer, and steps of a model")
+        for rows in filter(None, speed_rows(speed.read_text().splitlines())):
+            show(rows)
     for name, experiment in EXPERIMENTS.items():
         if not any(gaps(runs, arm, experiment.arms[0], "train") for arm in experiment.arms[1:]):
             continue

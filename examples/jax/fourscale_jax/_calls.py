@@ -62,16 +62,24 @@ def dequantize(codes, scales, amaxes, copy, dtype, at):
                  format=np.int32(_library.format_number(copy.format)), range=np.float32(copy.range), at=np.int32(at))[0]
 
 
+def _at(copy):
+    """Which amax a copy is under: -1, where it has none."""
+    return np.int32(copy.amax_at if copy.amax_count else -1)
+
+
 def gemm(codes_a, scales_a, amaxes_a, codes_b, scales_b, amaxes_b, copy_a, copy_b, dtype):
-    """D = A * B^T with Blackwell's bits."""
+    """D = A * B^T: of 4 bits with Blackwell's bits, of FP8 within a bound."""
     (m, packed), n = codes_a.shape, codes_b.shape[0]
     attributes = dict(format=np.int32(_library.format_number(copy_a.format)), range=np.float32(copy_a.range),
-                      at=np.int32(copy_a.amax_at), range_b=np.float32(copy_b.range), at_b=np.int32(copy_b.amax_at))
+                      at=_at(copy_a), format_b=np.int32(_library.format_number(copy_b.format)),
+                      range_b=np.float32(copy_b.range), at_b=_at(copy_b))
 
     def on(workspace_bytes):
         results = [((m, n), dtype), ((workspace_bytes,), jnp.uint8)]
         return lambda *arguments: _call("gemm", results, *arguments, **attributes)[0]
 
     k = packed * 8 // copy_a.code_bits
+    if copy_a.code_bits == 8:
+        return on(0)(codes_a, scales_a, amaxes_a, codes_b, scales_b, amaxes_b)
     return lax.platform_dependent(codes_a, scales_a, amaxes_a, codes_b, scales_b, amaxes_b, cpu=on(0),
                                   cuda=on(_library.gemm_bytes(m, n, k)))

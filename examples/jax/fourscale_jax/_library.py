@@ -26,6 +26,7 @@ class Copy(typing.NamedTuple):
     signs: int  # its fixed signs, of 16 elements, again and again: bit i is 1 where element i is negated
     draws: bool  # random bits
     delayed: bool  # under an amax of the past
+    both: bool  # made with the other copy by one call
     range: float  # what the amax is brought to
 
     def code_shape(self, rows, cols):
@@ -60,6 +61,7 @@ cpu.fourscale_describe.restype = ctypes.c_bool
 cpu.fourscale_message.restype = ctypes.c_char_p
 cpu.fourscale_quantizes.restype = ctypes.c_bool
 if cuda is not None:
+    cuda.fourscale_has_fp8_gemm.restype = ctypes.c_bool
     cuda.fourscale_gemm_bytes.restype = ctypes.c_int64
     cuda.fourscale_gemm_bytes.argtypes = 3 * [ctypes.c_int64]
 
@@ -90,7 +92,7 @@ def copy_of(recipe, role, columnwise):
         raise ValueError(f'recipe "{recipe}" quantizes nothing')
     copy = Copy(*(getattr(to, name) for name in Copy._fields))
     return copy._replace(format=cpu.fourscale_format(copy.format).decode(), draws=bool(copy.draws),
-                         delayed=bool(copy.delayed))
+                         delayed=bool(copy.delayed), both=bool(copy.both))
 
 
 def check_linear(recipe, tokens, in_, out):
@@ -138,6 +140,17 @@ def is_stochastic(recipe):
                                     for columnwise in (False, True))
 
 
+@functools.cache
+def has_fp8_gemm():
+    """Whether the GPUs of this machine multiply FP8 by the library's FP8 tensor core GEMM: Hopper."""
+    return cuda is not None and cuda.fourscale_has_fp8_gemm()
+
+
+def multiplies_fp8(a, b):
+    """Whether that GEMM takes copies a and b: both in FP8 per tensor, or both under scales of 128 values."""
+    return a.format.startswith("fp8_") and b.format.startswith("fp8_") and a.block == b.block and has_fp8_gemm()
+
+
 def gemm_bytes(m, n, k):
-    """The workspace that a GEMM on a GPU asks for; 0 in a build without CUDA, which has no such GEMM."""
+    """The workspace that a GEMM in 4 bits on a GPU asks for; 0 in a build without CUDA, which has no such GEMM."""
     return 0 if cuda is None else cuda.fourscale_gemm_bytes(m, n, k)

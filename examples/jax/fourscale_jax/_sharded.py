@@ -171,13 +171,15 @@ def _gemm(packed, copy_a, copy_b, dtype):
             a, scales_a, amaxes_a, b, scales_b, amaxes_b, copy_a, copy_b, dtype)
 
     code_bytes = copy_a.block * copy_a.code_bits // 8
+    of_scales = lambda k: k if copy_a.scale_bytes else ()
 
     def plan(mesh, arguments):
         (m, k), (n, k_b) = (_parts(mesh, arguments[i], 1, code_bytes) for i in (0, 3))
         k = k if k == k_b else ()
         n = n if not set(n) & set(m) else ()
         summed = lambda *operands: lax.psum(to(jnp.dtype(jnp.float32))(*operands), k).astype(dtype)
-        return summed if k else to(dtype), [(m, n)], [(m, k), (m, k), _WHOLE, (n, k), (n, k), _WHOLE]
+        return summed if k else to(dtype), [(m, n)], [
+            (m, k), (m, of_scales(k)), _WHOLE, (n, k), (n, of_scales(k)), _WHOLE]
 
     _, in_codes, in_scales = _factors("k", packed * 8 // copy_a.code_bits, copy_a.block, copy_a)
     m, n = {"m": 0}, {"n": 0}

@@ -49,7 +49,7 @@ def _both_copies(x, amaxes, key, recipe, role, signs):
     if signs.size and role != "weight":
         return [quantize_copy(of, amaxes, key, recipe, role, transposed, transposed)
                 for transposed, of in enumerate((x, _under(signs, x, recipe, role)))]
-    if copies[0].code_bits == 4:
+    if copies[0].both:
         codes, scales, codes_t, scales_t = _sharded.quantize_both(x, amaxes, key, recipe, role)
         return Quantized(codes, scales, amaxes, copies[0]), Quantized(codes_t, scales_t, amaxes, copies[1])
     return [quantize_copy(x, amaxes, key, recipe, role, transposed, transposed) for transposed in (False, True)]
@@ -171,7 +171,7 @@ def dense(x, w, *, recipe, seed, axis_name=(), state=None, accumulate="blackwell
     axis_name: under shard_map, the mesh axes whose devices share one of the tensors; amaxes are the largest of theirs.
     A dict gives each of "activation" (x), "weight" and "gradient" (dy) its own; () saves a collective.
     state: for "fp8_delayed", see delayed_state().
-    accumulate: how 4-bit operands are multiplied, "blackwell" or "native", see scaled_matmul().
+    accumulate: how 4-bit operands are multiplied, "blackwell" or "native", see scaled_matmul(); 8 bits do not care.
     signs: float32 [n], 1 or -1, of the Hadamard transform on both operands of wgrad in place of the recipe's, where n is
     its size (16 for te_nvfp4). They may be traced. Nothing to "bf16".
     gemms: those of "fprop", "dgrad" and "wgrad" that are quantized. The others multiply in bfloat16.

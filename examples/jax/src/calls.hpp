@@ -26,11 +26,11 @@ struct tensor {
 // keyed_bits::length words.
 #define FOURSCALE_EXPORT extern "C" __attribute__((visibility("default")))
 
-/// The amaxes of a tensor of a linear layer in 4 bits: of its rowwise copy, and of its columnwise copy if
+/// The amaxes of a tensor of a linear layer: of its rowwise copy, and of its columnwise copy if
 /// that is transformed. Under other presets, that of a copy, after MS-EDEN's transform.
 FOURSCALE_EXPORT errc fourscale_amax(void* stream, tensor x, tensor to, i32 recipe, i32 role, i32 columnwise);
 
-/// Both copies of a matrix for a linear layer in 4 bits: blocks along its rows, and along its columns.
+/// Both copies of a matrix for a linear layer: blocks along its rows, and along its columns.
 FOURSCALE_EXPORT errc fourscale_quantize_both(void* stream, tensor x, tensor amaxes, tensor key, tensor codes,
                                               tensor scales, tensor codes_t, tensor scales_t, i32 recipe,
                                               i32 role);
@@ -46,10 +46,11 @@ FOURSCALE_EXPORT errc fourscale_signs(void* stream, tensor key, tensor to, i32 g
 FOURSCALE_EXPORT errc fourscale_dequantize(void* stream, tensor codes, tensor scales, tensor amaxes, tensor y,
                                            i32 format, float range, i32 at);
 
-/// D = A * B^T with Blackwell's bits; NVFP4 or MXFP4. On a GPU in a workspace of fourscale_gemm_bytes().
+/// D = A * B^T: of NVFP4 and MXFP4 with Blackwell's bits, on a GPU in a workspace of fourscale_gemm_bytes();
+/// of FP8, both per tensor or both under scales of 128 values, within the bound of docs/native_gemm.md.
 FOURSCALE_EXPORT errc fourscale_gemm(void* stream, tensor codes_a, tensor scales_a, tensor amaxes_a,
                                      tensor codes_b, tensor scales_b, tensor amaxes_b, tensor d,
-                                     tensor workspace, i32 format, float range, i32 at, float range_b,
-                                     i32 at_b);
+                                     tensor workspace, i32 format, float range, i32 at, i32 format_b,
+                                     float range_b, i32 at_b);
 
 }  // namespace fourscale_jax

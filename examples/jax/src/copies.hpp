@@ -8,7 +8,7 @@
 
 namespace fourscale_jax {
 
-/// Of a linear layer in 4 bits.
+/// Of a linear layer.
 template <class Operand, bool Columnwise>
 struct linear_copy {
   static constexpr f4::operand_recipe recipe = Columnwise ? Operand::of_columnwise : Operand::of_rowwise;
@@ -32,7 +32,7 @@ struct linear_copy {
   }
 };
 
-/// Rounded to nearest, without a transform: 8 bits, and the forward of Quartet II.
+/// Rounded to nearest, without a transform: MXFP8, and the forward of Quartet II.
 template <class F, class Quantizer, class Blocks>
 struct nearest_copy {
   using format = F;
@@ -69,12 +69,6 @@ inline constexpr bool is_offered<f4::nvfp4, f4::quantizer<f4::nearest_even, Scal
     f4::same_type<Scale, f4::four_over_six<f4::error_norm::mean_square, 256>>;
 template <>
 inline constexpr bool is_offered<f4::mxfp8_e4m3, f4::quantizer<>> = true;
-template <>
-inline constexpr bool is_offered<f4::fp8_e4m3, f4::quantizer<>> = true;
-template <>
-inline constexpr bool is_offered<f4::fp8_e5m2, f4::quantizer<>> = true;
-template <>
-inline constexpr bool is_offered<f4::fp8_block_e4m3, f4::quantizer<>> = true;
 
 /// v(copy) for one copy of a tensor.
 template <class Visitor>

@@ -53,7 +53,10 @@ class machine {
   }
   template <class A, class B, class D>
   errc gemm(A const& a, B const& b, D const& d, void*, i64) const {
-    return f4::host::gemm(a, b, d, {}, f4::accumulate::blackwell{});
+    if constexpr (A::block_format_type::element::width == 4)
+      return f4::host::gemm(a, b, d, {}, f4::accumulate::blackwell{});
+    else
+      return f4::host::gemm(a, b, d);
   }
 
  private:

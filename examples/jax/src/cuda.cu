@@ -48,7 +48,10 @@ struct machine {
   }
   template <class A, class B, class D>
   errc gemm(A const& a, B const& b, D const& d, void* workspace, i64 bytes) const {
-    return f4::device::gemm(a, b, d, {}, f4::accumulate::blackwell{}, {workspace, bytes}, stream);
+    if constexpr (A::block_format_type::element::width == 4)
+      return f4::device::gemm(a, b, d, {}, f4::accumulate::blackwell{}, {workspace, bytes}, stream);
+    else
+      return f4::device::gemm(a, b, d, {}, f4::accumulate::native{}, {}, stream);
   }
 };
 
@@ -56,7 +59,14 @@ struct machine {
 
 #include "calls_text.hpp"
 
-/// The workspace that fourscale_gemm() asks for.
+/// Whether fourscale_gemm() multiplies FP8 by FP8 tensor cores on the current device. Elsewhere it is for
+/// what others multiply its values by.
+FOURSCALE_EXPORT bool fourscale_has_fp8_gemm() {
+  namespace f4 = fourscale;
+  return f4::device::has_fp8_tensor_cores<f4::fp8_e4m3, f4::fp8_e4m3, float>();
+}
+
+/// The workspace that fourscale_gemm() asks for, in 4 bits.
 FOURSCALE_EXPORT fourscale_jax::i64 fourscale_gemm_bytes(fourscale_jax::i64 m, fourscale_jax::i64 n,
                                                          fourscale_jax::i64 k) {
   return fourscale::device::gemm_workspace_bytes(m, n, k);

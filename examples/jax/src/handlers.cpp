@@ -41,7 +41,7 @@ namespace fourscale_jax {
 namespace attribute {
 inline constexpr char recipe[] = "recipe", role[] = "role", columnwise[] = "columnwise", gemm[] = "gemm",
                       transposed[] = "transposed", format[] = "format", range[] = "range", at[] = "at",
-                      range_b[] = "range_b", at_b[] = "at_b";
+                      format_b[] = "format_b", range_b[] = "range_b", at_b[] = "at_b";
 }
 using recipe_attr = ffi::Attr<i32, attribute::recipe>;
 using role_attr = ffi::Attr<i32, attribute::role>;
@@ -51,6 +51,7 @@ using gemm_attr = ffi::Attr<i32, attribute::gemm>;
 using format_attr = ffi::Attr<i32, attribute::format>;
 using range_attr = ffi::Attr<float, attribute::range>;
 using at_attr = ffi::Attr<i32, attribute::at>;
+using format_b_attr = ffi::Attr<i32, attribute::format_b>;
 using range_b_attr = ffi::Attr<float, attribute::range_b>;
 using at_b_attr = ffi::Attr<i32, attribute::at_b>;
 
@@ -106,5 +107,5 @@ FOURSCALE_JAX_HANDLER(quantize, in, in, in, out, out, recipe_attr, role_attr, co
                       transposed_attr)
 FOURSCALE_JAX_HANDLER(signs, in, out, gemm_attr)
 FOURSCALE_JAX_HANDLER(dequantize, in, in, in, out, format_attr, range_attr, at_attr)
-FOURSCALE_JAX_HANDLER(gemm, in, in, in, in, in, in, out, out, format_attr, range_attr, at_attr, range_b_attr,
-                      at_b_attr)
+FOURSCALE_JAX_HANDLER(gemm, in, in, in, in, in, in, out, out, format_attr, range_attr, at_attr, format_b_attr,
+                      range_b_attr, at_b_attr)

@@ -14,6 +14,7 @@ struct copy_description {
   i32 signs;     ///< its fixed signs, of 16 elements, again and again: bit i is 1 where element i is negated
   i32 draws;     ///< 1 if it needs a key
   i32 delayed;   ///< 1 if it is under an amax of the past
+  i32 both;      ///< 1 if fourscale_quantize_both() makes it, with the other copy
   float range;   ///< what the amax is brought to
 };
 
@@ -58,6 +59,7 @@ FOURSCALE_EXPORT bool fourscale_describe(i32 which, i32 role, i32 columnwise, co
                   .signs = o.signs == f4::sign_source::te_fixed ? static_cast<i32>(f4::te_signs.words[0]) : 0,
                   .draws = draws,
                   .delayed = o.amax == f4::amax_source::delayed,
+                  .both = is_linear(which),
                   .range = 0.0f};
            if constexpr (F::has_tensor_scale) to->range = range_of(copy).largest;
            return errc::ok;

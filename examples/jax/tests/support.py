@@ -9,6 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+FP8 = ("fp8_current", "fp8_delayed", "fp8_block")
 FOUR_BITS = ("te_nvfp4", "te_nvfp4_no_rht", "te_nvfp4_no_sr", "te_nvfp4_no_2d", "mxfp4", "four_over_six")
 ROLES = ("activation", "weight", "gradient")
 KEY = dict(seed=0x123456789ABCDEF0, layer=7, step=0xFEDCBA98, microbatch=3)
@@ -58,19 +59,31 @@ def linear_case(tokens, in_, out):
     return (random_matrix(tokens, in_, 1), random_matrix(in_, out, 2, jnp.float32, 0.1), random_matrix(tokens, out, 3))
 
 
-def outside(got, a, b, to_bf16):
+def whole_case(tokens, in_, out):
+    """x, w and dy of whole numbers up to 7: FP8 rounds none of them, and all sums of products fit in 14 bits."""
+    whole = lambda i, *shape: jax.random.randint(jax.random.key(i), shape, -7, 8).at[0, 0].set(7)
+    return (whole(1, tokens, in_).astype(jnp.bfloat16), whole(2, in_, out).astype(jnp.float32),
+            whole(3, tokens, out).astype(jnp.bfloat16))
+
+
+def outside(got, a, b, to_bf16, tensor_cores_of_fp8=False):
     """How many results are farther from the product in double than sums in float32 may be, in any order; those of
-    Blackwell drop less than 2^-22 of a sum and 5 * 2^-35 of the largest product in each of k / 64 steps."""
+    Blackwell drop less than 2^-22 of a sum and 5 * 2^-35 of the largest product in each of k / 64 steps. On tensor
+    cores of FP8: than docs/native_gemm.md derives."""
     a, b = a.astype(np.float64), b.astype(np.float64)
     want, magnitudes, k = a @ b.T, np.abs(a) @ np.abs(b).T, a.shape[1]
     bound = (k + 8) * 2.0**-23 * magnitudes + k * 2.0**-35 * np.abs(a).max() * np.abs(b).max()
+    if tensor_cores_of_fp8:
+        bound += (0.0455 + 1.1 * (-(-k // 128) + 1) * 2.0**-24) * magnitudes
     if to_bf16:
         bound += 2.0**-8 * (np.abs(want) + bound)
     return np.count_nonzero(~(np.abs(np.asarray(got, np.float64) - want) <= bound))
 
 
 def step(recipe, x, w, dy, seed, **arguments):
-    """y, dx and dw of a dense layer."""
+    """y, dx and dw of a dense layer. Under delayed scaling, of its first step."""
+    if recipe == "fp8_delayed":
+        arguments["state"] = fj.delayed_state(4)
     y, backward = jax.vjp(lambda x, w: fj.dense(x, w, recipe=recipe, seed=seed, **arguments), x, w)
     return y, *backward(dy)
 

@@ -9,9 +9,9 @@ import jax.numpy as jnp
 import ml_dtypes
 import numpy as np
 import pytest
-from fourscale_jax import _calls, _quartet, quantized
-from support import (FOUR_BITS, ROLES, draw_key, linear_case, outside, random_matrix, reference_operand,
-                     reference_signs, reference_step, same_bits, step)
+from fourscale_jax import _calls, _library, _quartet, quantized
+from support import (FOUR_BITS, FP8, ROLES, draw_key, linear_case, outside, random_matrix, reference_operand,
+                     reference_signs, reference_step, same_bits, step, whole_case)
 
 QUANTIZING = [r for r in fj.recipes() if r not in ("bf16", "quartet2")]
 
@@ -22,6 +22,13 @@ def test_dense_has_the_bits_of_the_linear_layer(recipe, shape):
     case = linear_case(*shape)
     for got, want in zip(jax.jit(step, static_argnums=0)(recipe, *case, draw_key()), reference_step(recipe, *case)):
         assert same_bits(got, want)
+
+
+@pytest.mark.parametrize("recipe", ["fp8_current", "fp8_block"])
+def test_whole_numbers_in_fp8_have_the_bits_of_the_linear_layer(recipe):
+    case = whole_case(128, 256, 384)
+    for got, want in zip(jax.jit(step, static_argnums=0)(recipe, *case, draw_key()), reference_step(recipe, *case)):
+        assert np.array_equal(got, want)
 
 
 @pytest.mark.parametrize("recipe", QUANTIZING)
@@ -88,14 +95,25 @@ def test_each_gemm_multiplies_its_operands(recipe, accumulate):
     run = jax.jit(functools.partial(step, accumulate=accumulate), static_argnums=0)
     y, dx, dw = run(recipe, x, w, dy, draw_key())
     operand = lambda role, columnwise, m: reference_operand(recipe, role, columnwise, m)
-    wt = np.asarray(w).T
-    assert outside(y, operand("activation", False, x), operand("weight", False, wt), True) == 0
-    assert outside(dx, operand("gradient", False, dy), operand("weight", True, wt), True) == 0
-    assert outside(dw, operand("activation", True, x), operand("gradient", True, dy), False) == 0
+    wt, cores = np.asarray(w).T, recipe in FP8 and jax.default_backend() == "gpu" and _library.has_fp8_gemm()
+    assert outside(y, operand("activation", False, x), operand("weight", False, wt), True, cores) == 0
+    assert outside(dx, operand("gradient", False, dy), operand("weight", True, wt), True, cores) == 0
+    assert outside(dw, operand("activation", True, x), operand("gradient", True, dy), False, cores) == 0
     # The bounds tell keys apart: another draw is outside.
     if fj.quantize(dy, recipe=recipe, seed=draw_key(), role="gradient").copy.draws:
         other = run(recipe, x, w, dy, draw_key().at[0].add(1))
         assert outside(other[1], operand("gradient", False, dy), operand("weight", True, wt), True) > dx.size // 4
+
+
+@pytest.mark.parametrize("hopper", [False, True])
+@pytest.mark.parametrize("recipe", [*FP8, "mxfp8"])
+def test_gpus_multiply_fp8_by_the_library_on_hopper_alone(recipe, hopper, monkeypatch):
+    """What is compiled for a GPU, which need not be here."""
+    monkeypatch.setattr(_library, "has_fp8_gemm", lambda: hopper)
+    run = jax.jit(lambda *arguments: step(recipe, *arguments))
+    text = run.trace(*whole_case(128, 128, 128), draw_key()).lower(lowering_platforms=("cuda",)).as_text()
+    by_library = 3 if hopper and recipe in FP8 else 0
+    assert text.count("@fourscale_gemm(") == by_library and text.count("dot_general") == 3 - by_library
 
 
 def test_scaled_matmul_to_float32():

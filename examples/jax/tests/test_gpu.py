@@ -6,8 +6,11 @@ import functools
 import fourscale_jax as fj
 import jax
 import jax.numpy as jnp
+import numpy as np
 import pytest
-from support import FOUR_BITS, ROLES, draw_key, linear_case, random_matrix, same_bits, step
+from fourscale_jax import _library
+from support import (FOUR_BITS, FP8, ROLES, draw_key, linear_case, outside, random_matrix, reference_operand, same_bits,
+                     step, whole_case)
 
 MACHINES = [jax.devices(platform)[0] for platform in ("cpu", "gpu")]
 
@@ -22,6 +25,28 @@ def on_both(f, *arguments):
 def test_gpu_has_the_bits_of_the_cpu(recipe, shape):
     for cpu, gpu in zip(*on_both(functools.partial(step, recipe), *linear_case(*shape), draw_key())):
         assert same_bits(cpu, gpu)
+
+
+@pytest.mark.parametrize("recipe", FP8)
+@pytest.mark.parametrize("shape", [(128, 128, 128), (512, 1024, 384), (2048, 384, 1024)])
+def test_gpu_multiplies_whole_numbers_in_fp8_like_the_cpu(recipe, shape):
+    for cpu, gpu in zip(*on_both(functools.partial(step, recipe), *whole_case(*shape), draw_key())):
+        assert np.array_equal(cpu, gpu)
+
+
+@pytest.mark.skipif(not _library.has_fp8_gemm(), reason="no Hopper: XLA multiplies FP8")
+@pytest.mark.parametrize("recipe", ["fp8_current", "fp8_block"])
+def test_gpu_multiplies_fp8_within_its_bound(recipe):
+    """That of tensor cores, which the CPU's sums in float32 are far inside: the two differ, so both ran."""
+    x, w, dy = linear_case(1024, 2048, 512)
+    (y, dx, dw), on_gpu = on_both(functools.partial(step, recipe), x, w, dy, draw_key())
+    operand, wt = functools.partial(reference_operand, recipe), np.asarray(w).T
+    pairs = [(operand("activation", False, x), operand("weight", False, wt)),
+             (operand("gradient", False, dy), operand("weight", True, wt)),
+             (operand("activation", True, x), operand("gradient", True, dy))]
+    for cpu, gpu, pair, to_bf16 in zip((y, dx, dw), on_gpu, pairs, (True, True, False)):
+        assert outside(cpu, *pair, to_bf16) == 0 and outside(gpu, *pair, to_bf16, True) == 0
+        assert not same_bits(cpu, gpu)
 
 
 @pytest.mark.parametrize("recipe", [r for r in fj.recipes() if r not in ("bf16", "quartet2")])

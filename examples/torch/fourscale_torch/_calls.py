@@ -92,10 +92,12 @@ def dequantize(codes, scales, amaxes, copy, dtype, at):
 
 
 def gemm(a, b, dtype):
-    """D = A * B^T of two Quantized, with Blackwell's bits."""
+    """D = A * B^T of two Quantized: of 4 bits with Blackwell's bits, of FP8 within a bound."""
     (m, k), n = a.shape, b.shape[0]
     d = a.codes.new_empty(m, n, dtype=dtype)
-    workspace = a.codes.new_empty(_library.gemm_bytes(m, n, k) if d.is_cuda else 0)
+    in_workspace = d.is_cuda and a.copy.code_bits == 4
+    workspace = a.codes.new_empty(_library.gemm_bytes(m, n, k) if in_workspace else 0)
+    of = lambda copy: (_library.format_number(copy.format), copy.range, copy.amax_at if copy.amax_count else -1)
     _call("gemm", a.codes, a.scales, a.amaxes, b.codes, b.scales, b.amaxes, d, workspace,
-          _library.format_number(a.copy.format), a.copy.range, a.copy.amax_at, b.copy.range, b.copy.amax_at)
+          *of(a.copy), *of(b.copy))
     return d

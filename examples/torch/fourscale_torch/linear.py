@@ -11,7 +11,7 @@ from .quantized import Quantized, check_seed, dot, key_words, multiply, name, qu
 def _both_copies(x, amaxes, key, recipe, role):
     """x with blocks along its rows and its transpose with blocks along the columns of x. Weights come as [in, out], the
     transpose of the library's: their first copy is what the library calls columnwise; they are rounded alike."""
-    if _library.copy_of(recipe, role, False).code_bits == 4:
+    if _library.copy_of(recipe, role, False).both:
         codes, scales, codes_t, scales_t = _calls.quantize_both(x, amaxes, key, recipe, role)
         return (Quantized(codes, scales, amaxes, recipe, role, False),
                 Quantized(codes_t, scales_t, amaxes, recipe, role, True))

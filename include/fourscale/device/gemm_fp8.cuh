@@ -144,6 +144,13 @@ errc gemm_fp8_by(int columns, block_scaled_view<F, LA, BA> const& a, block_scale
 
 }  // namespace detail
 
+/// Whether gemm_fp8() of F by G to T has FP8 tensor cores on the current device: sm_90a, in a program that
+/// was compiled for it. Elsewhere it multiplies by mma.sync of f16.
+template <class F, class G, class T>
+bool has_fp8_tensor_cores() {
+  return detail::fp8_call<F, linear, G, linear, typename detail::own_type<T>::type>::has_wgmma();
+}
+
 /// D = alpha * A * B^T + beta * D for A (M x K), B (N x K), D (M x N) in bf16, fp16 or float, both per tensor
 /// (fp8_e4m3, fp8_e5m2) or both under a scale for 128 values (fp8_block_e4m3, fp8_block_e5m2; 2-D blocks of
 /// weights have theirs repeated for each row). Groups of 128 products along K are summed by tensor cores and

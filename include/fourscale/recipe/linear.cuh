@@ -67,14 +67,14 @@ struct linear_machine {
       return device::quantize(source, q, quantizer, stream);
     }
   }
-  template <class F, class L, class T>
-  errc validate(block_scaled_view<F, L> const& a, block_scaled_view<F, L> const& b,
+  template <class F, class G, class L, class T>
+  errc validate(block_scaled_view<F, L> const& a, block_scaled_view<G, L> const& b,
                 matrix_view<T> const& d) const {
     const errc e = validate_gemm(a, b, d);
     return e != errc::ok ? e : check_plan(how_for<F>(how), as_output(d), a.cols);
   }
-  template <class F, class L, class T>
-  errc gemm(block_scaled_view<F, L> const& a, block_scaled_view<F, L> const& b, matrix_view<T> const& d,
+  template <class F, class G, class L, class T>
+  errc gemm(block_scaled_view<F, L> const& a, block_scaled_view<G, L> const& b, matrix_view<T> const& d,
             gemm_factors factors, linear_memory const& workspace) const {
     if (a.rows > 0 && workspace.bytes < gemm_bytes<F>(a.rows, b.rows, a.cols)) return errc::no_workspace;
     return device::gemm(a, b, d, factors, how_for<F>(how), {workspace.data, workspace.bytes}, stream);
@@ -88,14 +88,20 @@ struct linear_machine {
   }
   template <class F>
   static i64 gemm_bytes(i64 m, i64 n, i64 k) {
-    return gemm_workspace_bytes(m, n, k, how_for<F>({}));
+    if constexpr (is_fp8<F>)
+      return 0;
+    else
+      return gemm_workspace_bytes(m, n, k, how_for<F>({}));
   }
 
  private:
   /// What accumulate::native comes to in MXFP4: it needs no plan, and no memory for one.
   template <class F>
   static auto how_for([[maybe_unused]] How given) {
-    if constexpr (sums_stay_in_f32<F, F>)
+    static_assert(!is_fp8<F> || same_type<How, accumulate::native<>>,
+                  "A linear layer in FP8 multiplies by accumulate::native<>, its third template argument: "
+                  "Blackwell's bits are those of block-scaled formats, and plans are for NVFP4.");
+    if constexpr (sums_stay_in_f32<F, F> || is_fp8<F>)
       return given;
     else
       return accumulate::blackwell{};
@@ -110,7 +116,8 @@ struct linear_machine {
 /// `How` its GEMMs add: accumulate::blackwell, with the bits of host::linear_layer, or accumulate::native,
 /// within a bound. A plan of native is for all three GEMMs, such as interop::cublaslt_linear_plans, and
 /// outlives the layer; no plan, or one for other GEMMs, is an error of forward() and backward() as it is of
-/// gemm(): null_pointer, other_plan. MXFP4 is always multiplied as by accumulate::blackwell, without a plan.
+/// gemm(): null_pointer, other_plan. MXFP4 is always multiplied as by accumulate::blackwell, without a plan;
+/// FP8 by accumulate::native<> only, on Hopper by its FP8 tensor cores: no other `How` compiles.
 template <linear_recipe R, scale_layout L = linear, class How = accumulate::blackwell>
 struct linear_layer : fourscale::detail::linear_steps<detail::linear_machine<How>, R, L> {
   explicit linear_layer(cudaStream_t stream = nullptr, How how = {})

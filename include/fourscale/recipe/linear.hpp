@@ -10,7 +10,7 @@
 namespace FOURSCALE_NAMESPACE {
 
 /// X is [tokens, in], W [out, in], Y [tokens, out]. Each is a multiple of the format's block (16 for NVFP4,
-/// 32 for MXFP4): blocks run along each of them in one of the three GEMMs.
+/// 32 for MXFP4, 128 for FP8 under block scales): blocks run along each of them in one of the three GEMMs.
 struct linear_shape {
   i64 tokens = 0, in = 0, out = 0;
   friend FOURSCALE_H constexpr bool operator==(linear_shape const&, linear_shape const&) = default;
@@ -32,29 +32,53 @@ struct linear_bytes {
 
 namespace detail {
 
-FOURSCALE_H constexpr bool is_linear_operand(operand_recipe const& o, format_name f, copy_kind copy) {
-  if (o.format != f || o.copy != copy || o.source != value_source::original) return false;
+/// What may meet in a GEMM of a linear layer.
+enum class format_family : u8 { none, nvfp4, mxfp4, fp8, fp8_blocks };
+FOURSCALE_H constexpr format_family family_of(format_name f) {
+  switch (f) {
+    case format_name::nvfp4:
+      return format_family::nvfp4;
+    case format_name::mxfp4:
+      return format_family::mxfp4;
+    case format_name::fp8_e4m3:
+    case format_name::fp8_e5m2:
+      return format_family::fp8;
+    case format_name::fp8_block_e4m3:
+    case format_name::fp8_block_e5m2:
+      return format_family::fp8_blocks;
+    default:
+      return format_family::none;
+  }
+}
+
+FOURSCALE_H constexpr bool is_linear_operand(operand_recipe const& o, format_family f, copy_kind copy) {
+  if (family_of(o.format) != f || o.copy != copy || o.source != value_source::original) return false;
   if (o.amax == amax_source::per_row || o.amax == amax_source::percentile) return false;
-  if (o.scale == scale_rule::ms_eden || o.hadamard > block_size_of(f)) return false;
+  const bool eight_bits = f == format_family::fp8 || f == format_family::fp8_blocks;
+  if (o.scale == scale_rule::ms_eden || o.hadamard > (eight_bits ? 0 : block_size_of(o.format))) return false;
   return visit(o, {}, [](auto, auto const&, auto) {});
 }
 
-/// Both copies of a tensor come from one call: blocks of one shape, one amax. Tiles share their scales.
+/// Both copies of a tensor come from one call: one format, blocks of one shape, one amax. Tiles share their
+/// scales.
 FOURSCALE_H constexpr bool are_copies(operand_recipe const& rowwise, operand_recipe const& columnwise) {
-  if (rowwise.blocks != columnwise.blocks || rowwise.amax != columnwise.amax) return false;
+  if (rowwise.format != columnwise.format || rowwise.blocks != columnwise.blocks ||
+      rowwise.amax != columnwise.amax)
+    return false;
   return rowwise.blocks == block_kind::along_rows || rowwise.scale == columnwise.scale;
 }
 
 }  // namespace detail
 
-/// Whether linear layers take a recipe: all six operands in NVFP4, or all in MXFP4; a Hadamard transform on
-/// both operands of wgrad alone, no longer than a block; the amax of the tensor, current or of the caller's.
-/// Errors: other_signs if the operands of wgrad have different transforms; bad_recipe. A GEMM that stays in
-/// bf16 is left to the caller.
+/// Whether linear layers take a recipe: all six operands in NVFP4, all in MXFP4, all in FP8 per tensor, or
+/// all in FP8 under scales of 128 values, where E4M3 and E5M2 may meet; a Hadamard transform on both operands
+/// of wgrad alone, no longer than a block, and none in FP8; the amax of the tensor, current or of the
+/// caller's. Errors: other_signs if the operands of wgrad have different transforms; bad_recipe. A GEMM that
+/// stays in bf16 is left to the caller.
 FOURSCALE_H constexpr errc validate(linear_recipe const& r) {
   using enum copy_kind;
-  const format_name f = r.fprop.a.format;
-  if (f != format_name::nvfp4 && f != format_name::mxfp4) return errc::bad_recipe;
+  const detail::format_family f = detail::family_of(r.fprop.a.format);
+  if (f == detail::format_family::none) return errc::bad_recipe;
   const operand_recipe in_rows[] = {r.fprop.a, r.fprop.b, r.dgrad.a},
                        in_columns[] = {r.dgrad.b, r.wgrad.a, r.wgrad.b};
   for (operand_recipe const& o : in_rows)
@@ -87,9 +111,11 @@ FOURSCALE_H constexpr bool is_linear() {
   static_assert(e != errc::other_signs,
                 "Both operands of wgrad need the same Hadamard transform under the same signs, or the "
                 "transforms do not cancel.");
-  static_assert(e == errc::ok || e == errc::other_signs,
-                "A linear layer takes recipes that quantize all six operands to NVFP4, or all to MXFP4, from "
-                "the tensors themselves: see validate(linear_recipe). GEMMs in bf16 are the caller's.");
+  static_assert(
+      e == errc::ok || e == errc::other_signs,
+      "A linear layer takes recipes that quantize all six operands to NVFP4, or all to MXFP4, or all "
+      "to FP8, from the tensors themselves: see validate(linear_recipe). GEMMs in bf16 are the "
+      "caller's.");
   return e == errc::ok;
 }
 

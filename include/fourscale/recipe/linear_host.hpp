@@ -3,6 +3,7 @@
 #pragma once
 
 #include "../host/copies.hpp"
+#include "../host/gemm.hpp"
 #include "../host/gemm_blackwell.hpp"
 #include "../host/transform.hpp"
 #include "../view/computed_view.hpp"
@@ -32,15 +33,18 @@ struct linear_machine {
                        Blocks shape) {
     return host::quantize(x, q, quantizer, shape);
   }
-  template <class F, class L, class T>
-  static errc validate(block_scaled_view<F, L> const& a, block_scaled_view<F, L> const& b,
+  template <class F, class G, class L, class T>
+  static errc validate(block_scaled_view<F, L> const& a, block_scaled_view<G, L> const& b,
                        matrix_view<T> const& d) {
     return validate_gemm(a, b, d);
   }
-  template <class F, class L, class T>
-  static errc gemm(block_scaled_view<F, L> const& a, block_scaled_view<F, L> const& b,
+  template <class F, class G, class L, class T>
+  static errc gemm(block_scaled_view<F, L> const& a, block_scaled_view<G, L> const& b,
                    matrix_view<T> const& d, gemm_factors factors, linear_memory const&) {
-    return host::gemm(a, b, d, factors, accumulate::blackwell{});
+    if constexpr (model::has_steps_of_64<F>)
+      return host::gemm(a, b, d, factors, accumulate::blackwell{});
+    else
+      return host::gemm(a, b, d, factors);
   }
   template <class T>
   static errc clear(matrix_view<T> const& m) {
@@ -55,9 +59,10 @@ struct linear_machine {
 
 }  // namespace detail
 
-/// A linear layer under recipe R, with scales in layout L: the steps of linear_steps.hpp on the CPU. GEMMs
-/// have the bits of Blackwell's block-scaled MMA, those of device::linear_layer. They allocate about 2 MB a
-/// thread and throw what std::vector throws.
+/// A linear layer under recipe R, with scales in layout L: the steps of linear_steps.hpp on the CPU. GEMMs of
+/// 4 bits have the bits of Blackwell's block-scaled MMA, those of device::linear_layer. They allocate about 2
+/// MB a thread and throw what std::vector throws. GEMMs of FP8 are those of host/gemm.hpp, in double and
+/// rounded once; the device's are within the bound of docs/native_gemm.md.
 template <linear_recipe R, scale_layout L = linear>
 struct linear_layer : fourscale::detail::linear_steps<detail::linear_machine, R, L> {
   linear_layer() = default;

@@ -40,7 +40,7 @@ template <class Machine, linear_recipe R, scale_layout L>
 struct linear_steps {
   static_assert(is_linear<R>());
   using tensors = linear_tensors<R, L>;
-  using format = format_of<R.fprop.a>;
+  using format = format_of<R.fprop.a>;  ///< of X, and of all where formats do not meet
 
   Machine machine;
 
@@ -57,9 +57,9 @@ struct linear_steps {
   }
 
   /// The amaxes of X, W or dY to to.amax: to.amax_count floats, which ranks that share the tensor reduce to
-  /// their largest before quantize(). Nothing to do in MXFP4, or where the recipe takes an amax of the
-  /// caller's. `key` is that of quantize(): where the recipe draws signs, the second amax depends on it.
-  /// Errors: those of validate(), shape_mismatch.
+  /// their largest before quantize(). Nothing to do where blocks alone have scales, or where the recipe takes
+  /// an amax of the caller's. `key` is that of quantize(): where the recipe draws signs, the second amax
+  /// depends on it. Errors: those of validate(), shape_mismatch.
   template <class Source, tensor_role Role>
   FOURSCALE_H errc amax(Source const& x, draw_key const& key, linear_operand<R, Role, L> const& to) const {
     using operand = linear_operand<R, Role, L>;

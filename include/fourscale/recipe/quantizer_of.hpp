@@ -10,16 +10,32 @@ namespace FOURSCALE_NAMESPACE {
 
 namespace detail {
 
-/// The format with 4 bits that a name stands for.
+/// The format of a linear layer that a name stands for.
 template <format_name>
-struct four_bit_format {};
+struct linear_format {};
 template <>
-struct four_bit_format<format_name::nvfp4> {
+struct linear_format<format_name::nvfp4> {
   using type = nvfp4;
 };
 template <>
-struct four_bit_format<format_name::mxfp4> {
+struct linear_format<format_name::mxfp4> {
   using type = mxfp4;
+};
+template <>
+struct linear_format<format_name::fp8_e4m3> {
+  using type = fp8_e4m3;
+};
+template <>
+struct linear_format<format_name::fp8_e5m2> {
+  using type = fp8_e5m2;
+};
+template <>
+struct linear_format<format_name::fp8_block_e4m3> {
+  using type = fp8_block_e4m3;
+};
+template <>
+struct linear_format<format_name::fp8_block_e5m2> {
+  using type = fp8_block_e5m2;
 };
 
 template <operand_recipe O>
@@ -52,6 +68,8 @@ FOURSCALE_H constexpr auto scale_rule_of([[maybe_unused]] philox<> const& random
     return four_over_six<mean_square, 448>{};
   else if constexpr (s == scale_rule::floor)
     return power_of_two_floor{};
+  else if constexpr (s == scale_rule::fp32_scale)
+    return fp8_block_scale{false};
   else
     return amax_scale{};
 }
@@ -66,9 +84,9 @@ FOURSCALE_H constexpr auto transform_of([[maybe_unused]] operand_place const& at
 
 }  // namespace detail
 
-/// The format of an operand: nvfp4 or mxfp4.
+/// The format of an operand of a linear layer: nvfp4, mxfp4, or one of FP8.
 template <operand_recipe O>
-using format_of = typename detail::four_bit_format<O.format>::type;
+using format_of = typename detail::linear_format<O.format>::type;
 
 /// The blocks of an operand.
 template <operand_recipe O>
