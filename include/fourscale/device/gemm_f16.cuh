@@ -4,6 +4,7 @@
 #pragma once
 
 #include "../mma/f16_tile.cuh"
+#include "../view/gemm_factors.hpp"
 #include "gemm_decode.cuh"
 
 namespace FOURSCALE_NAMESPACE::device {
