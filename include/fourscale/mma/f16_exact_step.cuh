@@ -24,30 +24,42 @@ struct f16_rows {
 
 namespace detail {
 
-/// The adder drops nothing, neither of the products nor of the accumulator c.
-FOURSCALE_D inline bool is_kept(block_numbers const& a, block_numbers const& b, float c) {
+/// The adder drops nothing, neither of the products nor of the accumulator c; `limits`: which must hold.
+/// Without a branch.
+FOURSCALE_D inline bool is_kept(block_numbers const& a, block_numbers const& b, float c,
+                                u32 limits = block_numbers::too_far) {
   const float m = fabsf(c), below = a.below * b.below, whole = a.whole * b.whole;
-  return m < below && 8.0f * whole <= below && (m >= whole || (m + whole) - whole == m);
+  return (((a.limits + b.limits) & limits) == 0) & (m < below) & ((m >= whole) | ((m + whole) - whole == m));
 }
 
 FOURSCALE_D inline int exponent_field(float x) {
   return static_cast<int>(bit_cast<u32>(x) >> 23 & 0xffu) - 127;
 }
 
-/// 30 more than the largest exponent of a product. Zeros count as the least elements.
-FOURSCALE_D inline int largest_fields(f16_rows const& x) {
-  const u32 least_a = x.least_a * 0x0400'0400u, least_b = x.least_b * 0x0400'0400u;
-  constexpr u32 fields = 0x7c00'7c00u;
-  u32 most = 0;
-  FOURSCALE_UNROLL
-  for (int chunk = 0; chunk < 4; ++chunk) {
-    const uint4 p = *reinterpret_cast<uint4 const*>(x.a + f16_chunk_place(x.row_a, chunk)),
-                q = *reinterpret_cast<uint4 const*>(x.b + f16_chunk_place(x.row_b, chunk));
-    const auto look = [&](u32 a, u32 b) {
-      most = __vmaxu2(most, __vmaxu2(a & fields, least_a) + __vmaxu2(b & fields, least_b));
-    };
-    look(p.x, q.x), look(p.y, q.y), look(p.z, q.z), look(p.w, q.w);
+/// The elements of a row in a step.
+struct row_words {
+  uint4 of[4];
+
+  FOURSCALE_D row_words(u8 const* stage, int row) {
+    FOURSCALE_UNROLL
+    for (int i = 0; i < 4; ++i) of[i] = *reinterpret_cast<uint4 const*>(stage + f16_chunk_place(row, i));
   }
+};
+/// f(a, b) for each two elements of both.
+template <class Function>
+FOURSCALE_D void for_pairs(row_words const& a, row_words const& b, Function const& f) {
+  FOURSCALE_UNROLL
+  for (int i = 0; i < 4; ++i)
+    f(a.of[i].x, b.of[i].x), f(a.of[i].y, b.of[i].y), f(a.of[i].z, b.of[i].z), f(a.of[i].w, b.of[i].w);
+}
+
+/// 30 more than the largest exponent of a product. Zeros count as the least elements.
+FOURSCALE_D inline int largest_fields(row_words const& a, row_words const& b, u32 least_a, u32 least_b) {
+  constexpr u32 fields = 0x7c00'7c00u, both = 0x0400'0400u;
+  u32 most = 0;
+  for_pairs(a, b, [&](u32 x, u32 y) {
+    most = __vmaxu2(most, __vmaxu2(x & fields, least_a * both) + __vmaxu2(y & fields, least_b * both));
+  });
   return static_cast<int>(max(most >> 16, most & 0xffffu) >> 10);
 }
 
@@ -94,20 +106,20 @@ FOURSCALE_D inline bool add_in_floats(f16_rows const& x, float& c) {
   const float inverse = bit_cast<float>((254u << 23) - bit_cast<u32>(scale)), own = c * inverse;
   const auto moderate = [](float m) { return m >= 0x1p-100f && m < 0x1p100f; };
   if (c != 0.0f && !(moderate(fabsf(c)) && moderate(fabsf(own)))) return false;
-  const int of_products = largest_fields(x) - 30, of_c = exponent_field(own);
+  const row_words a(x.a, x.row_a), b(x.b, x.row_b);
+  const int of_c = exponent_field(own);
   const int top_a = exponent_field(x.of_a.whole) - exponent_field(x.of_a.scale) + 1,
             top_b = exponent_field(x.of_b.whole) - exponent_field(x.of_b.scale) + 1;
-  // What a product with a zero may have seemed to have.
-  const int of_zeros =
-      max(static_cast<int>(x.least_a) - 15 + top_b, static_cast<int>(x.least_b) - 15 + top_a);
-  if (max(of_products, of_c) <= of_zeros) return false;
-  kept_sums sums(max(of_products, of_c));
-  FOURSCALE_UNROLL
-  for (int chunk = 0; chunk < 4; ++chunk) {
-    const uint4 p = *reinterpret_cast<uint4 const*>(x.a + f16_chunk_place(x.row_a, chunk)),
-                q = *reinterpret_cast<uint4 const*>(x.b + f16_chunk_place(x.row_b, chunk));
-    sums.add(p.x, q.x), sums.add(p.y, q.y), sums.add(p.z, q.z), sums.add(p.w, q.w);
+  int largest = of_c;
+  if (of_c < top_a + top_b) {  // else no product has a larger one
+    largest = max(of_c, largest_fields(a, b, x.least_a, x.least_b) - 30);
+    // What a product with a zero may have seemed to have.
+    const int of_zeros =
+        max(static_cast<int>(x.least_a) - 15 + top_b, static_cast<int>(x.least_b) - 15 + top_a);
+    if (largest <= of_zeros) return false;
   }
+  kept_sums sums(largest);
+  for_pairs(a, b, [&](u32 p, u32 q) { sums.add(p, q); });
   c = sums.with(own) * scale;
   return true;
 }

@@ -17,14 +17,19 @@ inline constexpr float part_unit = 4.0f;
 /// x to nearest even in units of part_unit: what fp16 gives for (x + 1536 units) - 1536 units.
 FOURSCALE_D inline float high_part(float x) { return rintf(x * (1.0f / part_unit)) * part_unit; }
 
-/// What is known of a row in a step, for the certificate of an output: see model/certificate_8bit.hpp. Facts
-/// of a row and a column are multiplied, widths added.
+/// What is known of a row in a step, for the certificate of an output: see model/certificate_8bit.hpp. Those
+/// of a row and a column are multiplied, limits added.
 struct block_numbers {
   float scale;  ///< 2^s; 1 where the block is all zeros or not certified
-  float width;  ///< of the elements or, if they are taken in parts, of the wider part
+  u32 limits;   ///< width and top - lowest, so that their sums reach bits 31 and 15 where they are too large
   float below;  ///< 2^(lowest + 13); 2^127 for zeros, 0 for what nothing is certified of
   float whole;  ///< 2^(top - 1)
 
+  static constexpr u32 too_wide = 0x8000'0000u, too_far = 0x8000u;
+  /// `width`: of the elements or, if they are taken in parts, of the wider part.
+  FOURSCALE_D static u32 limits_of(u32 width, int apart) {
+    return (width + 0x4000u - 8 * 24 / 2) << 16 | static_cast<u32>(apart + 0x4000 - 26 / 2);
+  }
   FOURSCALE_D bool certified() const { return below > 0.0f; }
   FOURSCALE_D bool zeros() const { return below == 0x1p127f; }
 };
@@ -52,10 +57,13 @@ struct block_word {
     const int s = static_cast<int>(bits & 0xffu) - e8m0::bias, lowest = static_cast<signed char>(bits >> 16),
               top = static_cast<signed char>(bits >> 24);
     const u32 width = bits >> 8 & 0xffu;
-    if (width == uncertified) return {1.0f, 255.0f, 0.0f, 0.0f};
-    // More than it is where it is least: fewer accumulators are then kept.
-    if (lowest == of_zeros) return {1.0f, 0.0f, 0x1p127f, power(max(s - 127, -120))};
-    return {power(s), static_cast<float>(width), power(lowest + s + 13), power(top + s - 1)};
+    if (width == uncertified) return {1.0f, 0u, 0.0f, 0.0f};
+    // Their lowest bit is far above. `whole` is more than it is where it is least: fewer accumulators are
+    // kept.
+    if (lowest == of_zeros)
+      return {1.0f, block_numbers::limits_of(0, -32), 0x1p127f, power(max(s - 127, -120))};
+    return {power(s), block_numbers::limits_of(width, top - lowest), power(lowest + s + 13),
+            power(top + s - 1)};
   }
 };
 

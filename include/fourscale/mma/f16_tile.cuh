@@ -133,9 +133,8 @@ template <bool Parts>
 FOURSCALE_D bool add_certified(block_numbers const& a, block_numbers const& b, float high, float low,
                                float& c) {
   const float sum = Parts ? __fadd_rn(high, low) : high;
-  bool exact = a.width + b.width < 8.0f * 24;
-  if constexpr (Parts) exact = exact && __fsub_rn(sum, high) == low && __fsub_rn(sum, low) == high;
-  exact = exact && mma::detail::is_kept(a, b, c);
+  bool exact = mma::detail::is_kept(a, b, c, block_numbers::too_wide | block_numbers::too_far);
+  if constexpr (Parts) exact = exact & (__fsub_rn(sum, high) == low) & (__fsub_rn(sum, low) == high);
   c = exact ? __fmaf_rz(sum, a.scale * b.scale, c) : c;
   return exact;
 }
