@@ -4,7 +4,8 @@
 import fourscale_torch as ft
 import pytest
 import torch
-from support import FOUR_BITS, ROLES, draw_key, linear_case, outside, random_matrix, same_bits, step
+from fourscale_torch import _library
+from support import FOUR_BITS, ROLES, draw_key, linear_case, outside, random_matrix, same_bits, step, whole_case
 
 
 def on_both(f, *arguments):
@@ -33,7 +34,7 @@ def test_gpu_quantizes_like_the_cpu(recipe, role, columnwise, dtype):
 
 
 @pytest.mark.parametrize("recipe", ["te_nvfp4", "mxfp4", "mxfp8", "fp8_current", "bf16"])
-def test_native_products_are_as_near_as_sums_in_float32(recipe):
+def test_native_products_are_within_their_bounds(recipe):
     if recipe == "bf16":
         x, w, dy = linear_case(128, 256, 384)
         _, _, dw = step(recipe, *(m.cuda() for m in (x, w, dy)), draw_key())
@@ -41,7 +42,15 @@ def test_native_products_are_as_near_as_sums_in_float32(recipe):
         return
     a, b = (ft.quantize(random_matrix(n, 256, n).cuda(), recipe=recipe) for n in (64, 96))
     want = [ft.dequantize(q, torch.float32).cpu() for q in (a, b)]
-    assert outside(ft.scaled_matmul(a, b, torch.float32, accumulate="native").cpu(), *want, False) == 0
+    got, cores = ft.scaled_matmul(a, b, torch.float32, accumulate="native").cpu(), _library.multiplies_fp8(a.copy, b.copy)
+    assert outside(got, *want, False, cores) == 0
+
+
+@pytest.mark.parametrize("recipe", ["fp8_current", "fp8_block"])
+@pytest.mark.parametrize("shape", [(128, 128, 128), (512, 1024, 384)])
+def test_gpu_multiplies_whole_numbers_in_fp8_like_the_cpu(recipe, shape):
+    for cpu, gpu in on_both(lambda *a: step(recipe, *a), *whole_case(*shape), draw_key()):
+        assert torch.equal(cpu, gpu.cpu())
 
 
 def test_cuda_graph_replays_a_step_under_another_seed():
