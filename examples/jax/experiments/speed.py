@@ -26,8 +26,8 @@ from fourscale_jax.trainer.loop import batch
 from fourscale_jax.trainer.step import initial_state, make_mesh, make_train_step
 
 MODEL = dict(layers=4, width=2048, heads=16, hidden=5632, sequence=2048, batch=8, attention="cudnn")
-RECIPES = (("bf16", "native"), ("fp8_current", "native"), ("fp8_block", "native"), ("mxfp8", "native"), ("te_nvfp4", "native"),
-           ("te_nvfp4", "blackwell"), ("te_nvfp4_no_rht", "native"), ("mxfp4", "native"))
+RECIPES = (("bf16", "native"), ("fp8_current", "native"), ("fp8_block", "native"), ("mxfp8", "native"),
+           ("te_nvfp4", "native"), ("te_nvfp4", "blackwell"), ("te_nvfp4_no_rht", "native"), ("mxfp4", "native"))
 WARM, TIMED, TRACED = 10, 20, 3
 LAYER = 8192, 4096, 14336  # tokens, in, out, as device_linear_bench has them
 LAYERS = (("bf16", "native"), ("te_nvfp4", "blackwell"), ("te_nvfp4", "native"), ("fp8_current", "native"),
