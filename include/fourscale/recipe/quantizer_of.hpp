@@ -10,32 +10,19 @@ namespace FOURSCALE_NAMESPACE {
 
 namespace detail {
 
-/// The format of a linear layer that a name stands for.
-template <format_name>
-struct linear_format {};
-template <>
-struct linear_format<format_name::nvfp4> {
-  using type = nvfp4;
-};
-template <>
-struct linear_format<format_name::mxfp4> {
-  using type = mxfp4;
-};
-template <>
-struct linear_format<format_name::fp8_e4m3> {
-  using type = fp8_e4m3;
-};
-template <>
-struct linear_format<format_name::fp8_e5m2> {
-  using type = fp8_e5m2;
-};
-template <>
-struct linear_format<format_name::fp8_block_e4m3> {
-  using type = fp8_block_e4m3;
-};
-template <>
-struct linear_format<format_name::fp8_block_e5m2> {
-  using type = fp8_block_e5m2;
+/// Whether f names F.
+template <class F>
+FOURSCALE_H constexpr bool is_named(format_name f) {
+  return visit_format(f, false, []<class G>(G) { return same_type<F, G>; });
+}
+/// Of these formats, the one that f names.
+template <format_name f, class... Of>
+struct format_among {};
+template <format_name f, class F, class... Others>
+struct format_among<f, F, Others...> : format_among<f, Others...> {};
+template <format_name f, class F, class... Others>
+requires(is_named<F>(f)) struct format_among<f, F, Others...> {
+  using type = F;
 };
 
 template <operand_recipe O>
@@ -86,7 +73,8 @@ FOURSCALE_H constexpr auto transform_of([[maybe_unused]] operand_place const& at
 
 /// The format of an operand of a linear layer: nvfp4, mxfp4, or one of FP8.
 template <operand_recipe O>
-using format_of = typename detail::linear_format<O.format>::type;
+using format_of = typename detail::format_among<O.format, nvfp4, mxfp4, fp8_e4m3, fp8_e5m2, fp8_block_e4m3,
+                                                fp8_block_e5m2>::type;
 
 /// The blocks of an operand.
 template <operand_recipe O>
