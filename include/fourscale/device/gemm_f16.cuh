@@ -15,11 +15,8 @@ namespace detail {
 /// What is known of a part of an element, which is no element itself.
 FOURSCALE_D inline model::element_facts facts_of_part(float x) {
   model::element_facts facts;
-  const u32 bits = bit_cast<u32>(x);
   facts.square = static_cast<double>(x) * static_cast<double>(x);
-  if (x != 0.0f)
-    facts.lowest = static_cast<int>(bits >> 23 & 0xffu) - 150 +
-                   model::detail::lowest_bit((bits & 0x7f'ffffu) | 0x80'0000u);
+  if (x != 0.0f) facts.lowest = model::detail::lowest_bit_of_float(bit_cast<u32>(fabsf(x)));
   return facts;
 }
 

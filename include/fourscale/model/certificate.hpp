@@ -49,6 +49,10 @@ FOURSCALE_HD constexpr int quarter_log2_up(float x) {
 }
 /// Position of the lowest set bit of x > 0. A float has it in its exponent: GPUs find that faster.
 FOURSCALE_HD constexpr int lowest_bit(u32 x) { return exponent_of(static_cast<float>(x & (0u - x))); }
+/// Exponent of the lowest bit of a normal float with these bits, but for the sign.
+FOURSCALE_HD constexpr int lowest_bit_of_float(u32 bits) {
+  return static_cast<int>(bits >> 23) - 127 - 23 + lowest_bit((bits & 0x7f'ffffu) | 0x80'0000u);
+}
 /// 2^exponent, a normal number.
 FOURSCALE_HD constexpr float power_of_two(int exponent) {
   return bit_cast<float>(static_cast<u32>(exponent + 127) << 23);
@@ -106,9 +110,8 @@ struct value_facts {
     const bool some = codes.bits != 0 && scale.value != 0.0f;
     if (!scale.nan) largest_scale = scale.exponent;
     if (some && !scale.nan && !scale.far) {
-      const u32 bits = bit_cast<u32>(scale.value * static_cast<float>(codes.bits)),  // at most eight
-          m = (bits & 0x7f'ffffu) | 0x80'0000u;
-      lowest = static_cast<int>(bits >> 23) - 127 - 23 + detail::lowest_bit(m) - 1;
+      const float bits = scale.value * static_cast<float>(codes.bits);  // at most eight
+      lowest = detail::lowest_bit_of_float(bit_cast<u32>(bits)) - 1;
       const float half = 0.5f * scale.value;
       squares = static_cast<float>(codes.squares) * (half * half);  // at most 20 bits
     }
