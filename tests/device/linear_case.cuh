@@ -88,12 +88,13 @@ struct linear_on_device {
   }
 };
 
-/// Forward, backward, and the gradient of the weights once more on top of itself.
+/// Forward, backward, and the gradient of the weights once more on top of itself. `prepare` changes the case.
 template <linear_recipe R, class L = linear, class How = accumulate::blackwell>
-void check_linear(linear_shape s) {
+void check_linear(linear_shape s, auto const& prepare) {
   if (!gpu_or_warn()) return;
   INFO(s.tokens << " x " << s.in << " x " << s.out);
   linear_case<R, L> h(s);
+  prepare(h);
   linear_on_device<R, L, How> d(h);
   REQUIRE(h.forward() == errc::ok);
   REQUIRE(d.forward() == errc::ok);
@@ -102,6 +103,10 @@ void check_linear(linear_shape s) {
     REQUIRE(d.backward(beta) == errc::ok);
   }
   check_same_as_host(d);
+}
+template <linear_recipe R, class L = linear, class How = accumulate::blackwell>
+void check_linear(linear_shape s) {
+  check_linear<R, L, How>(s, [](auto const&) {});
 }
 
 }  // namespace fourscale::test

@@ -17,18 +17,7 @@ using on_device = linear_on_device<R, linear, accumulate::native<>>;
 /// Copies and products of the device are those of the host.
 template <linear_recipe R>
 void check_whole(linear_shape s) {
-  if (!gpu_or_warn()) return;
-  INFO(s.tokens << " x " << s.in << " x " << s.out);
-  linear_case<R> h(s);
-  make_whole(h);
-  on_device<R> d(h);
-  REQUIRE(h.forward() == errc::ok);
-  REQUIRE(d.forward() == errc::ok);
-  for (const float beta : {0.0f, 1.0f}) {
-    REQUIRE(h.backward(beta) == errc::ok);
-    REQUIRE(d.backward(beta) == errc::ok);
-  }
-  check_same_as_host(d);
+  check_linear<R, linear, accumulate::native<>>(s, [](linear_case<R>& h) { make_whole(h); });
 }
 
 /// How many elements are farther from the product in double than FP8 GEMMs may be; `magnitudes` of |a| |b|.

@@ -9,6 +9,21 @@
 
 namespace fourscale::test {
 
+/// call(workspace, steps) with memory of its own.
+errc in_workspace(i64 bytes, gemm_steps* counted, auto const& call) {
+  const device_buffer<u8> workspace(bytes);
+  const device_buffer<gemm_steps> steps(std::vector<gemm_steps>(1));
+  const errc e = call(workspace.data(), steps.data());
+  REQUIRE(cudaDeviceSynchronize() == cudaSuccess);
+  if (counted != nullptr) *counted = steps.to_host()[0];
+  return e;
+}
+/// The bytes of A and B as a kernel decodes them.
+template <class Operand, class A, class B>
+i64 decoded_bytes(A const& a, B const& b) {
+  return Operand::in(nullptr, a.rows, a.cols).bytes() + Operand::in(nullptr, b.rows, b.cols).bytes();
+}
+
 /// device::gemm: whatever this device does it with.
 struct blackwell_gemm {
   gemm_steps* counted = nullptr;
@@ -16,13 +31,9 @@ struct blackwell_gemm {
   template <class A, class B, class T>
   errc operator()(A const& a, B const& b, matrix_view<T> const& d, gemm_factors factors) const {
     const i64 bytes = device::gemm_workspace_bytes(a.rows, b.rows, a.cols);
-    const device_buffer<u8> workspace(bytes);
-    const device_buffer<gemm_steps> steps(std::vector<gemm_steps>(1));
-    const errc e = device::gemm(a, b, d, factors, accumulate::blackwell{}, {workspace.data(), bytes}, nullptr,
-                                steps.data());
-    REQUIRE(cudaDeviceSynchronize() == cudaSuccess);
-    if (counted != nullptr) *counted = steps.to_host()[0];
-    return e;
+    return in_workspace(bytes, counted, [&](u8* workspace, gemm_steps* steps) {
+      return device::gemm(a, b, d, factors, accumulate::blackwell{}, {workspace, bytes}, nullptr, steps);
+    });
   }
 };
 
@@ -33,17 +44,13 @@ struct bf16_gemm {
 
   template <class A, class B, class T>
   errc operator()(A const& a, B const& b, matrix_view<T> const& d, gemm_factors factors) const {
-    using mma::decoded_operand;
     if (const errc e = validate_gemm(a, b, d); e != errc::ok) return e;
-    const device_buffer<u8> workspace(decoded_operand::in(nullptr, a.rows, a.cols).bytes() +
-                                      decoded_operand::in(nullptr, b.rows, b.cols).bytes());
-    const device_buffer<gemm_steps> steps(std::vector<gemm_steps>(1));
-    const device::detail::bf16_call call(a, b, d, factors, workspace.data(), steps.data());
-    errc e = call.decode(nullptr);
-    if (e == errc::ok) e = call.multiply(nullptr, most_stages);
-    REQUIRE(cudaDeviceSynchronize() == cudaSuccess);
-    if (counted != nullptr) *counted = steps.to_host()[0];
-    return e;
+    const i64 bytes = decoded_bytes<mma::decoded_operand>(a, b);
+    return in_workspace(bytes, counted, [&](u8* workspace, gemm_steps* steps) {
+      const device::detail::bf16_call call(a, b, d, factors, workspace, steps);
+      const errc e = call.decode(nullptr);
+      return e == errc::ok ? call.multiply(nullptr, most_stages) : e;
+    });
   }
 };
 
@@ -53,17 +60,13 @@ struct f16_gemm {
 
   template <class A, class B, class T>
   errc operator()(A const& a, B const& b, matrix_view<T> const& d, gemm_factors factors) const {
-    using mma::f16_operand;
     if (const errc e = validate_gemm(a, b, d); e != errc::ok) return e;
-    const device_buffer<u8> workspace(f16_operand::in(nullptr, a.rows, a.cols).bytes() +
-                                      f16_operand::in(nullptr, b.rows, b.cols).bytes());
-    const device_buffer<gemm_steps> steps(std::vector<gemm_steps>(1));
-    const device::detail::f16_call call(a, b, d, factors, workspace.data(), steps.data());
-    errc e = call.decode(nullptr);
-    if (e == errc::ok) e = call.multiply(nullptr);
-    REQUIRE(cudaDeviceSynchronize() == cudaSuccess);
-    if (counted != nullptr) *counted = steps.to_host()[0];
-    return e;
+    const i64 bytes = decoded_bytes<mma::f16_operand>(a, b);
+    return in_workspace(bytes, counted, [&](u8* workspace, gemm_steps* steps) {
+      const device::detail::f16_call call(a, b, d, factors, workspace, steps);
+      const errc e = call.decode(nullptr);
+      return e == errc::ok ? call.multiply(nullptr) : e;
+    });
   }
 };
 
@@ -76,17 +79,15 @@ struct wgmma_gemm {
   template <class A, class B, class T>
   errc operator()(A const& a, B const& b, matrix_view<T> const& d, gemm_factors factors) const {
     if (const errc e = validate_gemm(a, b, d); e != errc::ok) return e;
-    const device_buffer<u8> workspace(device::gemm_workspace_bytes(a.rows, b.rows, a.cols) +
-                                      device::detail::carried_memory::bytes(Clusters));
-    const device_buffer<gemm_steps> steps(std::vector<gemm_steps>(1));
-    const device::detail::wgmma_call call(a, b, d, factors, workspace.data(), steps.data(), Cols, Clusters);
-    if (Clusters != 0) CHECK(call.plan.split);
-    errc e = call.state;
-    if (e == errc::ok) e = call.decode(nullptr);
-    if (e == errc::ok) e = call.multiply(nullptr);
-    REQUIRE(cudaDeviceSynchronize() == cudaSuccess);
-    if (counted != nullptr) *counted = steps.to_host()[0];
-    return e;
+    const i64 bytes = device::gemm_workspace_bytes(a.rows, b.rows, a.cols) +
+                      device::detail::carried_memory::bytes(Clusters);
+    return in_workspace(bytes, counted, [&](u8* workspace, gemm_steps* steps) {
+      const device::detail::wgmma_call call(a, b, d, factors, workspace, steps, Cols, Clusters);
+      if (Clusters != 0) CHECK(call.plan.split);
+      errc e = call.state;
+      if (e == errc::ok) e = call.decode(nullptr);
+      return e == errc::ok ? call.multiply(nullptr) : e;
+    });
   }
 };
 

@@ -53,6 +53,25 @@ mx_case<F> mx_with_code(u8 code, u8 scale) {
   return c;
 }
 
+/// The same for every format of 6 and 8 bits.
+void for_all_mx_codes(auto const& run) {
+  for_all_codes<mxfp8_e4m3>(run);
+  for_all_codes<mxfp8_e5m2>(run);
+  for_all_codes<mxfp6_e2m3>(run);
+  for_all_codes<mxfp6_e3m2>(run);
+}
+
+/// One NaN, infinity or NaN scale among ones and zeros: run(case).
+void for_each_not_finite(auto const& run) {
+  const auto with = [&](auto c) { run(c); };
+  with(mx_with_code<mxfp8_e4m3>(0x7f, 127));
+  with(mx_with_code<mxfp8_e5m2>(0x7d, 127));
+  with(mx_with_code<mxfp8_e5m2>(0x7c, 127));
+  with(mx_with_code<mxfp8_e5m2>(0xfc, 127));
+  with(mx_with_code<mxfp8_e4m3>(0x00, 255));
+  with(mx_with_code<mxfp8_e4m3>(0x38, 255));
+}
+
 /// 31 products of 448 * 448, less in some rows, and one of 2^-down: the sum has 23 + down bits.
 inline mx_case<mxfp8_e4m3> mx_large_sum(int down, float sign) {
   mx_case<mxfp8_e4m3> c = mx_zeros<mxfp8_e4m3>(16, 32);
