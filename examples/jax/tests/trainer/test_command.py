@@ -28,8 +28,9 @@ train(dataclasses.replace(config, coordinator=""))
 
 def start(command, devices):
     flags = f"--xla_backend_optimization_level=0 --xla_force_host_platform_device_count={devices}"
-    return subprocess.Popen(command, env=os.environ | dict(JAX_PLATFORMS="cpu", XLA_FLAGS=flags), text=True,
-                            stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    settings = dict(JAX_PLATFORMS="cpu", XLA_FLAGS=flags, PYTHONFAULTHANDLER="1")  # a crash says where it was
+    return subprocess.Popen(command, env=os.environ | settings, text=True, stdout=subprocess.PIPE,
+                            stderr=subprocess.PIPE)
 
 
 def ends_of(*processes):
