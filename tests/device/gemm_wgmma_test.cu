@@ -43,6 +43,11 @@ TEST_CASE("device gemm wgmma: the lowest bits that the certificate allows, in wi
   if (hopper_or_warn()) check_lowest_bits<wgmma_gemm<192>>();
 }
 
+TEST_CASE("device gemm wgmma: accumulators that are too large for the least product, in wide tiles",
+          "[device][gemm][blackwell]") {
+  if (hopper_or_warn()) check_large_accumulators<wgmma_gemm<192>>();
+}
+
 TEST_CASE("device gemm wgmma: many tiles of either width", "[device][gemm][blackwell]") {
   if (!hopper_or_warn()) return;
   check_many_tiles<wgmma_gemm<128>>();
@@ -75,6 +80,42 @@ TEST_CASE("device gemm wgmma: clusters go on with the sums of others", "[device]
   check(wgmma_gemm<128, 4>{});
   check_hard_steps<wgmma_gemm<192, 60>>();
   check_hard_steps<wgmma_gemm<128, 25>>();
+}
+
+TEST_CASE("device gemm wgmma: by blocks, whatever the data", "[device][gemm][blackwell]") {
+  if (!hopper_or_warn()) return;
+  using wide = wgmma_gemm<192, 0, true>;
+  using narrow = wgmma_gemm<128, 0, true>;
+  check_shapes<wide>();
+  check_outputs<narrow>();
+  check_all_scales<wide>();
+  check_kinds<narrow>();
+  check_lowest_bits<wide>();
+  check_large_accumulators<narrow>();
+  check_many_tiles<narrow>();
+  check_many_tiles<wide>();
+  check_hard_steps<wide>();
+  check_cancelling<narrow>();
+  check_cancelling<wide>();
+}
+
+TEST_CASE("device gemm wgmma: goes by blocks where few sums of 64 products are exact, and only there",
+          "[device][gemm][blackwell]") {
+  if (!hopper_or_warn()) return;
+  const auto in_f32 = [](kind what) {
+    gemm_case<nvfp4, linear, nvfp4, linear, bf16> c({300, 400, 4096});
+    c.a.data = gemm_operand_data<nvfp4, linear>(operand<nvfp4, linear>(what, 300, 4096, 1));
+    c.b.data = gemm_operand_data<nvfp4, linear>(operand<nvfp4, linear>(what, 400, 4096, 2));
+    gemm_steps steps;
+    std::vector<bf16> want = c.before;
+    REQUIRE(host::gemm(c.a.on_host(), c.b.on_host(), c.view_of(want.data()), c.o.factors,
+                       accumulate::blackwell{}) == errc::ok);
+    CHECK(same_bits(c.on_device(blackwell_gemm{&steps}), want));
+    return steps.in_f32;
+  };
+  CHECK(in_f32(kind::lognormal_blocks) == 0);
+  CHECK(in_f32(kind::gaussian) == 300 * 400 * 64);
+  CHECK(in_f32(kind::student_2) > 290 * 400 * 64);
 }
 
 namespace {

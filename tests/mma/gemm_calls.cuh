@@ -71,9 +71,10 @@ struct f16_gemm {
 };
 
 /// That of Hopper with tiles of so many columns, likewise; if it is not 0, by so many clusters, which share
-/// the last tiles.
-template <int Cols, int Clusters = 0>
+/// the last tiles. `ByBlocks`: whatever the data, and else never.
+template <int Cols, int Clusters = 0, bool ByBlocks = false>
 struct wgmma_gemm {
+  static constexpr bool certifies = !ByBlocks;
   gemm_steps* counted = nullptr;
 
   template <class A, class B, class T>
@@ -82,7 +83,8 @@ struct wgmma_gemm {
     const i64 bytes = device::gemm_workspace_bytes(a.rows, b.rows, a.cols) +
                       device::detail::carried_memory::bytes(Clusters);
     return in_workspace(bytes, counted, [&](u8* workspace, gemm_steps* steps) {
-      const device::detail::wgmma_call call(a, b, d, factors, workspace, steps, Cols, Clusters);
+      device::detail::wgmma_call call(a, b, d, factors, workspace, steps, Cols, Clusters);
+      call.p.widths_by_blocks = ByBlocks ? -1.0f : 1e30f;
       if (Clusters != 0) CHECK(call.plan.split);
       errc e = call.state;
       if (e == errc::ok) e = call.decode(nullptr);

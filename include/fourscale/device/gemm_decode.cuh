@@ -178,7 +178,8 @@ struct certify_memory {
   };
   uint4 magnitudes[decode_warps][lane_groups][32];
   half_facts facts[decode_warps][decode_steps][lanes_a_step];
-  u32 bounds[decode_warps / 2][decode_steps];  ///< of two rows: width, and span in the upper half
+  u32 bounds[decode_warps / 2][decode_steps];           ///< of two rows: width, and span in the upper half
+  u32 of_accumulators[decode_warps / 2][decode_steps];  ///< the same: span and depth
 };
 
 /// Which word of its warps' magnitudes a thread makes those of eight rows: of which step, which one.
@@ -223,21 +224,32 @@ FOURSCALE_D inline void find_bounds(certify_memory& of_rows, bool any_certified,
   before.squares += __shfl_sync(~0u, squares, decode_steps - 1, decode_steps);
   before.lowest = min(before.lowest, __shfl_sync(~0u, lowest, decode_steps - 1, decode_steps));
 
+  const auto of_two = [](u32 low, u32 high) {
+    const u32 of_row = low | high << 16;
+    return __vmaxu2(of_row, __shfl_xor_sync(~0u, of_row, decode_steps));
+  };
   const model::step_bounds bounds = bounds_of_step(facts, mine_before);
-  const u32 of_row = bounds.width | u32{bounds.span} << 16;
-  const u32 of_two = __vmaxu2(of_row, __shfl_xor_sync(~0u, of_row, decode_steps));
-  if (mine % 32 < decode_steps) of_rows.bounds[mine / 32][step] = of_two;
+  const model::accumulator_bounds more = bounds_of_accumulators(facts, mine_before);
+  const u32 first = of_two(bounds.width, bounds.span), second = of_two(more.span, more.depth);
+  if (mine % 32 < decode_steps) {
+    of_rows.bounds[mine / 32][step] = first;
+    of_rows.of_accumulators[mine / 32][step] = second;
+  }
 }
 
 /// The largest bounds of eight rows in the warps' steps from `first` on, by the threads that do not find
-/// bounds.
-FOURSCALE_D inline void store_bounds(mma::decoded_operand const& to, i64 row_group, int first,
-                                     certify_memory const& of_rows) {
+/// bounds. Returns the width of a thread's.
+FOURSCALE_D inline u32 store_bounds(mma::decoded_operand const& to, i64 row_group, int first,
+                                    certify_memory const& of_rows) {
   const int mine = static_cast<int>(threadIdx.x) - decode_warps * decode_steps, step = first + mine;
-  if (mine < 0 || mine >= decode_steps || step >= static_cast<int>(to.steps)) return;
-  u32 most = 0;
-  for (auto const& of_two : of_rows.bounds) most = __vmaxu2(most, of_two[mine]);
-  to.bounds[step * to.row_groups() + row_group] = {static_cast<u8>(most), static_cast<u8>(most >> 16)};
+  if (mine < 0 || mine >= decode_steps || step >= static_cast<int>(to.steps)) return 0;
+  u32 first_two = 0, second_two = 0;
+  for (auto const& of_two : of_rows.bounds) first_two = __vmaxu2(first_two, of_two[mine]);
+  for (auto const& of_two : of_rows.of_accumulators) second_two = __vmaxu2(second_two, of_two[mine]);
+  const i64 at = step * to.row_groups() + row_group;
+  to.bounds[at] = {static_cast<u8>(first_two), static_cast<u8>(first_two >> 16)};
+  to.of_accumulators[at] = {static_cast<u8>(second_two), static_cast<u8>(second_two >> 16)};
+  return first_two & 0xffu;
 }
 
 /// Eight rows of an operand, a warp each. Without `Certify` no exponents are stored, and bounds that hold for
@@ -256,6 +268,7 @@ FOURSCALE_D void decode_rows(block_scaled_view<F, Layout, u8 const> const& q, mm
       reinterpret_cast<u32*>(to.magnitudes + largest.step * to.row_groups() + row_group) + largest.word;
   int left = row < to.rows ? steps : 0;
   model::value_facts before;
+  u32 widths = 0;  // of the thread that stores bounds
   row_reader<F, Layout> reader(q, row, lane);
   decode_input next = reader.next();
   for (int first = 0; first < steps; first += decode_steps) {
@@ -301,7 +314,7 @@ FOURSCALE_D void decode_rows(block_scaled_view<F, Layout, u8 const> const& q, mm
         *magnitudes = largest.of(of_eight);
       find_bounds(of_eight, certified, before);
       if (first > 0)
-        store_bounds(to, row_group, first - decode_steps, of_rows[(first / decode_steps + 1) % 2]);
+        widths += store_bounds(to, row_group, first - decode_steps, of_rows[(first / decode_steps + 1) % 2]);
       exponents += 32 * lane_groups;
       magnitudes += decode_steps * largest.in_step * to.row_groups();
     } else if (warp == 0 && lane < decode_steps && first + static_cast<int>(lane) < steps) {
@@ -309,10 +322,14 @@ FOURSCALE_D void decode_rows(block_scaled_view<F, Layout, u8 const> const& q, mm
     }
     left -= decode_steps;
   }
-  if constexpr (Certify) {
+  if constexpr (!Certify) {
+    if (threadIdx.x == 0) to.widths[row_group] = 0;
+  } else {
     __syncthreads();
     const int last = (steps - 1) / decode_steps;
-    store_bounds(to, row_group, last * decode_steps, of_rows[last % 2]);
+    widths += store_bounds(to, row_group, last * decode_steps, of_rows[last % 2]);
+    widths = __reduce_add_sync(~0u, widths);
+    if (threadIdx.x == decode_warps * decode_steps) to.widths[row_group] = widths;
   }
 }
 

@@ -2,6 +2,7 @@
 // The GEMM with Blackwell's bits on Hopper: decoded operands in, D out. How it works: mma/wgmma_roles.cuh.
 #pragma once
 
+#include "../mma/wgmma_by_blocks.cuh"
 #include "../mma/wgmma_roles.cuh"
 #include "gemm_decode.cuh"
 #include "gemm_mma_sync.cuh"
@@ -24,6 +25,8 @@ FOURSCALE_KERNEL void __launch_bounds__(mma::wgmma::threads, 1)
     __shared__ struct alignas(1024) own_memory { u32 not_empty; } own;
     asm volatile("" ::"r"(ptx::shared_address(&own)));
     auto& m = *reinterpret_cast<w::shared_memory<Cols>*>(bytes);
+    auto& m_of_blocks = *reinterpret_cast<w::by_blocks::shared_memory<Cols>*>(bytes);
+    static_assert(sizeof(m_of_blocks) <= offsetof(w::shared_memory<Cols>, walks), "Barriers lie behind it.");
     const int warp = static_cast<int>(threadIdx.x) / 32;
     if (threadIdx.x == 0) w::init_barriers(m);
     if (p.steps != nullptr && threadIdx.x == 0 && blockIdx.x == 0)
@@ -31,7 +34,11 @@ FOURSCALE_KERNEL void __launch_bounds__(mma::wgmma::threads, 1)
     cuda::ptx::barrier_cluster_arrive(cuda::ptx::sem_release);
     cuda::ptx::barrier_cluster_wait(cuda::ptx::sem_acquire);
     cudaGridDependencySynchronize();  // until the operands are decoded
-    if (warp < 4) {
+    if (w::by_blocks::is_faster(p)) {
+      if (threadIdx.x == 0) w::by_blocks::init_barriers(m_of_blocks);
+      __syncthreads();
+      w::by_blocks::run(p, m_of_blocks, warp);
+    } else if (warp < 4) {
       ptx::setmaxnreg_dec<w::other_registers>();
       if (warp == 0 && ptx::elect_sync()) w::load(p, m);
       if (warp > 0) w::certify(p, m, static_cast<u32>(warp) - 1);
@@ -146,7 +153,7 @@ struct wgmma_call : decoded_call<F, LA, G, LB, mma::wgmma::problem<T, mma::facto
         carries(most != 0 ? most : carried_memory::clusters(d.rows, d.cols)) {
     const int at_once = most != 0 ? most : clusters_at_once();
     if (at_once == 0) state = errc::cuda_failed;
-    if (clusters_of(d.rows, d.cols, 128) >= i64{1} << 30) state = errc::too_large;
+    if (clusters_of(d.rows, d.cols, 128) >= i64{1} << 28) state = errc::too_large;
     if (state != errc::ok) return;
     plan = wgmma_plan::of(d.rows, d.cols, ceil_div<i64>(p.a.steps, mma::wgmma::run_steps), at_once, carries,
                           columns);

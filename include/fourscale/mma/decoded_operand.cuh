@@ -44,7 +44,9 @@ struct decoded_operand {
   bf16* values = nullptr;                           ///< [row][padded_k], each a code times its block scale
   group_exponent* exponents = nullptr;              ///< [row][padded_k / 16]
   fourscale::model::step_bounds* bounds = nullptr;  ///< [step][row_groups()], the largest of eight rows
-  fourscale::model::step_magnitudes* magnitudes = nullptr;  ///< the same
+  fourscale::model::accumulator_bounds* of_accumulators = nullptr;  ///< the same
+  fourscale::model::step_magnitudes* magnitudes = nullptr;          ///< the same
+  u32* widths = nullptr;  ///< [row_groups()], sums over all steps of those of eight rows
   i64 rows = 0, steps = 0;
 
   FOURSCALE_HD constexpr i64 padded_k() const { return steps * decoded_step; }
@@ -65,11 +67,18 @@ struct decoded_operand {
   FOURSCALE_HD constexpr i64 bounds_bytes() const {
     return round_up<i64>(steps * row_groups() * i64{sizeof(fourscale::model::step_bounds)}, alignment);
   }
+  FOURSCALE_HD constexpr i64 accumulator_bytes() const {
+    return round_up<i64>(steps * row_groups() * i64{sizeof(fourscale::model::accumulator_bounds)}, alignment);
+  }
   FOURSCALE_HD constexpr i64 magnitude_bytes() const {
     return round_up<i64>(steps * row_groups() * i64{sizeof(fourscale::model::step_magnitudes)}, alignment);
   }
+  FOURSCALE_HD constexpr i64 width_bytes() const {
+    return round_up<i64>(row_groups() * i64{sizeof(u32)}, alignment);
+  }
   FOURSCALE_HD constexpr i64 bytes() const {
-    return round_up<i64>(value_bytes(), alignment) + exponent_bytes() + bounds_bytes() + magnitude_bytes();
+    return round_up<i64>(value_bytes(), alignment) + exponent_bytes() + bounds_bytes() + accumulator_bytes() +
+           magnitude_bytes() + width_bytes();
   }
   /// The operand of this many rows and values along K, in memory at `at`, a multiple of 256 bytes.
   FOURSCALE_H static decoded_operand in(u8* at, i64 rows, i64 k) {
@@ -77,11 +86,15 @@ struct decoded_operand {
     d.rows = rows;
     d.steps = ceil_div<i64>(k, decoded_step);
     d.values = reinterpret_cast<bf16*>(at);
-    u8* const behind = at + round_up<i64>(d.value_bytes(), alignment);
+    u8* behind = at + round_up<i64>(d.value_bytes(), alignment);
     d.exponents = reinterpret_cast<group_exponent*>(behind);
-    d.bounds = reinterpret_cast<fourscale::model::step_bounds*>(behind + d.exponent_bytes());
-    d.magnitudes =
-        reinterpret_cast<fourscale::model::step_magnitudes*>(behind + d.exponent_bytes() + d.bounds_bytes());
+    behind += d.exponent_bytes();
+    d.bounds = reinterpret_cast<fourscale::model::step_bounds*>(behind);
+    behind += d.bounds_bytes();
+    d.of_accumulators = reinterpret_cast<fourscale::model::accumulator_bounds*>(behind);
+    behind += d.accumulator_bytes();
+    d.magnitudes = reinterpret_cast<fourscale::model::step_magnitudes*>(behind);
+    d.widths = reinterpret_cast<u32*>(behind + d.magnitude_bytes());
     return d;
   }
 };

@@ -96,6 +96,22 @@ FOURSCALE_D inline float add_blocks(float c, float4 sums) {
   return __fadd_rz(low, rest);
 }
 
+/// The same in double.
+FOURSCALE_D inline float add_in_double(float c, float4 sums) {
+  return __double2float_rz(__dadd_rn(__dadd_rn(__dadd_rn(sums.x, sums.y), __dadd_rn(sums.z, sums.w)), c));
+}
+
+/// Two floats between which c and the four sums are, rounded toward zero: their sum lies between its
+/// roundings down and up, and what is rounded next does not change their order. Where both are equal, that is
+/// the result; else, and for NaN, it takes one of the other ways.
+struct bracket {
+  float low, high;
+};
+FOURSCALE_D inline bracket bracket_of(float c, float4 sums) {
+  return {__fadd_rz(c, __fadd_rd(__fadd_rd(sums.x, sums.y), __fadd_rd(sums.z, sums.w))),
+          __fadd_rz(c, __fadd_ru(__fadd_ru(sums.x, sums.y), __fadd_ru(sums.z, sums.w)))};
+}
+
 /// The adder's own rule.
 FOURSCALE_D inline float add_and_drop(float c, float4 sums, u32 exponents_a, u32 exponents_b) {
   float x[5] = {sums.x, sums.y, sums.z, sums.w, c};
@@ -135,8 +151,14 @@ struct step_place {
 
 namespace detail {
 
-/// What the adder makes of a lane's four accumulators, c, and the sums of four blocks for each.
+/// What the adder makes of a lane's four accumulators, c, and the sums of four blocks for each, where it drops
+/// nothing. A whole warp: all lanes take the longer way where one has to.
 FOURSCALE_D inline float4 add_blocks(float4 c, float4 of_x, float4 of_y, float4 of_z, float4 of_w) {
+  bracket const all[4] = {bracket_of(c.x, of_x), bracket_of(c.y, of_y), bracket_of(c.z, of_z),
+                          bracket_of(c.w, of_w)};
+  bool open = false;
+  for (bracket const& x : all) open = open || x.low != x.high;
+  if (!__any_sync(~0u, open)) return {all[0].high, all[1].high, all[2].high, all[3].high};
   return {add_blocks(c.x, of_x), add_blocks(c.y, of_y), add_blocks(c.z, of_z), add_blocks(c.w, of_w)};
 }
 /// The same where it may drop bits.

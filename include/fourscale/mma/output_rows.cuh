@@ -9,6 +9,7 @@
 #include <cuda/ptx>
 
 #include "../ptx/ldmatrix.cuh"
+#include "../ptx/mbarrier.cuh"
 #include "output_strip.cuh"
 
 namespace FOURSCALE_NAMESPACE::mma {

@@ -99,6 +99,22 @@ struct certify_lane {
     return all_of_four(bits << t);
   }
 
+  /// What tells, with an accumulator at hand, whether the adder drops anything of that output.
+  FOURSCALE_D void leave_factors(decoded_operand const& a, decoded_operand const& b, u32 step,
+                                 fourscale::model::kept_factors* of_rows,
+                                 fourscale::model::kept_factors* of_cols) const {
+    constexpr u32 rows = tile_rows / bounds_rows, both = rows + tile<Cols>::col_groups;
+    for (u32 i = 4 * g + t; i < both; i += 32) {
+      const bool of_a = i < rows;
+      decoded_operand const& x = of_a ? a : b;
+      const u32 groups = decoded_operand::groups_of(static_cast<u32>(x.rows)),
+                group = of_a ? row + i : col + i - rows;
+      fourscale::model::accumulator_bounds bounds;
+      if (group < groups) bounds = x.of_accumulators[u64{step} * groups + group];
+      (of_a ? of_rows + i : of_cols + (i - rows))[0] = fourscale::model::kept_factors(bounds);
+    }
+  }
+
  private:
   /// The same for the largest magnitudes of all rows and of all columns: asked first, since mma.sync waits
   /// long where wgmma keeps tensor cores busy.
@@ -206,7 +222,10 @@ FOURSCALE_D void certify(P const& p, shared_memory<Cols>& m, u32 warp) {
         const u32 i = static_cast<u32>(__ffs(static_cast<int>(left))) - 1,
                   step = static_cast<u32>(first_step) + i;
         certificates c{at.exact(p.a, p.b, step), all_cols};
-        if ((window.kept >> i & 1) == 0) c.kept = at.kept(p.a, p.b, step);
+        if ((window.kept >> i & 1) == 0) {
+          c.kept = at.kept(p.a, p.b, step);
+          at.leave_factors(p.a, p.b, step, m.factors_of_rows[slot][i], m.factors_of_cols[slot][i]);
+        }
         const u32 not_fast = __ballot_sync(~0u, (c.exact & c.kept) != all_cols);
         if (at.t == 0) m.of_rows[slot][i][at.g] = c;
         if (lane < multiply_groups) m.fast[slot][lane][i] = (not_fast >> (16 * lane) & 0xffff) == 0;

@@ -14,8 +14,7 @@
 #include "../ptx/cluster.cuh"
 #include "../ptx/elect.cuh"
 #include "../ptx/mbarrier.cuh"
-#include "../ptx/wgmma.cuh"
-#include "exact_step.cuh"
+#include "wgmma_blocks.cuh"
 #include "wgmma_certify.cuh"
 
 namespace FOURSCALE_NAMESPACE::mma::wgmma {
@@ -202,75 +201,70 @@ FOURSCALE_D inline int strip_of_thread() {
   return static_cast<int>(thread) / 32 - 4;
 }
 
-/// A step's four blocks of 16 values, each from zero, for a batch of columns from group `first` of eight on.
-/// What one block adds is exact whatever the data.
+/// A warp's outputs in a step of its part.
 template <int Cols>
-FOURSCALE_D void multiply_blocks(multiply_state<Cols> const& s, int stage, int first,
-                                 float (&blocks)[4][4 * tile<Cols>::batch_groups]) {
-  const u32 word = static_cast<u32>(stage * (tile<Cols>::stage_bytes / 16)), a = s.a_word + word,
-            b = s.b_word() + word + static_cast<u32>(first * (bounds_rows * decoded_row_bytes / 16));
-  ptx::wgmma_fence();
-  FOURSCALE_UNROLL
-  for (u32 block = 0; block < 4; ++block) ptx::wgmma_bf16(blocks[block], a + 2 * block, b + 2 * block, false);
-  ptx::wgmma_commit_group();
-  ptx::wgmma_wait_group<0>();
-}
-
-/// A warp's outputs in a group of eight columns of its tile, in a step of its part.
-template <int Cols>
-FOURSCALE_D step_place place_of(shared_memory<Cols> const& m, int step, int group) {
+FOURSCALE_D exact_place place_of(multiply_state<Cols> const& s, shared_memory<Cols> const& m, int step) {
   const int strip = strip_of_thread();
   auto const& walk = m.walks[strip];
-  return {walk.row() + strip * output_rows, walk.col() + group * bounds_rows, walk.first * run_steps + step};
+  const u32 stage = s.base + static_cast<u32>(step % run_steps * tile<Cols>::stage_bytes);
+  return {walk.row() + strip * output_rows, walk.col(), walk.first * run_steps + step,
+          stage + static_cast<u32>(strip * output_rows * decoded_row_bytes), stage + a_bytes};
 }
 
-/// What the adder makes of a lane's accumulators c in a group of eight columns and the sums of four blocks
-/// for each. Never inlined: it is called from many places, and its code should stay in the cache.
-template <class P, int Cols>
-__noinline__ FOURSCALE_D float4 add_exactly(P const& p, shared_memory<Cols> const& m, int step, int group,
-                                            u32 kept, float4 c, float4 of_x, float4 of_y, float4 of_z,
-                                            float4 of_w) {
-  if (kept >> group & 1) return detail::add_blocks(c, of_x, of_y, of_z, of_w);
-  return detail::add_and_drop(p.a, p.b, place_of(m, step, group), c, of_x, of_y, of_z, of_w);
-}
-
-/// A step whose chain is done: adds it where its sums are exact. Elsewhere blocks are added, which all warps
-/// of a warpgroup make where any of them needs it: `not_fast`. A warp decides as one, and the compiler knows
-/// it from the reductions.
+/// A step whose chain is done: adds it where its sums are exact. Batches of columns with a group where a warp
+/// of the warpgroup needs blocks, `redone`, are made by blocks.
 template <class P, int Cols>
 FOURSCALE_D void add_with_care(P const& p, multiply_state<Cols> const& s, shared_memory<Cols> const& m,
-                               int step, certificates c, u32 not_fast, accumulator<Cols>& sums,
+                               u32 run, int step, certificates c, u32 redone, accumulator<Cols>& sums,
                                accumulator<Cols> const& chain) {
   using tile = wgmma::tile<Cols>;
-  const u32 fast = __reduce_and_sync(~0u, c.exact & c.kept), redone = __reduce_or_sync(~0u, not_fast);
+  constexpr u32 batch = (1u << tile::batch_groups) - 1;
   FOURSCALE_UNROLL
-  for (int i = 0; i < Cols / 2; ++i)
-    if (fast >> (i / 4) & 1) sums[i] = __fadd_rz(sums[i], chain[i]);
+  for (int first = 0; first < tile::col_groups; first += tile::batch_groups)
+    if ((redone >> first & batch) == 0) {
+      FOURSCALE_UNROLL
+      for (int i = 4 * first; i < 4 * (first + tile::batch_groups); ++i)
+        sums[i] = __fadd_rz(sums[i], chain[i]);
+    }
   if (redone == 0) return;
   const u32 kept = __reduce_and_sync(~0u, c.kept);
   if (p.steps != nullptr && threadIdx.x % 32 == 0) {
-    const step_place at = place_of(m, step, 0);
-    count_steps(*p.steps, min(p.d.rows - at.row_a, i64{output_rows}), p.d.cols - at.row_b, kept & ~fast,
+    const exact_place at = place_of(s, m, step);
+    count_steps(*p.steps, min(p.d.rows - at.row_a, i64{output_rows}), p.d.cols - at.row_b, kept & ~c.exact,
                 tile::all_cols & ~kept);
   }
+  const int stage = step % run_steps;
+  const u32 word = static_cast<u32>(stage * (tile::stage_bytes / 16));
+  auto const* const rows = m.factors_of_rows[run % certified_runs][stage] + 2 * strip_of_thread();
+  auto const* const cols = m.factors_of_cols[run % certified_runs][stage];
+  u32 left = 0;
   FOURSCALE_UNROLL
   for (int first = 0; first < tile::col_groups; first += tile::batch_groups) {
-    if ((redone >> first & ((1u << tile::batch_groups) - 1)) == 0) continue;
-    float blocks[4][4 * tile::batch_groups];
-    multiply_blocks(s, step % run_steps, first, blocks);
+    if ((redone >> first & batch) == 0) continue;
+    batch_of_blocks<tile::batch_groups> blocks;
+    blocks.issue(s.a_word + word,
+                 s.b_word() + word + static_cast<u32>(first * (bounds_rows * decoded_row_bytes / 16)));
+    kept_limits limits[tile::batch_groups] = {};
     FOURSCALE_UNROLL
     for (int i = 0; i < tile::batch_groups; ++i) {
-      const int group = first + i;
-      if (fast >> group & 1) continue;
-      const auto of = [&](int j) {
-        return float4{blocks[0][4 * i + j], blocks[1][4 * i + j], blocks[2][4 * i + j], blocks[3][4 * i + j]};
-      };
-      float* const x = sums + 4 * group;
-      const float4 y =
-          add_exactly(p, m, step, group, kept, {x[0], x[1], x[2], x[3]}, of(0), of(1), of(2), of(3));
-      x[0] = y.x, x[1] = y.y, x[2] = y.z, x[3] = y.w;
+      if ((kept >> (first + i) & 1) == 0)
+        limits[i] = {largest_kept(rows[0], cols[first + i]), largest_kept(rows[1], cols[first + i])};
     }
+    blocks.template wait<0>();
+    left |= add_batch(blocks, limits, sums + 4 * first) << first;
   }
+  if (left != 0) add_and_drop<Cols>(p.a, p.b, place_of(s, m, step), left, sums);
+}
+
+/// All columns of each batch with one that is not fast.
+template <int Cols>
+FOURSCALE_D u32 redone_batches(u32 not_fast) {
+  constexpr u32 batch = (1u << tile<Cols>::batch_groups) - 1;
+  u32 redone = 0;
+  FOURSCALE_UNROLL
+  for (int first = 0; first < tile<Cols>::col_groups; first += tile<Cols>::batch_groups)
+    if ((not_fast >> first & batch) != 0) redone |= batch << first;
+  return redone;
 }
 
 /// Run `run` of the `runs` of a part, whatever the certificates say.
@@ -282,6 +276,7 @@ FOURSCALE_D bool multiply_with_care(P const& p, shared_memory<Cols>& m, multiply
   for (int i = 0; i < run_steps; ++i) {
     if (i > 0) wait_for_stage(s, i, x.run());
     issue_step(s, i, chain);
+    ptx::wgmma_wait_group<0>();
     certificates const* const of_rows = m.of_rows[x.certified() % certified_runs][i];
     const int strip = strip_of_thread();
     u32 fast = tile<Cols>::all_cols;
@@ -290,9 +285,8 @@ FOURSCALE_D bool multiply_with_care(P const& p, shared_memory<Cols>& m, multiply
       const certificates c = of_rows[strip / 4 * 4 + warp];
       fast &= c.exact & c.kept;
     }
-    const certificates c = of_rows[strip];
-    ptx::wgmma_wait_group<0>();
-    add_with_care(p, s, m, run * run_steps + i, c, tile<Cols>::all_cols & ~fast, sums, chain);
+    const u32 redone = redone_batches<Cols>(__reduce_or_sync(~0u, tile<Cols>::all_cols & ~fast));
+    add_with_care(p, s, m, x.certified(), run * run_steps + i, of_rows[strip], redone, sums, chain);
     __syncwarp();
     if (s.tells) ptx::mbarrier_arrive_cluster(s.empty + 8 * static_cast<u32>(i));
   }

@@ -53,12 +53,19 @@ struct shared_memory {
   typename tile<Cols>::walk walks[strips + certify_warps];  ///< the same: registers are for the sums
   /// Certificates of the last runs that no window certifies; bits: eight columns each.
   certificates of_rows[certified_runs][run_steps][strips];
+  /// For steps in which the adder may drop bits: of eight rows each, and of eight columns.
+  fourscale::model::kept_factors factors_of_rows[certified_runs][run_steps][tile_rows / bounds_rows],
+      factors_of_cols[certified_runs][run_steps][tile<Cols>::col_groups];
   /// All of a warpgroup's certificates of the step hold.
   alignas(16) u32 fast[certified_runs][multiply_groups][run_steps];
   u32 window[2];
   alignas(8) std::uint64_t full[stages], empty[stages], turn[multiply_groups], certified[certified_runs],
       used[certified_runs], window_filled[2], window_read[2];
 };
+
+/// Mean widths of the steps of both operands (model::step_bounds) from which the way by blocks is the faster
+/// one, as measured: see docs/speed.md. Both ways have the same bits.
+inline constexpr float least_widths = 180.0f;
 
 /// D = alpha * A * B^T + beta * D: the arguments of the kernel.
 template <class T, class Factors>
@@ -72,6 +79,7 @@ struct problem {
   gemm_steps* steps;   ///< counts, or null
   bool split = false;  ///< the last tiles are shared evenly: see tile_parts.cuh
   carried_sums carried = {};
+  float widths_by_blocks = least_widths;  ///< from which on the kernel goes by blocks
 };
 
 /// Runs of a tile.

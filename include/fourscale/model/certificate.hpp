@@ -29,6 +29,13 @@ struct step_bounds {
 };
 inline constexpr u8 unbounded = 255;
 
+/// What says of one output, whose accumulator is at hand, that the MMA drops no bit in a step:
+///   span   as that of step_bounds, without what norms say of the accumulator
+///   depth  how far the lowest bit of the row's values in the step is below 2^40
+struct accumulator_bounds {
+  u8 span = 0, depth = 0;
+};
+
 /// Every partial sum of the step's 64 products, in any order, is exact in f32.
 FOURSCALE_HD constexpr bool sums_are_exact(step_bounds a, step_bounds b) {
   return a.width + b.width < 8 * 24;
@@ -59,6 +66,19 @@ FOURSCALE_HD constexpr float power_of_two(int exponent) {
 }
 
 }  // namespace detail
+
+/// The two factors of largest_kept() that a row has, or the columns of B: powers of two.
+struct kept_factors {
+  float depth, span;
+
+  FOURSCALE_HD constexpr explicit kept_factors(accumulator_bounds x)
+      : depth(detail::power_of_two(58 - x.depth)), span(detail::power_of_two(x.span < 64 ? x.span : 64)) {}
+};
+/// The MMA drops nothing where the accumulator's magnitude is below this: its exponent is then at most 35
+/// more than that of the products' lowest bit. 0 where the scales may make it drop bits of either.
+FOURSCALE_HD constexpr float largest_kept(kept_factors a, kept_factors b) {
+  return a.span * b.span <= 0x1p35f ? a.depth * b.depth : 0.0f;
+}
 
 /// What is known of 16 codes of E2M1, in halves: the bits that any magnitude has, and the sum of all squares.
 struct code_facts {
@@ -165,24 +185,38 @@ struct magnitude_codes {
 /// No step is certified from this one on: K beyond 2^27.
 inline constexpr i64 most_steps = i64{1} << 21;
 
+/// The largest exponent of a scale in the step, or a little more: the norm is at most 2^5.125 of it, which
+/// two floats need.
+FOURSCALE_HD constexpr int largest_exponent(value_facts const& step) {
+  if (!(step.squares > 0.0f)) return step.largest_scale;
+  const int of_norm = (detail::quarter_log2_up(step.squares * 0x1.00001p0f) - 34) >> 3;
+  return of_norm > step.largest_scale ? of_norm : step.largest_scale;
+}
+
+/// The bounds of a step for outputs whose accumulators are at hand.
+FOURSCALE_HD constexpr accumulator_bounds bounds_of_accumulators(value_facts const& step,
+                                                                 value_facts const& before) {
+  if (!(step.squares + before.squares < value_facts::infinite())) return {unbounded, 0};
+  const int largest = largest_exponent(step), depth = 40 - step.lowest;
+  int span = step.squares > 0.0f ? largest - step.lowest : 0;
+  if (before.squares > 0.0f && largest - before.lowest > span) span = largest - before.lowest;
+  return {static_cast<u8>(span < unbounded ? span : unbounded), static_cast<u8>(depth > 0 ? depth : 0)};
+}
+
 /// The bounds of a step and of all values of the row before it. Sums of squares are rounded to nearest; the
 /// bounds have room for that.
 FOURSCALE_HD constexpr step_bounds bounds_of_step(value_facts const& step, value_facts const& before) {
   if (!(step.squares + before.squares < value_facts::infinite())) return {unbounded, unbounded};
-  int width = 0, span = 0;
-  const auto at_least = [](int& bound, int x) { bound = x > bound ? x : bound; };
-  int largest = step.largest_scale;
+  int width = 0, span = bounds_of_accumulators(step, before).span;
   if (step.squares > 0.0f) {
-    const int norm = detail::quarter_log2_up(step.squares * 0x1.00001p0f);  // 8 * log2 of it
-    at_least(width, norm - 8 * step.lowest);
-    // So that the norm is at most 2^5.125 of it: two floats need this.
-    largest = (norm - 34) >> 3 > largest ? (norm - 34) >> 3 : largest;
-    at_least(span, largest - step.lowest);
+    const int of_norm = detail::quarter_log2_up(step.squares * 0x1.00001p0f);  // 8 * log2 of it
+    if (of_norm > 8 * step.lowest) width = of_norm - 8 * step.lowest;
     // The accumulator is at most 4/3 of the product of the norms before this step: an exponent more.
-    if (before.squares > 0.0f)
-      at_least(span, (detail::exponent_of(before.squares) + 2) / 2 + 1 - step.lowest);
+    if (before.squares > 0.0f) {
+      const int of_accumulator = (detail::exponent_of(before.squares) + 2) / 2 + 1 - step.lowest;
+      if (of_accumulator > span) span = of_accumulator;
+    }
   }
-  if (before.squares > 0.0f) at_least(span, largest - before.lowest);
   return {static_cast<u8>(width < unbounded ? width : unbounded),
           static_cast<u8>(span < unbounded ? span : unbounded)};
 }
