@@ -139,6 +139,22 @@ TEST_CASE("cluster: bytes that nobody expects, or that do not come, end no phase
   CHECK(c.checks->copy_to_shared({0, load_warp}, 0b10, 0, 16, full) == misuse::bad_barrier);
 }
 
+TEST_CASE("cluster: a release is passed on, by who waited for it", "[model][checker]") {
+  const cluster c;
+  c.fill();
+  for (const u32 leader : {0u, 2u}) {
+    REQUIRE(c.multiply(leader) == misuse::ok);
+    REQUIRE(c.release(leader) == misuse::ok);
+  }
+  const agent third{0, 3};  // as a warp that writes over scales which TMA has brought
+  CHECK(c.checks->write_shared(third, 1024, 1040, false) == misuse::shared_in_use);
+  for (const u32 leader : {0u, 2u}) REQUIRE(c.wait_empty(leader) == misuse::ok);
+  CHECK(c.checks->write_shared(third, 1024, 1040, false) == misuse::shared_in_use);
+  c.fill();
+  REQUIRE(c.checks->wait(third, full, 1) == misuse::ok);
+  CHECK(c.checks->write_shared(third, 1024, 1040, false) == misuse::ok);
+}
+
 TEST_CASE("cluster: the pairs have memory and tensor cores of their own", "[model][tcgen05]") {
   const auto c = std::make_unique<checker>();
   std::vector<u32> words(4 * tensor_words, 0);

@@ -182,7 +182,7 @@ class checker {
     if (barrier >= barriers_per_cta) return report(misuse::bad_barrier);
     const u32 i = a.index();
     knowledge k = tell_shared(i);
-    k.of[i].finished = committed_[i] = k.of[i].ordered;
+    k.of[i].finished = k.of[i].released = committed_[i] = k.of[i].ordered;
     for (u32 cta = 0; cta < max_ctas; ++cta)
       if (ctas >> cta & 1u)
         if (const misuse e = barriers_[cta][barrier].arrive(k); e != misuse::ok) return report(e);
@@ -219,7 +219,7 @@ class checker {
   FOURSCALE_HD constexpr progress& own(agent a) { return now_[a.index()].of[a.index()]; }
   FOURSCALE_HD constexpr misuse write_in(agent a, u32 cta, u32 begin, u32 end, bool async_proxy) {
     const u32 i = a.index();
-    const misuse e = shared_.can_write(now_[i], arrived_[i], cta, begin, end);
+    const misuse e = shared_.can_write(now_[i], cta, begin, end);
     if (e == misuse::ok) shared_.note_write(cta, {begin, end, ++own(a).shared, i, async_proxy});
     return e;
   }

@@ -24,6 +24,7 @@ struct progress {
   u32 loaded = 0;    ///< ld: complete
   u32 stored = 0;    ///< st: complete
   u32 shared = 0;    ///< writes to shared memory
+  u32 released = 0;  ///< mma, cp: complete, as who writes to shared memory needs to know, without a fence
   u32 copied = 0;    ///< bulk copies from shared memory: they have read it
 
   FOURSCALE_HD constexpr void merge(progress const& p) {
@@ -31,7 +32,7 @@ struct progress {
     merge_shared(p);
   }
   FOURSCALE_HD constexpr void merge_shared(progress const& p) {
-    raise(shared, p.shared), raise(copied, p.copied);
+    raise(shared, p.shared), raise(released, p.released), raise(copied, p.copied);
   }
   FOURSCALE_HD static constexpr void raise(u32& x, u32 to) { x = to > x ? to : x; }
 };

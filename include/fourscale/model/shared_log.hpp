@@ -69,14 +69,12 @@ struct shared_log {
     }
     return misuse::ok;
   }
-  /// May an agent that was told `now` and `arrived` write [begin, end)?
-  FOURSCALE_HD constexpr misuse can_write(knowledge const& now, knowledge const& arrived, u32 cta, u32 begin,
-                                          u32 end) const {
+  /// May an agent that knows `now` write [begin, end)?
+  FOURSCALE_HD constexpr misuse can_write(knowledge const& now, u32 cta, u32 begin, u32 end) const {
     for (shared_read const& r : reads[cta]) {
       if (r.ticket == 0 || !r.range.meets(begin, end)) continue;
       if (r.bulk && now.of[r.agent].copied < r.ticket) return misuse::bulk_copy_pending;
-      if (!r.bulk && now.of[r.agent].finished < r.ticket && arrived.of[r.agent].finished < r.ticket)
-        return misuse::shared_in_use;
+      if (!r.bulk && now.of[r.agent].released < r.ticket) return misuse::shared_in_use;
     }
     return misuse::ok;
   }
