@@ -237,8 +237,6 @@ TEST_CASE("tcgen05 gemm: faults in the instructions of one CTA are caught", "[de
                              {fault::no_wait_accumulator_full, caught::somehow},
                              {fault::no_wait_accumulator_free, caught::somehow},
                              {fault::no_proxy_fence, caught::as, misuse::missing_proxy_fence},
-                             {fault::expects_less, caught::as, misuse::would_hang},
-                             {fault::no_wait_stores, caught::as, misuse::bulk_copy_pending},
                              {fault::padding_kept, caught::by_bits},
                              {fault::other_quarter, caught::as, misuse::wrong_lane_quarter},
                              {fault::other_columns, caught::somehow},
@@ -255,6 +253,8 @@ TEST_CASE("tcgen05 gemm: faults in the instructions of one CTA are caught", "[de
 TEST_CASE("tcgen05 gemm: faults in the instructions of a pair are caught", "[device][tcgen05][faults]") {
   check_faults<nvfp4, 2>({140, 300, 352},
                          {
+                             {fault::expects_less, caught::as, misuse::would_hang},
+                             {fault::no_wait_stores, caught::as, misuse::bulk_copy_pending},
                              {fault::no_relay, caught::as, misuse::would_hang},
                              {fault::no_commit, caught::as, misuse::would_hang},
                              {fault::no_fence_before, caught::as, misuse::other_accumulator_shape},
@@ -303,7 +303,9 @@ TEST_CASE("tcgen05 gemm: it can be captured, for it neither synchronises nor all
   REQUIRE(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking) == cudaSuccess);
   gemm_case<nvfp4, swizzled_128x4, nvfp4, swizzled_128x4, float> c({100, 90, 128});
   const model_groups m(1);
-  const tcgen05_with<tc::model<1>, 256> gemm{{m.groups.data(), m.first_misuse.data()}, 1, stream};
+  constexpr int all_that_fit = 0;
+  const tcgen05_with<tc::model<2, 2>, 256> gemm{
+      {m.groups.data(), m.first_misuse.data()}, all_that_fit, stream};
   const auto captured = [&](auto const&... arguments) {
     REQUIRE(cudaStreamBeginCapture(stream, cudaStreamCaptureModeGlobal) == cudaSuccess);
     const errc e = gemm(arguments...);
