@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // The tcgen05 GEMM as the hardware form of its kernel comes out: MMA of each kind for one CTA and for a pair,
-// fed by TMA, which also feeds two pairs that share B at once; scales copied to tensor memory, D stored by TMA;
-// no spills, and shared memory within 227 KiB (static: here; dynamic: below). Elsewhere the kernel is empty.
+// fed by TMA, which also feeds two pairs that share B at once; scales copied to tensor memory, and D stored
+// by TMA; no spills, and shared memory within 227 KiB (static: here; dynamic: below). Elsewhere the kernel is
+// empty.
 // sm_80: !tcgen05
 // sm_90a: !tcgen05
 // sm_90a spills: 0
@@ -16,7 +17,7 @@
 // sm_100a: tcgen05.mma.cta_group::2.kind::mxf8f6f4.block_scale.block32
 // sm_100a: tcgen05.commit.cta_group::2.mbarrier::arrive::one.shared::cluster.multicast::cluster.b64
 // sm_100a: cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes
-// sm_100a: cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes.multicast::cluster
+// sm_100a: bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes.multicast::cluster
 // sm_100a: cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes.multicast::cluster
 // sm_100a: cp.async.bulk.tensor.2d.global.shared::cta.tile.bulk_group
 // sm_100a: cp.async.bulk.wait_group.read
