@@ -148,6 +148,7 @@ void ask_about_gemms() {
   run_gemm_mma_sync<mma::hardware, f4::mxfp8>("MXFP8 by mma.sync");
   run_gemm_tcgen05<1, f4::nvfp4>("NVFP4 by tcgen05, one CTA");
   run_gemm_tcgen05<2, f4::nvfp4>("NVFP4 by tcgen05, pairs of CTAs");
+  run_gemm_tcgen05<2, f4::nvfp4, 2>("NVFP4 by tcgen05, two pairs sharing B");
   run_gemm_tcgen05<2, f4::mxfp4>("MXFP4 by tcgen05, pairs of CTAs");
   run_gemm_tcgen05<2, f4::mxfp8>("MXFP8 by tcgen05, pairs of CTAs");
   run_gemm_mma_sync<mma::model, f4::nvfp4>("NVFP4 by mma.sync's kernel and the model");

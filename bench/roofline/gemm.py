@@ -16,14 +16,15 @@ import sys
 Tile = collections.namedtuple("Tile", "name ctas rows columns k sharing", defaults=(64, 1))
 TILES = {t.name: t for t in (Tile("128x256", 1, 128, 256), Tile("256x256 pair", 2, 256, 256),
                              Tile("128x128", 1, 128, 128))}
-MULTICAST = Tile("256x256 pair, two share B *", 2, 256, 256, 64, 2)
+MULTICAST = Tile("256x256 pair, two share B", 2, 256, 256, 64, 2)
 K96 = Tile("256x256 pair, K = 96 *", 2, 256, 256, 96)
 K96_MULTICAST = Tile("256x256 pair, K = 96, two share B *", 2, 256, 256, 96, 2)
 WARPS = Tile("128x128, 4 warps", 1, 128, 128)  # device/gemm_mma_sync.cuh, mma.sync
 
 # Shared memory a block may have: 227 KiB on sm_100 and sm_103 (CUDA programming guide, compute capabilities; CUTLASS
-# arch.h: 232448), of which mma/tcgen05_tile.cuh keeps 2 KiB for barriers. A stage holds 128 bytes of codes along K.
-SMEM_BLOCK, SMEM_KEPT, STAGE_CODE_BYTES, MOST_STAGES = 232448, 2048, 128, 6
+# arch.h: 232448), of which mma/tcgen05_tile.cuh keeps 2 KiB for barriers, and two boxes of 4 KiB for each of four
+# warps, from which TMA stores D. A stage holds 128 bytes of codes along K.
+SMEM_BLOCK, SMEM_KEPT, SMEM_BOXES, STAGE_CODE_BYTES, MOST_STAGES = 232448, 2048, 4 * 2 * 4096, 128, 6
 # Shared memory gives 128 bytes a clock and SM (ademeure/QuickRunCUDA: 38.4 TB/s on a B300; the documented width).
 SMEM_PORT = 128
 # tcgen05.mma with M = 128 in a CTA: max(44, N / 2) clocks, for any type (the same source, measured on a B300).
@@ -38,15 +39,14 @@ TILE_GAP = 200
 
 # peak: dense FP4, PFLOP/s. macs: a clock and SM. l2: TB/s from L2 to the SMs.
 Machine = collections.namedtuple("Machine", "name peak sms ghz macs hbm l2 tiles")
-TCGEN05 = (TILES["128x256"], TILES["256x256 pair"])
+TCGEN05 = (TILES["128x256"], TILES["256x256 pair"], MULTICAST)
 MACHINES = [
     # 9 PFLOP/s, 7.7 TB/s: verda.com/blog/gb300-nvl72-architecture (HGX B200). 148 SMs. 1.856 GHz follows from
     # them. L2: no figure for a B200 was found; ASSUMED as on the B300.
     Machine("B200", 9.0, 148, 1.856, 16384, 7.7, 17.0, TCGEN05),
     # 14 PFLOP/s needs K = 96. 1.92 GHz sustained, L2 17 TB/s: measured on a B300 (QuickRunCUDA, 03_caches.md).
     Machine("B300", 14.0, 148, 1.92, 16384, 7.7, 17.0, TCGEN05),
-    Machine("B200, multicast *", 9.0, 148, 1.856, 16384, 7.7, 17.0, (MULTICAST,)),
-    Machine("B300, K = 96, multicast *", 14.0, 148, 1.92, 24576, 7.7, 17.0, (K96, K96_MULTICAST)),
+    Machine("B300, K = 96 *", 14.0, 148, 1.92, 24576, 7.7, 17.0, (K96, K96_MULTICAST)),
     # 2.015 PFLOP/s, 1792 GB/s, 188 SMs, 2.617 GHz: specification page. L2 8.7 TB/s: measured by chipsandcheese.com.
     Machine("RTX PRO 6000", 2.015, 188, 2.617, 2048, 1.792, 8.7, (WARPS,)),
 ]
@@ -91,7 +91,7 @@ def stage_bytes(tile):
 
 
 def epilogue_bytes(tile):
-    return SMEM_KEPT  # D goes from registers to memory
+    return SMEM_KEPT + SMEM_BOXES
 
 
 def stages(tile):
@@ -121,14 +121,19 @@ Prediction = collections.namedtuple("Prediction", "tile waves used pflops fracti
 
 def predict(machine, tile, shape):
     m, n, k = shape
-    limits = {"tensor core": cycles(tile, machine), "shared memory": smem_bytes(tile) / SMEM_PORT,
-              "L2": l2_bytes(tile) / l2_per_clock(machine)}
     steps = math.ceil(k / tile.k)
+    d_bytes = tile.rows // tile.ctas * tile.columns * 2  # bf16
+    boxes = 0 if tile is WARPS else 2 * d_bytes  # written to shared memory, and read from there by TMA
+    limits = {"tensor core": steps * cycles(tile, machine),
+              "shared memory": (steps * smem_bytes(tile) + boxes) / SMEM_PORT,
+              "L2": steps * l2_bytes(tile) / l2_per_clock(machine)}
+    # Whole clusters: tiles that share B lie one below the other. That clusters of four fill the SMs is ASSUMED.
     groups = machine.sms // (tile.ctas * tile.sharing) * tile.sharing
-    turns, used = waves(math.ceil(m / tile.rows) * math.ceil(n / tile.columns), groups)
-    # bf16 results leave while the next tile is multiplied; memory is shared by all SMs.
-    store = tile.rows // tile.ctas * tile.columns * 2 / (machine.hbm * 1e3 / machine.sms / machine.ghz)
-    main = steps * max(limits.values()) + TILE_GAP
+    row_tiles = math.ceil(m / (tile.rows * tile.sharing)) * tile.sharing
+    turns, used = waves(row_tiles * math.ceil(n / tile.columns), groups)
+    # Results leave while the next tile is multiplied; memory is shared by all SMs.
+    store = d_bytes / (machine.hbm * 1e3 / machine.sms / machine.ghz)
+    main = max(limits.values()) + TILE_GAP
     clocks = turns * max(main, store) + FIRST_LOAD + store
     seconds = {"clocks": clocks / (machine.ghz * 1e9),
                "HBM": ((m + n) * k * 9 / 16 + m * n * 2) / (machine.hbm * 1e12)}
@@ -160,8 +165,8 @@ def tile_table():
     rows = []
     machine_of = {m.name: m for m in MACHINES}
     for tile, machine in ((TILES["128x128"], "B200"), (TILES["128x256"], "B200"), (TILES["256x256 pair"], "B200"),
-                          (MULTICAST, "B200"), (K96, "B300, K = 96, multicast *"),
-                          (K96_MULTICAST, "B300, K = 96, multicast *"), (WARPS, "RTX PRO 6000")):
+                          (MULTICAST, "B200"), (K96, "B300, K = 96 *"), (K96_MULTICAST, "B300, K = 96 *"),
+                          (WARPS, "RTX PRO 6000")):
         machine = machine_of[machine]
         known = tile is not WARPS and tile.k == 64  # how K = 96 lies in tensor memory is in figures that we do not have
         t = tmem(tile)
@@ -190,11 +195,12 @@ def wave_table():
     for shape in SHAPES:
         row = ["x".join(map(str, shape))]
         for machine, tile in ((MACHINES[0], TILES["128x256"]), (MACHINES[0], TILES["256x256 pair"]),
-                              (MACHINES[-1], WARPS)):
+                              (MACHINES[0], MULTICAST), (MACHINES[-1], WARPS)):
             p = predict(machine, tile, shape)
             row.append(f"{p.waves}, {100 * p.used:.0f} % used, {100 * p.fraction:.0f} % of peak")
         rows.append(row)
-    return table(["M x N x K", "B200, 128x256", "B200, 256x256 pair", "RTX PRO 6000, 128x128"], rows)
+    return table(["M x N x K", "B200, 128x256", "B200, 256x256 pair", "B200, two share B", "RTX PRO 6000, 128x128"],
+                 rows)
 
 
 COLORS = ["#1b6ca8", "#c0392b", "#7fb3d5", "#e59866", "#27864b"]

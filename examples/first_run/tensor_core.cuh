@@ -220,11 +220,11 @@ void run_gemm_mma_sync(char const* what) {
   });
 }
 
-template <int CtaGroup, class F>
+template <int CtaGroup, class F, int Sharing = 1>
 void run_gemm_tcgen05(char const* what) {
   run_gemm<F, f4::swizzled_128x4>(
       what, "sm_100f, 103f or 110f", [](auto const& a, auto const& b, auto const& d) {
-        return f4::device::gemm_tcgen05<mma::tcgen05::hardware<CtaGroup>>(a, b, d);
+        return f4::device::gemm_tcgen05<mma::tcgen05::hardware<CtaGroup, Sharing>>(a, b, d);
       });
 }
 

@@ -116,6 +116,7 @@
 #define FOURSCALE_HAS_WGMMA (FOURSCALE_DETAIL_SPECIFIC == 900)
 #define FOURSCALE_HAS_CLUSTER (FOURSCALE_DEVICE_PASS >= 900)
 #define FOURSCALE_HAS_TCGEN05 (FOURSCALE_DETAIL_FAMILY >= 1000 && FOURSCALE_DETAIL_FAMILY < 1200)
+#define FOURSCALE_HAS_MULTICAST (FOURSCALE_HAS_WGMMA || FOURSCALE_HAS_TCGEN05)
 #define FOURSCALE_HAS_MMA_BLOCK_SCALE (FOURSCALE_DETAIL_FAMILY >= 1200 && FOURSCALE_DETAIL_FAMILY < 1300)
 
 // Internal linkage without -rdc, hidden visibility with it: two libraries that instantiate the same kernel
@@ -222,6 +223,8 @@ inline constexpr bool has_wgmma = FOURSCALE_HAS_WGMMA;
 inline constexpr bool has_cluster = FOURSCALE_HAS_CLUSTER;
 /// tcgen05 and tensor memory: sm_100f/a, 103, 110; not 12x (PTX ISA 9.7.16).
 inline constexpr bool has_tcgen05 = FOURSCALE_HAS_TCGEN05;
+/// Bulk copies to several CTAs at once, as ptxas advises: sm_90a, 100f/a, 103, 110 (PTX ISA 9.7.9.25, 27).
+inline constexpr bool has_multicast = FOURSCALE_HAS_MULTICAST;
 /// mma.sync with block scales: sm_120f/a, 121 (PTX ISA 9.7.14).
 inline constexpr bool has_mma_block_scale = FOURSCALE_HAS_MMA_BLOCK_SCALE;
 }  // namespace FOURSCALE_NAMESPACE::arch

@@ -50,5 +50,7 @@ bool tcgen05_kernels(operand<nvfp4, swizzled_128x4> const& a, operand<mxfp8_e4m3
                      matrix_view<bf16> const& d) {
   return device::gemm_tcgen05(a, a, d) == errc::ok &&
          device::gemm_tcgen05<tc::hardware<1>, 128>(b, b, d) == errc::ok &&
-         device::gemm_tcgen05<tc::model<2>>(a, a, d) == errc::ok;
+         device::gemm_tcgen05<tc::hardware<2, 2>>(a, a, d) == errc::ok &&
+         device::gemm_tcgen05<tc::model<2>>(a, a, d) == errc::ok &&
+         device::gemm_tcgen05<tc::model<2, 2>>(a, a, d) == errc::ok;
 }

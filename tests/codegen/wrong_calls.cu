@@ -7,8 +7,11 @@
 // sm_80 -Delect error: elect_sync_needs_sm_90_or_later
 // sm_90a -Dload error: tcgen05_ld_and_st_need_sm_100f_103f_or_110f
 // sm_90a -Dldmatrix error: ldmatrix_b8x16_needs_sm_100f_103f_110f_120f_or_121f
+// sm_90 -Dmulticast error: multicast_needs_sm_90a_100f_103f_or_110f
+// sm_120a -Dmulticast error: multicast_needs_sm_90a_100f_103f_or_110f
 #include <fourscale/ptx/elect.cuh>
 #include <fourscale/ptx/ldmatrix.cuh>
+#include <fourscale/ptx/multicast.cuh>
 #include <fourscale/ptx/tcgen05.cuh>
 #include <fourscale/ptx/tcgen05_ld_st.cuh>
 
@@ -37,5 +40,7 @@ __global__ void wrong(f4::u32 at, f4::u32* to) {
   f4::u32 r[4];
   ptx::ldmatrix_m8n16_x4_b8x16_b4x16_p64(r, at);
   *to = r[0];
+#elif defined(multicast)
+  ptx::cp_async_bulk_multicast(at, to, 16, at, 3);
 #endif
 }

@@ -22,11 +22,13 @@ char const* name_of_kernel() {
 }
 
 /// device::gemm_tcgen05 on the model of its tensor core, and no misuse of it.
+template <int Sharing>
 struct tcgen05_model_gemm {
   template <class A, class B, class T>
   errc operator()(A const& a, B const& b, matrix_view<T> const& d, gemm_factors factors) const {
     const model_groups m(4);
-    const tcgen05_with<mma::tcgen05::model<2>, 256> gemm{{m.groups.data(), m.first_misuse.data()}, 4};
+    const tcgen05_with<mma::tcgen05::model<2, Sharing>, 256> gemm{{m.groups.data(), m.first_misuse.data()},
+                                                                  4};
     const errc e = gemm(a, b, d, factors);
     CHECK(m.first() == model::misuse::ok);
     return e;
@@ -53,7 +55,10 @@ TEST_CASE("device gemm: every path of every GPU gives the one hash", "[device][g
     check_path(gpu + "device::gemm: " + name_of_kernel(), blackwell_gemm{});
     check_path(gpu + "the kernel of sm_80: mma.sync, decoded to bf16", bf16_gemm{});
     check_path(gpu + "the kernel of sm_120 on its model", gemm_with<mma::model>{});
-    if (properties.major >= 9) check_path(gpu + "the kernel of sm_100 on its model", tcgen05_model_gemm{});
+    if (properties.major >= 9) {
+      check_path(gpu + "the kernel of sm_100 on its model", tcgen05_model_gemm<1>{});
+      check_path(gpu + "the same, two pairs of CTAs sharing B", tcgen05_model_gemm<2>{});
+    }
   }
   CHECK(cudaSetDevice(before) == cudaSuccess);
 }

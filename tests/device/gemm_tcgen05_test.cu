@@ -11,20 +11,42 @@ using model::misuse;
 
 namespace {
 
-template <class F, class G, class T, int CtaGroup, int Columns>
-void check_tcgen05(std::vector<gemm_options> const& list, int groups = 4) {
+/// In so many clusters of `Sharing` CTAs or pairs.
+template <class F, class G, class T, int CtaGroup, int Columns, int Sharing = 1>
+void check_tcgen05(std::vector<gemm_options> const& list, int clusters = 4) {
   if (!gpu_or_warn()) return;
   for (gemm_options const& o : list) {
     INFO(F::name << " x " << G::name << ' ' << o.m << " x " << o.n << " x " << o.k << ", " << CtaGroup
-                 << " CTAs, " << Columns << " columns, " << groups << " groups");
+                 << " CTAs, " << Columns << " columns, " << clusters << " clusters of " << Sharing);
     gemm_case<F, swizzled_128x4, G, swizzled_128x4, T> c(o);
-    const model_groups m(groups);
-    const tcgen05_with<tc::model<CtaGroup>, Columns> gemm{{m.groups.data(), m.first_misuse.data()}, groups};
+    const model_groups m(clusters);
+    const tcgen05_with<tc::model<CtaGroup, Sharing>, Columns> gemm{{m.groups.data(), m.first_misuse.data()},
+                                                                   clusters};
     CHECK(same_bits(c.on_device(gemm), c.oracle()));
     INFO(message(m.first()));
     CHECK(m.first() == misuse::ok);
   }
 }
+
+/// D one element behind a multiple of 16 bytes.
+template <class Gemm>
+struct off_by_one {
+  Gemm gemm;
+
+  template <class A, class B, class T>
+  errc operator()(A const& a, B const& b, matrix_view<T> const& d, gemm_factors factors) const {
+    const i64 count = d.rows * d.ld;
+    const device_buffer<T> moved(count + 1);
+    const auto copy = [&](T* to, T const* from) {
+      REQUIRE(cudaMemcpy(to, from, static_cast<size_t>(count) * sizeof(T), cudaMemcpyDeviceToDevice) ==
+              cudaSuccess);
+    };
+    copy(moved.data() + 1, d.data);
+    const errc e = gemm(a, b, matrix_view<T>{moved.data() + 1, d.rows, d.cols, d.ld}, factors);
+    copy(d.data, moved.data() + 1);
+    return e;
+  }
+};
 
 /// What must come of a fault: this misuse, or one of several (by who is faster), or wrong bits only.
 enum class caught { as, somehow, by_bits };
@@ -35,15 +57,15 @@ struct planted {
 };
 
 /// Each fault in the same GEMM: in one group, so that tiles follow each other.
-template <class F, int CtaGroup>
+template <class F, int CtaGroup, int Sharing = 1>
 void check_faults(gemm_options const& o, std::vector<planted> const& faults) {
   if (!gpu_or_warn()) return;
   gemm_case<F, swizzled_128x4, F, swizzled_128x4, float> c(o);
   const std::vector<float> expected = c.oracle();
   for (planted const& p : faults) {
     const model_groups m(1);
-    const tcgen05_with<faulty<CtaGroup>, 256> gemm{
-        {{m.groups.data(), m.first_misuse.data(), 100'000'000}, p.what}, 1};
+    const tcgen05_with<faulty<CtaGroup, Sharing>, 256> gemm{
+        {{m.groups.data(), m.first_misuse.data(), Sharing * 250'000'000}, p.what}, 1};
     const bool same = same_bits(c.on_device(gemm), expected);
     INFO("fault " << static_cast<int>(p.what) << ", bits " << (same ? "equal" : "unequal") << ", "
                   << static_cast<int>(m.first()) << ": " << message(m.first()));
@@ -92,6 +114,78 @@ TEST_CASE("tcgen05 gemm: tiles of 128 columns have two accumulators of their own
           "[device][tcgen05][nvfp4]") {
   check_tcgen05<nvfp4, nvfp4, float, 1, 128>({{1, 130, 64}, {130, 127, 224}, {50, 900, 96}}, 1);
   check_tcgen05<nvfp4, nvfp4, float, 2, 128>({{300, 128, 64}, {90, 700, 160}, {7, 9, 2048}}, 1);
+}
+
+TEST_CASE("tcgen05 gemm: two pairs that share B equal the chained model", "[device][tcgen05][nvfp4]") {
+  check_tcgen05<nvfp4, nvfp4, float, 2, 256, 2>({
+      {1, 1, 64},      // one tile: the second pair has none
+      {256, 256, 32},  // the same, and it is whole
+      {257, 30, 448, {-0.3f, 0.75f}},
+      {512, 128, 320},  // the scales of the other 128 columns do not come
+      {513, 129, 96},   // three tiles, one below the other
+      {300, 300, 288, {1.0f, 0.0f}, 5},
+      {20, 24, 1824},  // 8 stages, the last one with half a step
+  });
+  using enum amax_from;
+  check_tcgen05<nvfp4, nvfp4, bf16, 2, 256, 2>(
+      {{700, 520, 160}, {400, 70, 96, {1.1f, 0.5f}, 2, 0, 0, rows, view}});
+  check_tcgen05<nvfp4, nvfp4, float, 2, 256, 2>({{1100, 520, 160, {1.5f, 0.5f}, 4}, {600, 800, 352}}, 1);
+  check_tcgen05<nvfp4, nvfp4, float, 2, 128, 2>({{300, 128, 64}, {520, 300, 160}, {7, 9, 2048}}, 1);
+}
+
+TEST_CASE("tcgen05 gemm: two CTAs that share B equal the chained model", "[device][tcgen05][nvfp4]") {
+  check_tcgen05<nvfp4, nvfp4, float, 1, 256, 2>(
+      {{1, 1, 64}, {128, 256, 96}, {300, 300, 352}, {20, 72, 2048}});
+  check_tcgen05<nvfp4, nvfp4, bf16, 1, 128, 2>({{129, 130, 64}, {400, 520, 160}}, 1);
+}
+
+TEST_CASE("tcgen05 gemm: MX formats with B shared equal the chained model",
+          "[device][tcgen05][mxfp4][mxfp8]") {
+  check_tcgen05<mxfp4, mxfp4, float, 2, 256, 2>(
+      {{1, 1, 32}, {300, 140, 352}, {530, 260, 1120, {0.5f, 2.0f}, 2}});
+  check_tcgen05<mxfp8_e4m3, mxfp8_e5m2, bf16, 2, 256, 2>({{1, 1, 32}, {300, 140, 224}, {530, 264, 64}});
+}
+
+TEST_CASE("tcgen05 gemm: D is stored whole and in part, by TMA and without", "[device][tcgen05][nvfp4]") {
+  const std::vector<gemm_options> list{{128, 256, 64},
+                                       {256, 512, 64},
+                                       {130, 200, 64},
+                                       {17, 72, 128, {}, 8},
+                                       {143, 584, 64, {0.7f, 0.0f}, 16},
+                                       {33, 8, 64},
+                                       {150, 390, 64},         // not whole 16 bytes of columns
+                                       {150, 392, 64, {}, 1},  // rows not 16 bytes apart
+                                       {70, 264, 128, {-0.75f, 0.5f}, 8}};
+  check_tcgen05<nvfp4, nvfp4, bf16, 2, 256, 2>(list);
+  check_tcgen05<nvfp4, nvfp4, fp16, 1, 128>(list, 2);
+  check_tcgen05<nvfp4, nvfp4, float, 2, 256>(list, 1);
+}
+
+TEST_CASE("tcgen05 gemm: TMA stores D where it can, and nowhere else", "[device][tcgen05][nvfp4]") {
+  if (!gpu_or_warn()) return;
+  const auto check = [](auto type, gemm_options const& o, bool aligned, bool by_tma) {
+    INFO(o.m << " x " << o.n << ", gap " << o.gap << ", " << sizeof type << " bytes, " << aligned);
+    gemm_case<nvfp4, swizzled_128x4, nvfp4, swizzled_128x4, decltype(type)> c(o);
+    for (const fault what : {fault::none, fault::no_wait_stores}) {  // which only that way notices
+      const model_groups m(1);
+      const tcgen05_with<faulty<2>, 256> gemm{{{m.groups.data(), m.first_misuse.data()}, what}, 1};
+      const auto d = aligned ? c.on_device(gemm) : c.on_device(off_by_one<decltype(gemm)>{gemm});
+      if (what == fault::none) CHECK(same_bits(d, c.oracle()));
+      const bool noticed = what == fault::no_wait_stores && by_tma;
+      CHECK(m.first() == (noticed ? misuse::bulk_copy_pending : misuse::ok));
+    }
+  };
+  using enum amax_from;
+  check(float{}, {140, 300, 64}, true, true);
+  check(bf16{}, {140, 304, 64}, true, true);
+  check(fp16{}, {40, 40, 64, {0.5f, 0.0f}, 8}, true, true);
+  check(bf16{}, {40, 40, 64, {0.5f, 0.0f}, 0, 0, 0, device, device}, true, true);
+  check(float{}, {140, 300, 64}, false, false);
+  check(bf16{}, {140, 304, 64}, false, false);
+  check(bf16{}, {140, 300, 64}, true, false);
+  check(float{}, {140, 300, 64, {}, 1}, true, false);
+  check(float{}, {140, 300, 64, {1.0f, 1.0f}}, true, false);
+  check(float{}, {140, 300, 64, {}, 0, 0, 0, rows, view}, true, false);
 }
 
 TEST_CASE("tcgen05 gemm: MXFP4 equals the chained model", "[device][tcgen05][mxfp4]") {
@@ -159,6 +253,8 @@ TEST_CASE("tcgen05 gemm: faults in the instructions of one CTA are caught", "[de
 TEST_CASE("tcgen05 gemm: faults in the instructions of a pair are caught", "[device][tcgen05][faults]") {
   check_faults<nvfp4, 2>({140, 300, 352},
                          {
+                             {fault::expects_less, caught::as, misuse::would_hang},
+                             {fault::no_wait_stores, caught::as, misuse::bulk_copy_pending},
                              {fault::no_relay, caught::as, misuse::would_hang},
                              {fault::no_commit, caught::as, misuse::would_hang},
                              {fault::no_fence_before, caught::as, misuse::other_accumulator_shape},
@@ -168,6 +264,24 @@ TEST_CASE("tcgen05 gemm: faults in the instructions of a pair are caught", "[dev
                              {fault::other_group, caught::as, misuse::mixed_cta_groups},
                              {fault::none, caught::as, misuse::ok},
                          });
+}
+
+TEST_CASE("tcgen05 gemm: faults between pairs that share B are caught", "[device][tcgen05][faults]") {
+  check_faults<nvfp4, 2, 2>({520, 300, 352},
+                            {
+                                {fault::shares_with_none, caught::as, misuse::would_hang},
+                                {fault::releases_own, caught::as, misuse::would_hang},
+                                {fault::one_release, caught::somehow},
+                                {fault::expects_less, caught::as, misuse::would_hang},
+                                {fault::no_relay, caught::as, misuse::would_hang},
+                                {fault::no_commit, caught::as, misuse::would_hang},
+                                {fault::no_fence_before, caught::as, misuse::other_accumulator_shape},
+                                {fault::no_fence_after, caught::as, misuse::missing_fence_after},
+                                {fault::no_proxy_fence, caught::as, misuse::missing_proxy_fence},
+                                {fault::no_wait_stores, caught::as, misuse::bulk_copy_pending},
+                                {fault::no_dealloc, caught::as, misuse::dealloc_forgotten},
+                                {fault::none, caught::as, misuse::ok},
+                            });
 }
 
 TEST_CASE("tcgen05 gemm: swapped nibbles are caught", "[device][tcgen05][faults]") {
@@ -189,7 +303,9 @@ TEST_CASE("tcgen05 gemm: it can be captured, for it neither synchronises nor all
   REQUIRE(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking) == cudaSuccess);
   gemm_case<nvfp4, swizzled_128x4, nvfp4, swizzled_128x4, float> c({100, 90, 128});
   const model_groups m(1);
-  const tcgen05_with<tc::model<1>, 256> gemm{{m.groups.data(), m.first_misuse.data()}, 1, stream};
+  constexpr int all_that_fit = 0;
+  const tcgen05_with<tc::model<2, 2>, 256> gemm{
+      {m.groups.data(), m.first_misuse.data()}, all_that_fit, stream};
   const auto captured = [&](auto const&... arguments) {
     REQUIRE(cudaStreamBeginCapture(stream, cudaStreamCaptureModeGlobal) == cudaSuccess);
     const errc e = gemm(arguments...);
@@ -232,4 +348,5 @@ TEST_CASE("tcgen05 gemm: the instructions themselves run where they are, and els
   const errc e = runs ? errc::ok : errc::no_instruction;
   CHECK(same_bits(c.on_device(tcgen05_with<tc::hardware<1>, 256>{{}, 4}, e), expected));
   CHECK(same_bits(c.on_device(tcgen05_with<tc::hardware<2>, 256>{{}, 4}, e), expected));
+  CHECK(same_bits(c.on_device(tcgen05_with<tc::hardware<2, 2>, 256>{{}, 4}, e), expected));
 }

@@ -8,7 +8,7 @@
 
 namespace fourscale::test {
 
-/// Global memory of the model for so many CTAs or pairs.
+/// Global memory of the model for so many clusters.
 struct model_groups {
   device_buffer<mma::tcgen05::model_memory> groups;
   device_buffer<u32> first_misuse;
@@ -20,16 +20,16 @@ struct model_groups {
   model::misuse first() const { return static_cast<model::misuse>(first_misuse.to_host()[0]); }
 };
 
-/// device::gemm_tcgen05 in at most `groups` CTAs or pairs, to be handed to a gemm_case.
+/// device::gemm_tcgen05 in at most `clusters` of them, to be handed to a gemm_case.
 template <class Set, int Columns>
 struct tcgen05_with {
   typename Set::state state;
-  int groups;
+  int clusters;
   cudaStream_t stream = nullptr;
 
   template <class A, class B, class T>
   errc operator()(A const& a, B const& b, matrix_view<T> const& d, gemm_factors factors) const {
-    return device::gemm_tcgen05<Set, Columns>(a, b, d, factors, {state, groups * Set::cta_group}, stream);
+    return device::gemm_tcgen05<Set, Columns>(a, b, d, factors, {state, clusters * Set::ctas}, stream);
   }
 };
 
@@ -65,6 +65,12 @@ enum class fault {
   no_wait_accumulator_free,
   no_proxy_fence,
   no_relay,
+  expects_less,
+  no_wait_stores,
+  // between groups that share B
+  shares_with_none,
+  releases_own,
+  one_release,
   // tensor memory
   other_quarter,
   other_columns,
@@ -76,10 +82,10 @@ enum class fault {
 };
 
 /// For tiles of 256 columns.
-template <int CtaGroup>
-struct faulty : mma::tcgen05::model<CtaGroup> {
-  using base = mma::tcgen05::model<CtaGroup>;
-  using tile = mma::tcgen05::tile<nvfp4, nvfp4, CtaGroup, 256>;
+template <int CtaGroup, int Sharing = 1>
+struct faulty : mma::tcgen05::model<CtaGroup, Sharing> {
+  using base = mma::tcgen05::model<CtaGroup, Sharing>;
+  using tile = mma::tcgen05::tile<nvfp4, nvfp4, CtaGroup, 256, Sharing>;
   struct state : base::state {
     fault planted;
   };
@@ -119,8 +125,25 @@ struct faulty : mma::tcgen05::model<CtaGroup> {
     base::store(to, has(fault::padding_kept) ? to[base::lane()] : value);
   }
 
-  FOURSCALE_D void commit(u32 b) const {
-    if (!has(fault::no_commit)) base::commit(b);
+  FOURSCALE_D void commit(u32 b, u16 to) const {
+    if (!has(fault::no_commit)) base::commit(b, has(fault::releases_own) ? base::own() : to);
+  }
+  FOURSCALE_D void init_barrier(u32 b, u32 arrivals) const {
+    const bool empty = b >= tile::empty(0) && b < tile::accumulator_full(0);
+    base::init_barrier(b, empty && has(fault::one_release) ? 1 : arrivals);
+  }
+  FOURSCALE_D void arrive_expecting(u32 b, u32 bytes) const {
+    base::arrive_expecting(b, has(fault::expects_less) ? bytes - 512 : bytes);
+  }
+  FOURSCALE_D void share_box(u8* to, CUtensorMap const* map, i32 k, i32 row, u32 bytes, u32 b) const {
+    if (has(fault::shares_with_none))
+      base::load_box(to, map, k, row, bytes, b);
+    else
+      base::share_box(to, map, k, row, bytes, b);
+  }
+  template <int Left>
+  FOURSCALE_D void wait_stores() const {
+    if (!has(fault::no_wait_stores)) base::template wait_stores<Left>();
   }
   FOURSCALE_D void fence_before_thread_sync() const {
     if (!has(fault::no_fence_before)) base::fence_before_thread_sync();

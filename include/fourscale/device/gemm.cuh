@@ -162,7 +162,7 @@ errc gemm(block_scaled_view<F, LA, BA> const& a, block_scaled_view<G, LB, BB> co
   using kernels = detail::kernels_of_gemm<F, LA, G, LB, own>;
   const gemm_kernel kernel = kernels::choose(a, b);
   if constexpr (kernels::swizzled)
-    if (kernel == gemm_kernel::tcgen05) return gemm_tcgen05(a, b, to, factors, {}, stream);
+    if (kernel == gemm_kernel::tcgen05) return detail::gemm_by_pairs(a, b, to, factors, stream);
   if constexpr (kernels::has_instruction)
     if (kernel == gemm_kernel::mma_sync) return gemm_mma_sync(a, b, to, factors, stream);
   const i64 bytes = gemm_workspace_bytes(a.rows, b.rows, a.cols);

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // D = alpha * A * B^T + beta * D on the tensor cores of sm_100, sm_103 and sm_110, or on their model: the
-// same kernel with another instruction set. How it works: mma/tcgen05_roles.cuh, which is the kernel; then
-// tcgen05_tile.cuh, its numbers, and tcgen05_hardware.cuh, its instructions. With mma::tcgen05::model it ran
+// same kernel with another instruction set. How it works: mma/tcgen05_roles.cuh and tcgen05_store.cuh, which
+// are the kernel; then tcgen05_tile.cuh, its numbers, and tcgen05_hardware.cuh, its instructions. With
+// mma::tcgen05::model it ran
 // on an H200, bit for bit what the chained model gives on the host; with mma::tcgen05::hardware it was
 // assembled, its machine code was read, and it never ran.
 #pragma once
@@ -34,7 +35,7 @@ FOURSCALE_KERNEL void __launch_bounds__(32 * (mma::tcgen05::warps + Set::helper_
       u32 tmem;
     } own;
     const Set set(state, reinterpret_cast<typename Set::shared&>(own.of_set), own.barriers, stages,
-                  Tile::shared_bytes);
+                  Tile::boxes_at);
     const int warp = static_cast<int>(threadIdx.x) / 32;
     if (warp == tc::issue_warp) {
       set.alloc(&own.tmem, Tile::tmem_columns);
@@ -47,7 +48,7 @@ FOURSCALE_KERNEL void __launch_bounds__(32 * (mma::tcgen05::warps + Set::helper_
     set.fence_after_thread_sync();
 
     if (warp < tc::epilogue_warps)
-      tc::store<Tile>(set, p, own.tmem);
+      tc::store<Tile>(set, p, stages + Tile::boxes_at, own.tmem);
     else if (warp == tc::load_warp)
       tc::load<Tile>(set, p, stages);
     else if (warp == tc::issue_warp)
@@ -79,12 +80,30 @@ errc encode_map(Q const& q, ptx::tma_box const& box, CUtensorMap& map) {
 template <class Tile, class P>
 errc encode_maps(P& p) {
   constexpr ptx::tma_box box_a{ptx::tma_type::bytes, Tile::stage_bytes, Tile::codes_a.rows},
-      box_b{ptx::tma_type::bytes, Tile::stage_bytes, Tile::codes_b.rows};
+      box_b{ptx::tma_type::bytes, Tile::stage_bytes, Tile::codes_b_loaded.rows};
   const errc e = encode_map(p.a, ptx::checked_box<box_a>(), p.codes_a);
   return e != errc::ok ? e : encode_map(p.b, ptx::checked_box<box_b>(), p.codes_b);
 }
 
-/// One CTA for each SM, or fewer where there are fewer tiles; in clusters of two for a pair.
+/// D as TMA stores it, where it can: whole 16 bytes of rows that begin at multiples of them, nothing added
+/// and one factor for all.
+template <class Tile, class P>
+errc encode_output(P& p) {
+  constexpr i64 bytes = sizeof(*p.d.data);
+  const ptx::tma_matrix m{reinterpret_cast<u64>(p.d.data), static_cast<u64>(p.d.cols),
+                          static_cast<u64>(p.d.rows), static_cast<u64>(p.d.ld * bytes)};
+  const bool by_row = p.a.amax.kind == amax_kind::per_row || p.b.amax.kind == amax_kind::per_row;
+  p.by_boxes = p.factors.beta == 0.0f && !by_row && p.d.cols * bytes % 16 == 0 &&
+               ptx::refusal(m, ptx::tma_type::bytes) == nullptr;
+  if (!p.by_boxes) return errc::ok;
+  constexpr ptx::tma_box box{ptx::tma_type::bytes, Tile::box_row_bytes / static_cast<int>(bytes),
+                             Tile::box_rows, ptx::swizzle::b128};
+  return encode_map(m, box, bytes == 2 ? CU_TENSOR_MAP_DATA_TYPE_UINT16 : CU_TENSOR_MAP_DATA_TYPE_UINT32,
+                    p.map_d);
+}
+
+/// As many CTAs as there are SMs, or fewer where there are fewer tiles, in whole clusters. Of clusters of
+/// four not all need fit at once, for an SM belongs to a group of them that need not be a multiple of four.
 template <class Tile, class Set, class P>
 errc launch_persistent(P const& p, typename Set::state const& state, int most_ctas, cudaStream_t stream) {
   auto* const kernel = &gemm_tcgen05_kernel<Tile, Set, P>;
@@ -95,11 +114,18 @@ errc launch_persistent(P const& p, typename Set::state const& state, int most_ct
   if (e == cudaSuccess)
     e = cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, Tile::shared_bytes);
   if (e != cudaSuccess) return errc::cuda_failed;
-  const i64 tiles = ceil_div<i64>(p.d.rows, Tile::rows) * ceil_div<i64>(p.d.cols, Tile::columns),
-            most = ctas / Set::cta_group > 0 ? ctas / Set::cta_group : 1,
-            groups = tiles < most ? tiles : most;
-  return launch_clusters(kernel, groups, Set::cta_group, 32 * (mma::tcgen05::warps + Set::helper_warps),
-                         Tile::shared_bytes, stream, p, state);
+  constexpr int threads = 32 * (mma::tcgen05::warps + Set::helper_warps);
+  i64 most = ctas / Set::ctas;
+  if (Set::ctas > 2 && most_ctas == 0) {
+    const i64 fit = clusters_that_fit(kernel, Set::ctas, threads, Tile::shared_bytes);
+    if (fit == 0) return errc::cuda_failed;
+    if (fit < most) most = fit;
+  }
+  const i64 tiles =
+      ceil_div<i64>(p.d.rows, Tile::rows * Tile::sharing) * ceil_div<i64>(p.d.cols, Tile::columns);
+  if (most == 0) most = 1;
+  return launch_clusters(kernel, tiles < most ? tiles : most, Set::ctas, threads, Tile::shared_bytes, stream,
+                         p, state);
 }
 
 }  // namespace detail
@@ -123,8 +149,9 @@ struct tcgen05_options {
 /// D = alpha * A * B^T + beta * D for A (M x K), B (N x K), D (M x N) in bf16, fp16 or float: NVFP4 by NVFP4,
 /// MXFP4 by MXFP4, MXFP8 by MXFP8 (E4M3 or E5M2, also one by the other), scales in tiles of 128 x 4. Any M
 /// and N; K a multiple of 32, padded with zeros to the instruction's, whatever the padding of the scales
-/// holds. Bits and factors as in gemm_mma_sync(). The tile is 128 x Columns for hardware<1>
-/// and 256 x Columns, two CTAs, for hardware<2>.
+/// holds. Bits and factors as in gemm_mma_sync(). The tile is 128 x Columns for hardware<1> and 256 x
+/// Columns, two CTAs, for hardware<2>. With hardware<2, 2> two such pairs, one tile below the other, share B:
+/// less comes from L2, and with an odd number of rows of tiles the last pair's work is for nothing.
 ///
 /// Errors: those of host::gemm; misaligned where tcgen05_refusal() says why; no_instruction where the device
 /// has no such instructions, or this code was not compiled for sm_100f, 103f, 110f or their `a` targets. D is
@@ -135,17 +162,36 @@ errc gemm_tcgen05(block_scaled_view<F, swizzled_128x4, BA> const& a,
                   block_scaled_view<G, swizzled_128x4, BB> const& b, matrix_view<T> const& d,
                   gemm_factors factors = {}, tcgen05_options<Set> const& options = {},
                   cudaStream_t stream = nullptr) {
-  using tile = mma::tcgen05::tile<F, G, Set::cta_group, Columns>;
+  using tile = mma::tcgen05::tile<F, G, Set::cta_group, Columns, Set::sharing>;
   using problem = mma::tcgen05::problem<F, G, T>;
   if (const errc e = validate_gemm(a, b, d); e != errc::ok) return e;
   if (tcgen05_refusal(a) != nullptr || tcgen05_refusal(b) != nullptr) return errc::misaligned;
   if (const errc e = detail::check_available(&detail::gemm_tcgen05_kernel<tile, Set, problem>, 1);
       e != errc::ok)
     return e;
-  problem p{{}, {}, a, b, d, factors, detail::rows_are_vectors(d)};
+  problem p{{}, {}, {}, a, b, d, factors, detail::rows_are_vectors(d), false};
   if (const errc e = detail::encode_maps<tile>(p); e != errc::ok) return e;
+  if (const errc e = detail::encode_output<tile>(p); e != errc::ok) return e;
   return detail::launch_persistent<tile, Set>(p, options.state, options.most_ctas, stream);
 }
+
+namespace detail {
+
+/// Whether pairs should share B: a quarter less comes from L2, and one pair may be idle.
+constexpr bool pairs_share_b(i64 rows) {
+  const i64 row_tiles = ceil_div<i64>(rows, 256);
+  return row_tiles % 2 == 0 || row_tiles > 4;
+}
+
+/// By pairs of CTAs, in whatever clusters are faster.
+template <class A, class B, class T>
+errc gemm_by_pairs(A const& a, B const& b, matrix_view<T> const& d, gemm_factors factors,
+                   cudaStream_t stream) {
+  return pairs_share_b(d.rows) ? gemm_tcgen05<mma::tcgen05::hardware<2, 2>>(a, b, d, factors, {}, stream)
+                               : gemm_tcgen05<mma::tcgen05::hardware<2>>(a, b, d, factors, {}, stream);
+}
+
+}  // namespace detail
 
 }  // namespace FOURSCALE_ARCH
 }  // namespace FOURSCALE_NAMESPACE::device

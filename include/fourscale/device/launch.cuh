@@ -43,6 +43,23 @@ errc launch_clusters(Kernel* kernel, i64 clusters, int ctas, int threads, int sh
   return cudaLaunchKernelEx(&config, kernel, arguments...) == cudaSuccess ? errc::ok : errc::cuda_failed;
 }
 
+/// How many of these clusters, with a CTA on each SM, the device runs at once; 0 if it does not tell.
+template <class Kernel>
+int clusters_that_fit(Kernel* kernel, int ctas, int threads, int shared_bytes) {
+  cudaLaunchAttribute cluster{};
+  cluster.id = cudaLaunchAttributeClusterDimension;
+  cluster.val.clusterDim.x = static_cast<unsigned>(ctas);
+  cluster.val.clusterDim.y = cluster.val.clusterDim.z = 1;
+  cudaLaunchConfig_t config{};
+  config.gridDim = dim3(static_cast<unsigned>(ctas));
+  config.blockDim = dim3(static_cast<unsigned>(threads));
+  config.dynamicSmemBytes = static_cast<size_t>(shared_bytes);
+  config.attrs = &cluster;
+  config.numAttrs = 1;
+  int clusters = 0;
+  return cudaOccupancyMaxActiveClusters(&clusters, kernel, &config) == cudaSuccess ? clusters : 0;
+}
+
 /// CTAs for the work of `items` threads. Kernels loop over what does not fit in a grid.
 constexpr unsigned grid_for(i64 items) {
   constexpr i64 most = 0x7fff'ffff;

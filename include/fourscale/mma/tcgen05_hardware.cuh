@@ -15,36 +15,57 @@
 
 #include "../ptx/elect.cuh"
 #include "../ptx/ldmatrix.cuh"
+#include "../ptx/multicast.cuh"
 #include "../ptx/tcgen05.cuh"
 #include "../ptx/tcgen05_ld_st.cuh"
 #include "tcgen05_tile.cuh"
 
 namespace FOURSCALE_NAMESPACE::mma::tcgen05 {
 
-/// mbarriers, TMA and barriers of a CTA or of a pair (a cluster of two). Single-threaded, but for sync().
-template <int CtaGroup>
-struct async_copies {
-  std::uint64_t* barriers;
+/// Where a CTA stands in its cluster: of `Sharing` groups that share B, each a CTA or a pair. Masks have a
+/// bit for each CTA of the cluster.
+template <int CtaGroup, int Sharing>
+struct cluster_place {
+  static_assert(CtaGroup == 1 || CtaGroup == 2, "A tile is worked on by one CTA or by a pair.");
+  static_assert(Sharing == 1 || Sharing == 2, "B is shared by two CTAs or pairs, or by none.");
+  static constexpr int cta_group = CtaGroup, sharing = Sharing, ctas = CtaGroup * Sharing;
+  static constexpr u16 all = (1 << ctas) - 1;
 
-  /// 0 in the leader, whose one thread issues for both CTAs of a pair.
-  FOURSCALE_D static u32 rank() {
-    if constexpr (CtaGroup == 1) return 0;
+  FOURSCALE_D static u32 cta() {
+    if constexpr (ctas == 1) return 0;
     return cuda::ptx::get_sreg_cluster_ctarank();
   }
+  FOURSCALE_D static u32 group() { return cta() / CtaGroup; }
+  /// 0 in the leader, whose one thread issues for both CTAs of a pair.
+  FOURSCALE_D static u32 rank() { return cta() % CtaGroup; }
+  FOURSCALE_D static u32 leader() { return cta() - rank(); }
+  /// The CTAs of this group.
+  FOURSCALE_D static u16 own() { return static_cast<u16>(((1u << CtaGroup) - 1) << leader()); }
+  /// The CTAs of this rank in all groups: they have the same rows of B.
+  FOURSCALE_D static u16 same_rank() {
+    return static_cast<u16>((Sharing == 1 ? 1u : 1u | 1u << CtaGroup) << rank());
+  }
+};
+
+/// mbarriers, TMA and barriers of a cluster. Single-threaded, but for sync() and wait_stores().
+template <int CtaGroup, int Sharing>
+struct async_copies {
+  using place = cluster_place<CtaGroup, Sharing>;
+  std::uint64_t* barriers;
 
   FOURSCALE_D void init_barrier(u32 b, u32 arrivals) const {
     cuda::ptx::mbarrier_init(barriers + b, arrivals);
   }
   FOURSCALE_D bool try_wait(u32 b, u32 parity) const {
-    if constexpr (CtaGroup == 1)
+    if constexpr (place::ctas == 1)
       return cuda::ptx::mbarrier_try_wait_parity(barriers + b, parity);
     else
       return cuda::ptx::mbarrier_try_wait_parity(cuda::ptx::sem_acquire, cuda::ptx::scope_cluster,
                                                  barriers + b, parity);
   }
-  /// On a barrier of CTA `to` of the pair.
+  /// On a barrier of CTA `to` of the cluster.
   FOURSCALE_D void arrive(u32 b, [[maybe_unused]] u32 to) const {
-    if constexpr (CtaGroup == 1)
+    if constexpr (place::ctas == 1)
       cuda::ptx::mbarrier_arrive(barriers + b);
     else
       cuda::ptx::mbarrier_arrive(cuda::ptx::sem_release, cuda::ptx::scope_cluster, cuda::ptx::space_cluster,
@@ -64,9 +85,35 @@ struct async_copies {
     cuda::ptx::cp_async_bulk(cuda::ptx::space_cluster, cuda::ptx::space_global, to, from, bytes,
                              barriers + b);
   }
-  /// All threads of the CTA, or of the pair.
+  /// The same to the CTAs of this rank in all groups, and to the barrier of each.
+  FOURSCALE_D void share_box(u8* to, CUtensorMap const* map, i32 k, i32 row, u32 b) const {
+    if constexpr (Sharing == 1)
+      load_box(to, map, k, row, b);
+    else
+      ptx::cp_async_bulk_tensor_2d_multicast(ptx::shared_address(to), map, k, row,
+                                             ptx::shared_address(barriers + b), place::same_rank());
+  }
+  FOURSCALE_D void share_bytes(u8* to, u8 const* from, u32 bytes, u32 b) const {
+    if constexpr (Sharing == 1)
+      load_bytes(to, from, bytes, b);
+    else
+      ptx::cp_async_bulk_multicast(ptx::shared_address(to), from, bytes, ptx::shared_address(barriers + b),
+                                   place::same_rank());
+  }
+  /// A box of D at column `col` of row `row`, in a group of its own. What lies outside is left out.
+  FOURSCALE_D void store_box(CUtensorMap const* map, i32 col, i32 row, u8 const* from) const {
+    cuda::ptx::cp_async_bulk_tensor(cuda::ptx::space_global, cuda::ptx::space_shared, map, {col, row}, from);
+    cuda::ptx::cp_async_bulk_commit_group();
+  }
+  /// A whole warp, one lane of which stores boxes: all but the latest `Left` have been read.
+  template <int Left>
+  FOURSCALE_D void wait_stores() const {
+    cuda::ptx::cp_async_bulk_wait_group_read(cuda::ptx::n32_t<Left>{});
+    __syncwarp();
+  }
+  /// All threads of the cluster.
   FOURSCALE_D void sync() const {
-    if constexpr (CtaGroup == 1) {
+    if constexpr (place::ctas == 1) {
       __syncthreads();
     } else {
       cuda::ptx::barrier_cluster_arrive(cuda::ptx::sem_release);
@@ -75,21 +122,20 @@ struct async_copies {
   }
 };
 
-template <int CtaGroup>
-struct hardware {
-  static constexpr int cta_group = CtaGroup;
+/// Of one CTA or a pair; `Sharing` of them in a cluster share B.
+template <int CtaGroup, int Sharing = 1>
+struct hardware : cluster_place<CtaGroup, Sharing> {
   static constexpr int helper_warps = 0;  ///< beyond those of the kernel
   struct state {};                        ///< what the host hands over
   struct shared {};                       ///< what it keeps in the shared memory of a CTA
   /// False in a pass that cannot emit it. To be read as arch:: is: inside function bodies.
   FOURSCALE_HD static constexpr bool available() { return arch::has_tcgen05; }
 
-  async_copies<CtaGroup> copies;
+  async_copies<CtaGroup, Sharing> copies;
 
   /// `stages`: the shared memory that descriptors point into.
   FOURSCALE_D hardware(state, shared&, std::uint64_t* barriers, u8* /*stages*/, u32 /*bytes*/)
       : copies{barriers} {}
-  FOURSCALE_D static u32 rank() { return async_copies<CtaGroup>::rank(); }
   FOURSCALE_D static bool issues() { return ptx::elect_sync(); }
   FOURSCALE_D void help() const {}
   FOURSCALE_D void dismiss_helpers() const {}
@@ -131,18 +177,25 @@ struct hardware {
     else
       ptx::tcgen05_mma_mxf4nvf4_block16<CtaGroup>(d, a, b, i, sfa, sfb, accumulate);
   }
-  /// Arrives at this barrier of each CTA.
-  FOURSCALE_D void commit(u32 b) const {
-    if constexpr (CtaGroup == 1)
-      ptx::tcgen05_commit<1>(ptx::shared_address(copies.barriers + b));
+  /// Arrives at this barrier of each CTA in the mask: own() or all.
+  FOURSCALE_D void commit(u32 b, [[maybe_unused]] u16 to) const {
+    const u32 barrier = ptx::shared_address(copies.barriers + b);
+    if constexpr (CtaGroup * Sharing == 1)
+      ptx::tcgen05_commit<1>(barrier);
     else
-      ptx::tcgen05_commit_multicast<2>(ptx::shared_address(copies.barriers + b), 3);
+      ptx::tcgen05_commit_multicast<CtaGroup>(barrier, to);
   }
   FOURSCALE_D void load_box(u8* to, CUtensorMap const* map, i32 k, i32 row, u32 /*bytes*/, u32 b) const {
     copies.load_box(to, map, k, row, b);
   }
   FOURSCALE_D void load_bytes(u8* to, u8 const* from, u32 bytes, u32 b) const {
     copies.load_bytes(to, from, bytes, b);
+  }
+  FOURSCALE_D void share_box(u8* to, CUtensorMap const* map, i32 k, i32 row, u32 /*bytes*/, u32 b) const {
+    copies.share_box(to, map, k, row, b);
+  }
+  FOURSCALE_D void share_bytes(u8* to, u8 const* from, u32 bytes, u32 b) const {
+    copies.share_bytes(to, from, bytes, b);
   }
   FOURSCALE_D void arrive_expecting(u32 b, u32 bytes) const { copies.arrive_expecting(b, bytes); }
   FOURSCALE_D void init_barrier(u32 b, u32 arrivals) const { copies.init_barrier(b, arrivals); }
@@ -162,13 +215,26 @@ struct hardware {
   /// One arrival of a warp at a barrier of the leader.
   FOURSCALE_D void arrive_at_leader(u32 b) const {
     __syncwarp();
-    if (ptx::elect_sync()) copies.arrive(b, 0);
+    if (ptx::elect_sync()) copies.arrive(b, this->leader());
   }
   /// Ordinary stores of a warp, 16 bytes a lane, and the fence that shows them to tcgen05 and TMA.
   FOURSCALE_D void store(uint4* to, uint4 value) const { to[threadIdx.x % 32] = value; }
   FOURSCALE_D void fence_proxy_async() const {
     cuda::ptx::fence_proxy_async(cuda::ptx::space_shared);
     __syncwarp();
+  }
+
+  // --- From shared memory to D, by a warp
+
+  /// Lanes will store to these bytes, in whatever order.
+  FOURSCALE_D void announce_stores(u8 const* /*to*/, u32 /*bytes*/) const {}
+  /// After fence_proxy_async().
+  FOURSCALE_D void store_box(CUtensorMap const* map, i32 col, i32 row, u8 const* from, u32 /*bytes*/) const {
+    if (threadIdx.x % 32 == 0) copies.store_box(map, col, row, from);
+  }
+  template <int Left>
+  FOURSCALE_D void wait_stores() const {
+    copies.template wait_stores<Left>();
   }
 };
 

@@ -10,19 +10,20 @@
 
 namespace FOURSCALE_NAMESPACE::mma::tcgen05 {
 
-/// What the model needs of global memory for a CTA or a pair, all zero at the start of a kernel.
+/// What the model needs of global memory for a cluster: a CTA, a pair or two of either; all zero at the start
+/// of a kernel.
 struct model_memory {
   ::fourscale::model::checker check;
   u32 lock, given_up;
-  u32 tensor[2][::fourscale::model::tensor_words];
+  u32 tensor[::fourscale::model::max_ctas][::fourscale::model::tensor_words];
 };
 
-template <int CtaGroup>
-struct model {
-  static constexpr int cta_group = CtaGroup;
+template <int CtaGroup, int Sharing = 1>
+struct model : cluster_place<CtaGroup, Sharing> {
+  using place = cluster_place<CtaGroup, Sharing>;
   static constexpr int helper_warps = 3;
   struct state {
-    model_memory* groups;             ///< one for each CTA or pair
+    model_memory* clusters;           ///< one for each
     u32* first_misuse;                ///< on the device; 0 is none
     u64 patience_ns = 2'000'000'000;  ///< what a wait may take
   };
@@ -30,10 +31,12 @@ struct model {
     ::fourscale::model::mma_call call;
     bool done;
   };
-  FOURSCALE_HD static constexpr bool available() { return FOURSCALE_DEVICE_PASS >= 900; }
+  FOURSCALE_HD static constexpr bool available() {
+    return Sharing == 1 ? FOURSCALE_DEVICE_PASS >= 900 : arch::has_multicast;
+  }
 
   using misuse = ::fourscale::model::misuse;
-  async_copies<CtaGroup> copies;
+  async_copies<CtaGroup, Sharing> copies;
   state given;
   shared& helpers;
   model_memory& memory;
@@ -44,15 +47,14 @@ struct model {
       : copies{barriers},
         given(s),
         helpers(with_helpers),
-        memory(s.groups[blockIdx.x / CtaGroup]),
+        memory(s.clusters[blockIdx.x / place::ctas]),
         core{&memory.check, {}, CtaGroup},
-        self{rank(), threadIdx.x / 32} {
-    for (u32 i = 0; i < CtaGroup; ++i) {
-      u8* const of_cta = CtaGroup == 1 ? stages : static_cast<u8*>(__cluster_map_shared_rank(stages, i));
+        self{place::cta(), threadIdx.x / 32} {
+    for (u32 i = 0; i < place::ctas; ++i) {
+      u8* const of_cta = place::ctas == 1 ? stages : static_cast<u8*>(__cluster_map_shared_rank(stages, i));
       core.cta[i] = {{memory.tensor[i]}, {of_cta, ptx::shared_address(stages), bytes}};
     }
   }
-  FOURSCALE_D static u32 rank() { return async_copies<CtaGroup>::rank(); }
   FOURSCALE_D static u32 lane() { return threadIdx.x % 32; }
   FOURSCALE_D static bool issues() { return true; }
 
@@ -153,27 +155,37 @@ struct model {
     work();
     meet();
   }
-  __noinline__ FOURSCALE_D void commit(u32 b) const {
-    checked([&](auto&) { return core.commit(self, b, (1u << CtaGroup) - 1); });
-    if (lane() < CtaGroup && !given_up()) copies.arrive(b, lane());
+  __noinline__ FOURSCALE_D void commit(u32 b, u16 to) const {
+    checked([&](auto&) { return core.commit(self, b, to); });
+    if ((u32{to} >> lane() & 1u) != 0 && !given_up()) copies.arrive(b, lane());
     __syncwarp();
   }
   FOURSCALE_D void load_box(u8* to, CUtensorMap const* map, i32 k, i32 row, u32 bytes, u32 b) const {
-    note_write(to, bytes, true);
+    note_copy(to, bytes, b, 1u << self.cta);
     if (lane() == 0 && !given_up()) copies.load_box(to, map, k, row, b);
     __syncwarp();
   }
   FOURSCALE_D void load_bytes(u8* to, u8 const* from, u32 bytes, u32 b) const {
-    note_write(to, bytes, true);
+    note_copy(to, bytes, b, 1u << self.cta);
     if (lane() == 0 && !given_up()) copies.load_bytes(to, from, bytes, b);
     __syncwarp();
   }
-  __noinline__ FOURSCALE_D void note_write(void const* to, u32 bytes, bool async_proxy) const {
+  FOURSCALE_D void share_box(u8* to, CUtensorMap const* map, i32 k, i32 row, u32 bytes, u32 b) const {
+    note_copy(to, bytes, b, place::same_rank());
+    if (lane() == 0 && !given_up()) copies.share_box(to, map, k, row, b);
+    __syncwarp();
+  }
+  FOURSCALE_D void share_bytes(u8* to, u8 const* from, u32 bytes, u32 b) const {
+    note_copy(to, bytes, b, place::same_rank());
+    if (lane() == 0 && !given_up()) copies.share_bytes(to, from, bytes, b);
+    __syncwarp();
+  }
+  __noinline__ FOURSCALE_D void note_copy(void const* to, u32 bytes, u32 b, u32 ctas) const {
     const u32 begin = ptx::shared_address(to);
-    checked([&](auto& check) { return check.write_shared(self, begin, begin + bytes, async_proxy); });
+    checked([&](auto& check) { return check.copy_to_shared(self, ctas, begin, begin + bytes, b); });
   }
   __noinline__ FOURSCALE_D void arrive_expecting(u32 b, u32 bytes) const {
-    checked([&](auto& check) { return check.arrive(self, self.cta, b); });
+    checked([&](auto& check) { return check.arrive(self, self.cta, b, bytes); });
     if (lane() == 0 && !given_up()) copies.arrive_expecting(b, bytes);
     __syncwarp();
   }
@@ -195,9 +207,10 @@ struct model {
   }
   __noinline__ FOURSCALE_D void sync() const {
     copies.sync();
-    constexpr u32 of_cta = (1u << warps) - 1;
-    constexpr u32 all = CtaGroup == 1 ? of_cta : of_cta | of_cta << ::fourscale::model::warps_per_cta;
-    if (self.index() == 0) noted([&](auto& check) { check.sync(all); });
+    u32 agents = 0;
+    for (u32 i = 0; i < place::ctas; ++i)
+      agents |= ((1u << warps) - 1) << (i * ::fourscale::model::warps_per_cta);
+    if (self.index() == 0) noted([&](auto& check) { check.sync(agents); });
     copies.sync();
   }
   __noinline__ FOURSCALE_D void wait(u32 b, u32 parity) const {
@@ -207,17 +220,35 @@ struct model {
     checked([&](auto& check) { return check.wait(self, b, parity); });
   }
   __noinline__ FOURSCALE_D void arrive_at_leader(u32 b) const {
-    checked([&](auto& check) { return check.arrive(self, 0, b); });
-    if (lane() == 0 && !given_up()) copies.arrive(b, 0);
+    checked([&](auto& check) { return check.arrive(self, place::leader(), b); });
+    if (lane() == 0 && !given_up()) copies.arrive(b, place::leader());
     __syncwarp();
   }
   FOURSCALE_D void store(uint4* to, uint4 value) const {
     to[lane()] = value;
-    note_write(to, 32 * sizeof(uint4), false);
+    announce_stores(reinterpret_cast<u8 const*>(to), 32 * sizeof(uint4));
   }
   __noinline__ FOURSCALE_D void fence_proxy_async() const {
     cuda::ptx::fence_proxy_async(cuda::ptx::space_shared);
     noted([&](auto& check) { check.proxy_fence(self); });
+  }
+
+  // --- From shared memory to D
+
+  __noinline__ FOURSCALE_D void announce_stores(u8 const* to, u32 bytes) const {
+    const u32 begin = ptx::shared_address(to);
+    checked([&](auto& check) { return check.write_shared(self, begin, begin + bytes, false); });
+  }
+  FOURSCALE_D void store_box(CUtensorMap const* map, i32 col, i32 row, u8 const* from, u32 bytes) const {
+    const u32 begin = ptx::shared_address(from);
+    checked([&](auto& check) { return check.copy_from_shared(self, begin, begin + bytes); });
+    if (lane() == 0) copies.store_box(map, col, row, from);
+    __syncwarp();
+  }
+  template <int Left>
+  FOURSCALE_D void wait_stores() const {
+    copies.template wait_stores<Left>();
+    noted([&](auto& check) { check.wait_copied(self, Left); });
   }
 };
 

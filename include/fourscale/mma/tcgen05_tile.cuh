@@ -12,17 +12,20 @@ namespace FOURSCALE_NAMESPACE::mma::tcgen05 {
 /// Warps 0 to 3 read results from tensor memory, each its quarter of the lanes; then one warp of each kind.
 inline constexpr int epilogue_warps = 4, load_warp = 4, issue_warp = 5, warps = 6;
 
-/// A GEMM of block formats F by G, in tiles of 128 * CtaGroup x Columns.
-template <block_format F, block_format G, int CtaGroup, int Columns>
+/// A GEMM of block formats F by G, in tiles of 128 * CtaGroup x Columns. `Sharing` tiles, one below the
+/// other, are worked on in a cluster, and B comes to all of them once.
+template <block_format F, block_format G, int CtaGroup, int Columns, int Sharing = 1>
 struct tile {
   static_assert(CtaGroup == 1 || CtaGroup == 2, "A tile is worked on by one CTA or by a pair.");
   static_assert(Columns == 128 || Columns == 256, "A tile has 128 or 256 columns.");
   using format_a = F;
   using format_b = G;
-  static constexpr int cta_group = CtaGroup;
+  static constexpr int cta_group = CtaGroup, sharing = Sharing;
   static constexpr int rows_per_cta = 128, rows = rows_per_cta * CtaGroup, columns = Columns;
   /// Rows of B that lie in the shared memory of a CTA: a pair shares them.
   static constexpr int b_rows_per_cta = Columns / CtaGroup;
+  /// Those of them that it loads, for all tiles of the cluster.
+  static constexpr int b_rows_loaded = b_rows_per_cta / Sharing;
 
   // --- Along K
 
@@ -50,24 +53,26 @@ struct tile {
                                                         .b = format.b};
   static constexpr u32 instruction_word = ptx::instruction_descriptor<instruction>();
 
-  // --- Shared memory: stages of [codes of A][codes of B][scales of A][scales of B]
+  // --- Shared memory: stages of [codes of A][codes of B][scales of A][scales of B], then boxes of D
 
-  static constexpr ptx::k_major_tile codes_a = {.rows = rows_per_cta,
-                                                .k = stage_elements,
-                                                .bits = F::element::width},
-                                     codes_b = {.rows = b_rows_per_cta,
-                                                .k = stage_elements,
-                                                .bits = G::element::width};
+  static constexpr ptx::k_major_tile
+      codes_a = {.rows = rows_per_cta, .k = stage_elements, .bits = F::element::width},
+      codes_b = {.rows = b_rows_per_cta, .k = stage_elements, .bits = G::element::width},
+      codes_b_loaded = {.rows = b_rows_loaded, .k = stage_elements, .bits = G::element::width};
   static constexpr int a_at = 0, b_at = a_at + codes_a.size_bytes(), sfa_at = b_at + codes_b.size_bytes(),
                        sfb_at = sfa_at + scale_tile_bytes * scale_tiles,
                        stage_end = sfb_at + scale_tile_bytes * scale_tiles * b_scale_rows;
   /// The swizzle repeats every 1024 bytes, so stages begin there.
   static constexpr int stage_size = round_up(stage_end, codes_a.alignment());
+  /// What TMA stores at a time: 128 bytes of the 32 rows of a warp of the epilogue, under the swizzle of 128
+  /// bytes. A warp fills one while the other one is read.
+  static constexpr int box_rows = 32, box_row_bytes = 128, box_bytes = box_rows * box_row_bytes, boxes = 2,
+                       all_boxes = epilogue_warps * boxes * box_bytes;
   /// What a block may have, 227 KiB, less 2 KiB for barriers and alignment; and what one barrier each allows.
-  static constexpr int shared_limit = 232448 - 2048, most_stages = 6;
+  static constexpr int shared_limit = 232448 - 2048 - all_boxes, most_stages = 6;
   static constexpr int stages =
       shared_limit / stage_size < most_stages ? shared_limit / stage_size : most_stages;
-  static constexpr int shared_bytes = stages * stage_size;
+  static constexpr int boxes_at = stages * stage_size, shared_bytes = boxes_at + all_boxes;
 
   // --- Tensor memory: two accumulators, and the scales of a stage behind them
 

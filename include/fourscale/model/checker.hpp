@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The state of the checks around tcgen05: allocations, who accessed which cells last, and who may rely on
-// that access being complete. The caller owns one for each CTA or pair of CTAs, zero-initialised, and
-// serialises its calls.
+// that access being complete. The caller owns one for each cluster, which is a CTA, a pair of CTAs or two
+// pairs, zero-initialised, and serialises its calls. CTAs go by their rank in the cluster.
 #pragma once
 
 #include "column_allocator.hpp"
@@ -44,7 +44,7 @@ class checker {
 
   // ---- allocation
 
-  column_allocator columns[2];
+  column_allocator columns[max_ctas];
 
   /// Latches the cta_group of the kernel: 1 or 2.
   FOURSCALE_HD constexpr misuse use_group(u32 group) {
@@ -113,14 +113,38 @@ class checker {
     return shared_.can_read(a.index(), now_[a.index()], cta, r);
   }
   FOURSCALE_HD constexpr void note_read_shared(agent a, u32 cta, strided_range const& r, u32 ticket) {
-    shared_.note_read({r, ticket, a.index(), cta});
+    shared_.note_read(cta, {r, ticket, a.index(), false});
   }
   /// Bytes [begin, end) were written: by stores of the warp, or by the async proxy (TMA) on its behalf.
   FOURSCALE_HD constexpr misuse write_shared(agent a, u32 begin, u32 end, bool async_proxy) {
+    return report(write_in(a, a.cta, begin, end, async_proxy));
+  }
+  /// TMA writes them in each CTA of the mask, and tells the barrier there.
+  FOURSCALE_HD constexpr misuse copy_to_shared(agent a, u32 ctas, u32 begin, u32 end, u32 barrier) {
+    if (barrier >= barriers_per_cta) return report(misuse::bad_barrier);
+    misuse first_of_all = misuse::ok;
+    for (u32 cta = 0; cta < max_ctas; ++cta) {
+      if ((ctas >> cta & 1u) == 0) continue;
+      misuse e = write_in(a, cta, begin, end, true);
+      const misuse told = barriers_[cta][barrier].copy(a.index(), own(a).shared, end - begin);
+      if (e == misuse::ok) e = told;
+      if (first_of_all == misuse::ok) first_of_all = e;
+    }
+    static_cast<void>(tell_shared(a.index()));
+    return report(first_of_all);
+  }
+  /// A bulk copy of these bytes to global memory, in a group of its own.
+  FOURSCALE_HD constexpr misuse copy_from_shared(agent a, u32 begin, u32 end) {
     const u32 i = a.index();
-    const misuse e = shared_.can_write(now_[i], arrived_[i], a.cta, begin, end);
-    if (e == misuse::ok) shared_.note_write(i, {begin, end, ++own(a).shared, a.cta, async_proxy});
+    const strided_range r{begin, end - begin, 0, 1};
+    const misuse e = shared_.can_read(i, now_[i], a.cta, r);
+    if (e == misuse::ok) shared_.note_read(a.cta, {r, ++bulk_groups_[i], i, true});
     return report(e);
+  }
+  /// cp.async.bulk.wait_group.read: all groups of the agent but the latest `left` have read their memory.
+  FOURSCALE_HD constexpr void wait_copied(agent a, u32 left) {
+    const u32 groups = bulk_groups_[a.index()];
+    progress::raise(own(a).copied, groups > left ? groups - left : 0);
   }
   FOURSCALE_HD constexpr void proxy_fence(agent a) { shared_.proxy_fence(a.index()); }
 
@@ -141,25 +165,25 @@ class checker {
   }
 
   FOURSCALE_HD constexpr misuse barrier_init(u32 cta, u32 barrier, u32 arrivals) {
-    if (cta > 1 || barrier >= barriers_per_cta || arrivals == 0) return report(misuse::bad_barrier);
+    if (cta >= max_ctas || barrier >= barriers_per_cta || arrivals == 0) return report(misuse::bad_barrier);
     barriers_[cta][barrier] = {};
     barriers_[cta][barrier].count = barriers_[cta][barrier].pending = arrivals;
     return misuse::ok;
   }
-  /// mbarrier.arrive on a barrier of `cta`.
-  FOURSCALE_HD constexpr misuse arrive(agent a, u32 cta, u32 barrier) {
-    if (cta > 1 || barrier >= barriers_per_cta) return report(misuse::bad_barrier);
+  /// mbarrier.arrive on a barrier of `cta`, or arrive.expect_tx.
+  FOURSCALE_HD constexpr misuse arrive(agent a, u32 cta, u32 barrier, u32 expected = 0) {
+    if (cta >= max_ctas || barrier >= barriers_per_cta) return report(misuse::bad_barrier);
     knowledge k = published_[a.index()];
     k.merge_shared(tell_shared(a.index()));
-    return report(barriers_[cta][barrier].arrive(k));
+    return report(barriers_[cta][barrier].arrive(k, expected));
   }
   /// tcgen05.commit to the barrier of each CTA in the mask: what was issued is complete then, and fenced.
   FOURSCALE_HD constexpr misuse commit(agent a, u32 barrier, u32 ctas) {
     if (barrier >= barriers_per_cta) return report(misuse::bad_barrier);
     const u32 i = a.index();
     knowledge k = tell_shared(i);
-    k.of[i].finished = committed_[i] = k.of[i].ordered;
-    for (u32 cta = 0; cta < 2; ++cta)
+    k.of[i].finished = k.of[i].released = committed_[i] = k.of[i].ordered;
+    for (u32 cta = 0; cta < max_ctas; ++cta)
       if (ctas >> cta & 1u)
         if (const misuse e = barriers_[cta][barrier].arrive(k); e != misuse::ok) return report(e);
     return misuse::ok;
@@ -180,18 +204,25 @@ class checker {
 
   /// At the end of the kernel, for each CTA.
   FOURSCALE_HD constexpr misuse finish(u32 cta) {
-    return report(columns[cta].empty() ? misuse::ok : misuse::dealloc_forgotten);
+    if (!columns[cta].empty()) return report(misuse::dealloc_forgotten);
+    return report(shared_.all_copied(cta, now_) ? misuse::ok : misuse::bulk_copy_pending);
   }
 
  private:
   u32 group_ = 0;
-  cell cells_[2][tensor_columns][4] = {};
-  u32 committed_[max_agents] = {};
+  cell cells_[max_ctas][tensor_columns][4] = {};
+  u32 committed_[max_agents] = {}, bulk_groups_[max_agents] = {};
   knowledge now_[max_agents], arrived_[max_agents], published_[max_agents];
-  model_barrier barriers_[2][barriers_per_cta];
+  model_barrier barriers_[max_ctas][barriers_per_cta];
   shared_log shared_;
 
   FOURSCALE_HD constexpr progress& own(agent a) { return now_[a.index()].of[a.index()]; }
+  FOURSCALE_HD constexpr misuse write_in(agent a, u32 cta, u32 begin, u32 end, bool async_proxy) {
+    const u32 i = a.index();
+    const misuse e = shared_.can_write(now_[i], cta, begin, end);
+    if (e == misuse::ok) shared_.note_write(cta, {begin, end, ++own(a).shared, i, async_proxy});
+    return e;
+  }
   /// What agent i knows, about to be told to others.
   FOURSCALE_HD constexpr knowledge const& tell_shared(u32 i) {
     shared_.told[i] = now_[i].of[i].shared;

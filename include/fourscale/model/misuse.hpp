@@ -51,6 +51,7 @@ enum class [[nodiscard]] misuse : u8{
     missing_barrier,
     missing_proxy_fence,
     shared_in_use,
+    bulk_copy_pending,
     // mbarriers
     bad_barrier,
     would_hang,
@@ -188,10 +189,14 @@ FOURSCALE_HD constexpr char const* message_of_order(misuse e) {
     case misuse::shared_in_use:
       return "an mma or cp may still read this shared memory: wait for the mbarrier of its tcgen05.commit "
              "first";
+    case misuse::bulk_copy_pending:
+      return "a bulk copy may still read this shared memory: its thread needs cp.async.bulk.wait_group.read, "
+             "before it is written again and before the CTA ends";
     case misuse::bad_barrier:
       return "the mbarrier was not initialised, or more arrived than its count";
     case misuse::would_hang:
-      return "this phase of the mbarrier does not complete: an arrival is missing, or the parity is wrong";
+      return "this phase of the mbarrier does not complete: an arrival is missing, or bytes of a copy, or "
+             "the parity is wrong";
     default:
       return nullptr;
   }

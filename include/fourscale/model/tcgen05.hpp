@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // The tcgen05 instructions over modelled tensor memory and real or modelled shared memory, for one CTA or a
-// pair. Each instruction is first checked, then carried out at once. Relying on a result before the wait or
-// fence that it needs is therefore a misuse, not a race. A misuse leaves all memory as it was.
+// pair, of which a cluster may have two. Each instruction is first checked, then carried out at once. Relying
+// on a result before the wait or fence that it needs is therefore a misuse, not a race. A misuse leaves all
+// memory as it was.
 #pragma once
 
 #include "checker.hpp"
@@ -111,11 +112,11 @@ struct mma_plan {
   }
 };
 
-/// The tensor core of a CTA (group 1, memory in cta[0] or cta[1] by the agent's CTA) or of a pair (group 2).
+/// The tensor core of the agent's CTA (group 1), or of the pair that it belongs to (group 2).
 struct tensor_core {
   checker* check = nullptr;
-  cta_memory cta[2] = {};
-  u32 group = 1;  ///< .cta_group of the next instructions
+  cta_memory cta[max_ctas] = {};  ///< by rank in the cluster
+  u32 group = 1;                  ///< .cta_group of the next instructions
 
   // ---- allocation
 
@@ -280,8 +281,8 @@ struct tensor_core {
   }
 
  private:
-  FOURSCALE_HD constexpr u32 first_cta(agent a) const { return group == 2 ? 0 : a.cta; }
-  FOURSCALE_HD constexpr u32 end_cta(agent a) const { return group == 2 ? 2 : a.cta + 1; }
+  FOURSCALE_HD constexpr u32 first_cta(agent a) const { return a.cta - a.cta % group; }
+  FOURSCALE_HD constexpr u32 end_cta(agent a) const { return first_cta(a) + group; }
 
   FOURSCALE_HD constexpr misuse can_read_operand(agent a, u32 i, shared_fields const& d, u32 rows,
                                                  u32 row_bytes) const {
@@ -355,9 +356,9 @@ struct tensor_core {
     x.scales = select_scales(cta[i].tensor.at(p.scale_a.plus(at.lane, at.column)), p.scale_id_a);
     return x;
   }
-  /// Column n of B: in a pair, the first half of N lies in CTA 0, the second in CTA 1.
+  /// Column n of B: in a pair, the first half of N lies in the first CTA, the second in the other.
   FOURSCALE_HD constexpr operand_row b_row(agent a, u32 i, mma_plan const& p, u32 n) const {
-    const u32 per_cta = p.shape.b_rows_per_cta(), holder = group == 2 ? n / per_cta : a.cta;
+    const u32 per_cta = p.shape.b_rows_per_cta(), holder = first_cta(a) + n / per_cta;
     operand_row x = load_row(cta[holder].shared, p.b, n % per_cta, p.format.kind, p.format.b);
     const tensor_address at = p.shape.scale_b(n);
     x.scales = select_scales(cta[i].tensor.at(p.scale_b.plus(at.lane, at.column)), p.scale_id_b);
