@@ -226,7 +226,6 @@ FOURSCALE_D void add_with_care(P const& p, multiply_state<Cols> const& s, shared
       for (int i = 4 * first; i < 4 * (first + tile::batch_groups); ++i)
         sums[i] = __fadd_rz(sums[i], chain[i]);
     }
-  if (redone == 0) return;
   const u32 kept = __reduce_and_sync(~0u, c.kept);
   if (p.steps != nullptr && threadIdx.x % 32 == 0) {
     const exact_place at = place_of(s, m, step);
@@ -276,7 +275,6 @@ FOURSCALE_D bool multiply_with_care(P const& p, shared_memory<Cols>& m, multiply
   for (int i = 0; i < run_steps; ++i) {
     if (i > 0) wait_for_stage(s, i, x.run());
     issue_step(s, i, chain);
-    ptx::wgmma_wait_group<0>();
     certificates const* const of_rows = m.of_rows[x.certified() % certified_runs][i];
     const int strip = strip_of_thread();
     u32 fast = tile<Cols>::all_cols;
@@ -286,7 +284,11 @@ FOURSCALE_D bool multiply_with_care(P const& p, shared_memory<Cols>& m, multiply
       fast &= c.exact & c.kept;
     }
     const u32 redone = redone_batches<Cols>(__reduce_or_sync(~0u, tile<Cols>::all_cols & ~fast));
-    add_with_care(p, s, m, x.certified(), run * run_steps + i, of_rows[strip], redone, sums, chain);
+    ptx::wgmma_wait_group<0>();
+    if (redone == 0)
+      add_chain(sums, chain);
+    else
+      add_with_care(p, s, m, x.certified(), run * run_steps + i, of_rows[strip], redone, sums, chain);
     __syncwarp();
     if (s.tells) ptx::mbarrier_arrive_cluster(s.empty + 8 * static_cast<u32>(i));
   }
