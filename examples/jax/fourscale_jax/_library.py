@@ -4,6 +4,7 @@
 import ctypes
 import functools
 import itertools
+import os
 import pathlib
 import typing
 
@@ -46,9 +47,15 @@ class _CopyDescription(ctypes.Structure):
     _fields_ = [(name, ctypes.c_float if name == "range" else ctypes.c_int32) for name in Copy._fields]
 
 
+def _stays_on_the_cpu():
+    """Whether JAX is told to use no GPU: then a process neither loads the CUDA runtime nor asks it anything."""
+    platforms = os.environ.get("JAX_PLATFORMS", "") if __package__ == "fourscale_jax" else ""
+    return platforms != "" and {"cuda", "gpu"}.isdisjoint(platforms.lower().split(","))
+
+
 def _load(machine):
     path = pathlib.Path(__file__).parent / f"lib{__package__}_{machine}.so"
-    return ctypes.CDLL(str(path)) if machine == "cpu" or path.exists() else None
+    return ctypes.CDLL(str(path)) if machine == "cpu" or path.exists() and not _stays_on_the_cpu() else None
 
 
 cpu = _load("cpu")
