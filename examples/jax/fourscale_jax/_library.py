@@ -137,8 +137,10 @@ def quantizes(recipe, kind, layer, layers):
 
 def check_layers(recipe, layers):
     """Raises ValueError if a recipe other than "bf16" would quantize none of so many transformer layers."""
-    if recipe != "bf16" and not any(quantizes(recipe, kind, layer, layers) for kind in KINDS for layer in range(layers)):
-        raise ValueError(f'"{recipe}" would keep all {layers} layers in bf16: it needs more')
+    works = lambda count: any(quantizes(recipe, kind, layer, count) for kind in KINDS for layer in range(count))
+    if recipe != "bf16" and not works(layers):
+        enough = next(filter(works, itertools.count(layers)))
+        raise ValueError(f'"{recipe}" would keep all {layers} layers in bf16: it needs {enough}')
 
 
 def is_stochastic(recipe):
