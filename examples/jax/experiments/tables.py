@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Reads the runs of run.py: losses and gaps, verdicts, the tokens that MXFP4 needs, and pictures of them; and what
-estimators.py, speed.py, gpus.py and bits.py wrote, where it is there. So RESULTS is the folder of one size, or the one of
-experiments E to G.
+estimators.py, speed.py, gpus.py and bits.py wrote, where it is there. So RESULTS is the folder of one size, or the one
+of experiments E to G.
 
     python examples/jax/experiments/tables.py RESULTS [--pictures docs]
 """
@@ -164,7 +164,8 @@ def show_others(folder):
             show(rows)
     if runs := read("gpus"):
         print("\nG. Two GPUs")
-        columns = "recipe", "place", "runs", "tokens_per_second", "efficiency_percent", "loss", "gap", "half_width", "verdict"
+        columns = ("recipe", "place", "runs", "tokens_per_second", "efficiency_percent", "loss", "gap", "half_width",
+                   "verdict")
         rows = list(summary_of_places(runs))
         write_csv(folder / "gpus.csv", rows)
         show([{column: row.get(column, "") for column in columns} for row in rows])

@@ -110,7 +110,7 @@ def test_shard_map_with_axis_name(layer):
 
 @pytest.fixture
 def by_the_library(monkeypatch):
-    """FP8 is multiplied by the library's call, as on Hopper GPUs, here by its CPU's code. `calls`: the formats of each."""
+    """FP8 is multiplied by the library's call, as on Hopper GPUs, here by its CPU's code. The formats of each call."""
     calls = []
 
     def multiply(a, b, dtype):

@@ -69,7 +69,8 @@ def ends_of(*processes):
             loaded.append(file.read_text(errors="replace") if file.exists() else "")
         for file in LOADED.parent.glob(f"{LOADED.name}.*"):
             file.unlink()
-    return [(process.returncode, output, errors if process.returncode >= 0 else crash(process, output, errors, libraries))
+    return [(process.returncode, output,
+             errors if process.returncode >= 0 else crash(process, output, errors, libraries))
             for process, (output, errors), libraries in zip(processes, outputs, loaded)]
 
 
@@ -158,7 +159,8 @@ def test_a_crash_is_told_with_its_threads_environment_and_libraries():
     program = "import fourscale_jax, os, signal; print('said', flush=True); os.kill(os.getpid(), signal.SIGSEGV)"
     (code, output, errors), = ends_of(start([sys.executable, "-c", program], 1))
     assert code == -signal.SIGSEGV and output == "said\n"
-    for part in ("SIGSEGV in ", "Fatal Python error: Segmentation fault", "most recent call first", "JAX_PLATFORMS=cpu"):
+    for part in ("SIGSEGV in ", "Fatal Python error: Segmentation fault", "most recent call first",
+                 "JAX_PLATFORMS=cpu"):
         assert part in errors
     at = [re.search(f"init .*/{name}", errors).start() for name in ("libjax_common", "libfourscale_jax_cpu")]
     assert at == sorted(at)

@@ -2,6 +2,7 @@
 """The experiments: those that take seconds are repeated; of the others, what turns losses into verdicts."""
 
 import csv
+import gzip
 import math
 import pathlib
 import shutil
@@ -13,6 +14,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).parents[2] / "experiments"))
 
 import analysis  # noqa: E402
 import arms  # noqa: E402
+import corpus  # noqa: E402
 import estimators  # noqa: E402
 import gpus  # noqa: E402
 import run  # noqa: E402
@@ -108,6 +110,17 @@ def test_tables_read_pairs_only(tmp_path):
         assert float(row["percent_half_width"]) == pytest.approx(0.2085388, rel=1e-5)
 
 
+def test_a_corpus_is_paragraphs_of_english(tmp_path):
+    page = "<head><title>no</title></head><p>Training in 4 bits loses little, as long as <b>scales</b> are good.</p>" \
+           "<script>no no no no no no no no no no no no no no no</script><p>short</p><pre>1 2 3 4 5 6 7 8 9 " \
+           "10 11 12 13 14 15 16 17 18 19 20</pre><p>A caf&eacute; is no ASCII, and so it is left out of all this.</p>"
+    (tmp_path / "a.html.gz").write_bytes(gzip.compress(page.encode()))
+    (tmp_path / "b.so").write_text("A file of another kind is no text, whatever it says in its lines.")
+    assert list(corpus.paragraphs(corpus.text_of(tmp_path / "a.html.gz"))) == [
+        "Training in 4 bits loses little, as long as scales are good."]
+    assert corpus.text_of(tmp_path / "b.so") == ""
+
+
 RESULTS = pathlib.Path(tables.__file__).parent / "results"
 
 
@@ -124,7 +137,8 @@ def test_committed_tables_follow_from_committed_results(tmp_path, capsys):
     assert all(f"\n{experiment}. " in printed for experiment in "ABCDEFG") and "The same bits: 20 of 20" in printed
     compared = 0
     for path in filter(pathlib.Path.exists, written):
-        ours, theirs = (list(csv.reader(file.open())) for file in (tmp_path / "results" / path.relative_to(RESULTS), path))
+        both = tmp_path / "results" / path.relative_to(RESULTS), path
+        ours, theirs = (list(csv.reader(file.open())) for file in both)
         assert [len(row) for row in ours] == [len(row) for row in theirs], path
         for a, b in ((a, b) for rows in zip(ours, theirs) for a, b in zip(*rows)):
             assert a == b or float(a) == pytest.approx(float(b), rel=1e-6, abs=1e-9), (path, a, b)
