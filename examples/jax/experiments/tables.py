@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reads the runs of run.py: losses and gaps, verdicts, the tokens that MXFP4 needs, and pictures of them; and, where
-there is a speed.jsonl, what speed.py measured.
+"""Reads the runs of run.py: losses and gaps, verdicts, the tokens that MXFP4 needs, and pictures of them; and what
+estimators.py, speed.py, gpus.py and bits.py wrote, where it is there. So RESULTS is the folder of one size, or the one
+of experiments E to G.
 
     python examples/jax/experiments/tables.py RESULTS [--pictures docs]
 """
@@ -13,6 +14,7 @@ import statistics
 
 from analysis import holm, is_greater, is_within, p_value, paired, write_csv
 from arms import ARMS, EXPERIMENTS
+from gpus import summary as summary_of_places
 from run import CURVE, records
 
 METRICS = ("train", "validation")
@@ -46,15 +48,16 @@ def verdict(pairs, claim):
 
 def claim_rows(runs, experiment):
     """On the training metric, which the plan decides by, and on held-out text. `p` and `holm`: of claims of order, by
-    themselves and corrected for all that the plan has of them, see corrected()."""
-    rows = []
+    themselves and corrected for all that the plan has of them, see corrected(); `holm_verdict`: what that leaves."""
+    rows, holms = [], corrected(runs)
     for claim in experiment.claims:
         pairs = gaps(runs, claim.greater, claim.than, "train")
         gap, decided = verdict(pairs, claim)
         held_out, confirmed = verdict(gaps(runs, claim.greater, claim.than, "validation"), claim)
         p = "" if claim.margin else p_value(pairs)
         rows.append({"claim": str(claim), "planned": claim.planned, "pairs": len(pairs), "gap": gap.mean,
-                     "half_width": gap.half, "verdict": decided, "p": p, "holm": corrected(runs).get(claim, ""),
+                     "half_width": gap.half, "verdict": decided, "p": p, "holm": (holm_p := holms.get(claim, "")),
+                     "holm_verdict": "" if holm_p == "" else decided if holm_p < 0.05 else "INCONCLUSIVE",
                      "held_out": held_out.mean, "held_out_half_width": held_out.half, "held_out_verdict": confirmed})
     return rows
 
@@ -135,10 +138,9 @@ def show(rows):
         print("  ".join(f"{v:>18.5f}" if isinstance(v, float) else f"{v!s:>18}" for v in row.values()))
 
 
-def speed_rows(lines):
+def speed_rows(measured):
     """Of experiment F: a linear layer through JAX and by the same calls without it, with the verdict on the plan's 5 %;
     and steps of a model, with the share of quantization."""
-    measured = [json.loads(line) for line in lines]
     layers = [{**{key: r.get(key, "") for key in ("recipe", "accumulate", "median_ms", "cpp_median_ms",
                                                   "overhead_percent", "same_bits")},
                "verdict": "" if "overhead_percent" not in r else "PASS" if r["overhead_percent"] <= 5 else "FAIL"}
@@ -149,16 +151,35 @@ def speed_rows(lines):
     return layers, steps
 
 
+def show_others(folder):
+    """E to G, of what is in a folder."""
+    read = lambda name: [json.loads(line) for line in path.read_text().splitlines()] if (
+        path := folder / f"{name}.jsonl").exists() else []
+    if measured := read("estimators"):
+        print("\nE. Estimators")
+        show(measured)
+    if measured := read("speed"):
+        print("\nF. A linear layer, and steps of a model")
+        for rows in filter(None, speed_rows(measured)):
+            show(rows)
+    if runs := read("gpus"):
+        print("\nG. Two GPUs")
+        columns = ("recipe", "place", "runs", "tokens_per_second", "efficiency_percent", "loss", "gap", "half_width",
+                   "verdict")
+        rows = list(summary_of_places(runs))
+        write_csv(folder / "gpus.csv", rows)
+        show([{column: row.get(column, "") for column in columns} for row in rows])
+    if steps := read("bits"):
+        print(f"\nG. The same bits: {sum(row['holds'] for row in steps)} of {len(steps)} steps")
+
+
 def main(arguments=None):
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("results", type=pathlib.Path)
     parser.add_argument("--pictures", type=pathlib.Path, help="a folder for convergence_*.svg")
     arguments = parser.parse_args(arguments)
     runs = records(arguments.results)
-    if (speed := arguments.results / "speed.jsonl").exists():
-        print("F. A linear layer, and steps of a model")
-        for rows in filter(None, speed_rows(speed.read_text().splitlines())):
-            show(rows)
+    show_others(arguments.results)
     for name, experiment in EXPERIMENTS.items():
         if not any(gaps(runs, arm, experiment.arms[0], "train") for arm in experiment.arms[1:]):
             continue

@@ -4,6 +4,7 @@
 import ctypes
 import functools
 import itertools
+import os
 import pathlib
 import typing
 
@@ -46,9 +47,15 @@ class _CopyDescription(ctypes.Structure):
     _fields_ = [(name, ctypes.c_float if name == "range" else ctypes.c_int32) for name in Copy._fields]
 
 
+def _stays_on_the_cpu():
+    """Whether JAX is told to use no GPU: then a process neither loads the CUDA runtime nor asks it anything."""
+    platforms = os.environ.get("JAX_PLATFORMS", "") if __package__ == "fourscale_jax" else ""
+    return platforms != "" and {"cuda", "gpu"}.isdisjoint(platforms.lower().split(","))
+
+
 def _load(machine):
     path = pathlib.Path(__file__).parent / f"lib{__package__}_{machine}.so"
-    return ctypes.CDLL(str(path)) if machine == "cpu" or path.exists() else None
+    return ctypes.CDLL(str(path)) if machine == "cpu" or path.exists() and not _stays_on_the_cpu() else None
 
 
 cpu = _load("cpu")
@@ -130,8 +137,10 @@ def quantizes(recipe, kind, layer, layers):
 
 def check_layers(recipe, layers):
     """Raises ValueError if a recipe other than "bf16" would quantize none of so many transformer layers."""
-    if recipe != "bf16" and not any(quantizes(recipe, kind, layer, layers) for kind in KINDS for layer in range(layers)):
-        raise ValueError(f'"{recipe}" would keep all {layers} layers in bf16: it needs more')
+    works = lambda count: any(quantizes(recipe, kind, layer, count) for kind in KINDS for layer in range(count))
+    if recipe != "bf16" and not works(layers):
+        enough = next(filter(works, itertools.count(layers)))
+        raise ValueError(f'"{recipe}" would keep all {layers} layers in bf16: it needs {enough}')
 
 
 def is_stochastic(recipe):

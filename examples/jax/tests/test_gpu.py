@@ -9,8 +9,10 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from fourscale_jax import _library
+from jax.sharding import AxisType, NamedSharding
 from support import (FOUR_BITS, FP8, ROLES, draw_key, linear_case, outside, random_matrix, reference_operand, same_bits,
                      step, whole_case)
+from test_sharding import LAYERS
 
 MACHINES = [jax.devices(platform)[0] for platform in ("cpu", "gpu")]
 
@@ -47,6 +49,20 @@ def test_gpu_multiplies_fp8_within_its_bound(recipe):
     for cpu, gpu, pair, to_bf16 in zip((y, dx, dw), on_gpu, pairs, (True, True, False)):
         assert outside(cpu, *pair, to_bf16) == 0 and outside(gpu, *pair, to_bf16, True) == 0
         assert not same_bits(cpu, gpu)
+
+
+@pytest.mark.skipif(len(jax.devices("gpu")) < 2, reason="two GPUs are needed")
+@pytest.mark.parametrize("recipe", FP8)
+@pytest.mark.parametrize("layer", LAYERS)
+def test_two_gpus_multiply_their_parts_in_fp8(layer, recipe):
+    """On Hopper by the library. Whole numbers, so that sums over devices are exact, too."""
+    mesh = jax.make_mesh((2,), ("d",), axis_types=(AxisType.Auto,), devices=jax.devices("gpu")[:2])
+    case, run = whole_case(512, 256, 768), jax.jit(functools.partial(step, recipe))
+    split = [jax.device_put(m, NamedSharding(mesh, spec)) for m, spec in zip(case, LAYERS[layer][0])]
+    for got, want in zip(run(*split, draw_key()), run(*jax.device_put(case, MACHINES[1]), draw_key())):
+        assert np.array_equal(got, want)
+    calls = run.lower(*split, draw_key()).compile().as_text().count('custom_call_target="fourscale_gemm"')
+    assert calls == (3 if _library.has_fp8_gemm() else 0)
 
 
 @pytest.mark.parametrize("recipe", [r for r in fj.recipes() if r not in ("bf16", "quartet2")])

@@ -8,8 +8,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from fourscale_jax import _library, quantized
 from jax.sharding import AxisType, NamedSharding, PartitionSpec as P
-from support import draw_key, linear_case, random_matrix, same_bits, step
+from support import FP8, draw_key, linear_case, random_matrix, same_bits, step, whole_case
 
 MESH = jax.make_mesh((2,), ("d",), axis_types=(AxisType.Auto,), devices=jax.devices("cpu")[:2])
 
@@ -105,3 +106,95 @@ def test_shard_map_with_axis_name(layer):
     else:
         assert all(np.abs(np.asarray(g, np.float32) - np.asarray(w, np.float32)).mean() <
                    0.3 * np.abs(np.asarray(w, np.float32)).mean() for g, w in zip(got, want))
+
+
+@pytest.fixture
+def by_the_library(monkeypatch):
+    """FP8 is multiplied by the library's call, as on Hopper GPUs, here by its CPU's code. The formats of each call."""
+    calls = []
+
+    def multiply(a, b, dtype):
+        calls.append((a.copy.format, b.copy.format))
+        return quantized._by_library(a, b, dtype)
+
+    monkeypatch.setattr(_library, "has_fp8_gemm", lambda: True)
+    monkeypatch.setattr(quantized, "_by_xla", multiply)
+    return calls
+
+
+FORMATS = {"fp8_current": ("fp8_e4m3", "fp8_e5m2"), "fp8_delayed": ("fp8_e4m3", "fp8_e5m2"),
+           "fp8_block": ("fp8_block_e4m3", "fp8_block_e4m3")}  # of x and w, of dy
+
+
+@pytest.mark.parametrize("layer", LAYERS)
+@pytest.mark.parametrize("recipe", FP8)
+def test_jit_splits_the_gemm_of_fp8(recipe, layer, by_the_library):
+    """What is summed over devices is close on Gaussians; of whole numbers, whose sums are exact, it has the bits."""
+    specs, summed = LAYERS[layer]
+    whole = jax.jit(functools.partial(step, recipe))
+    for case, is_exact in ((linear_case(256, 256, 256), False), (whole_case(256, 256, 256), True)):
+        split = *map(on_mesh, specs, case), draw_key()
+        run = whole.lower(*split).compile()
+        text = run.as_text()
+        assert "all-gather" not in text and text.count('custom_call_target="fourscale_gemm"') == 3
+        for i, (got, want) in enumerate(zip(run(*split), whole(*case, draw_key()))):
+            assert close(got, want) if i == summed and not is_exact else same_bits(got, want)
+    x_w, dy = FORMATS[recipe]
+    assert set(by_the_library) == {(x_w, x_w), (dy, x_w), (x_w, dy)}
+
+
+@pytest.mark.parametrize("recipe", ["fp8_current", "fp8_block"])
+def test_a_sum_of_fp8_over_two_devices_is_that_of_two_halves(recipe, by_the_library):
+    a, b = (fj.quantize(random_matrix(128, 512, i), recipe=recipe, role=role)
+            for i, role in ((1, "gradient"), (2, "activation")))
+
+    def half(q, i):
+        codes, scales = (m[:, i * m.shape[1] // 2:(i + 1) * m.shape[1] // 2] for m in (q.codes, q.scales))
+        return fj.Quantized(codes, scales, q.amaxes, q.copy)
+
+    halves = [fj.scaled_matmul(half(a, i), half(b, i), jnp.float32) for i in (0, 1)]
+    split = jax.tree.map(lambda m: on_mesh(P(None, "d") if m.ndim == 2 and m.shape[1] else P(), m), (a, b))
+    got = jax.jit(functools.partial(fj.scaled_matmul, dtype=jnp.float32))(*split)
+    assert same_bits(got, halves[0] + halves[1]) and len(by_the_library) == 3
+
+
+@pytest.mark.parametrize("layer", LAYERS)
+@pytest.mark.parametrize("recipe", FP8)
+def test_shard_map_of_fp8_has_the_bits_of_one_device(recipe, layer, by_the_library):
+    """FP8 draws nothing; so all but sums over devices is the same, and those are of whole numbers."""
+    case, (specs, summed) = whole_case(256, 256, 256), LAYERS[layer]
+    outputs = {"data": (P("d"), P("d"), P()), "column": (P(None, "d"), P(), P(None, "d")),
+               "row": (P(), P(None, "d"), P("d"))}[layer]
+
+    def part(*case):
+        results = list(step(recipe, *case, draw_key(), axis_name="d"))
+        results[summed] = jax.lax.psum(results[summed].astype(jnp.float32), "d").astype(results[summed].dtype)
+        return tuple(results)
+
+    mapped = jax.jit(jax.shard_map(part, mesh=MESH, in_specs=specs, out_specs=outputs, check_vma=False))
+    for i, (got, want) in enumerate(zip(mapped(*case), step(recipe, *case, draw_key()))):
+        assert close(got, want) if i == summed and got.dtype == jnp.bfloat16 else same_bits(got, want)
+
+
+@pytest.mark.parametrize("how", ["jit", "shard_map"])
+def test_amaxes_of_fp8_are_the_largest_of_both_devices(how):
+    """Each tensor has its largest value on the second device; the state of delayed scaling records it."""
+    x, w, dy = (m.at[-1, -1].set(size) for m, size in zip(whole_case(64, 64, 64), (96, 160, 320)))
+    state, specs = fj.delayed_state(4), (P("d"), P("d"), P("d"))
+
+    def next_state(x, w, dy, state, axis_name=()):
+        _, backward = jax.vjp(lambda s: fj.dense(x, w, recipe="fp8_delayed", seed=draw_key(), state=s,
+                                                 axis_name=axis_name), state)
+        return backward(dy)[0]
+
+    if how == "jit":
+        run = jax.jit(next_state).lower(*map(on_mesh, specs, (x, w, dy)), state).compile()
+        got = run(*map(on_mesh, specs, (x, w, dy)), state)
+    else:
+        part = lambda *tensors: next_state(*tensors, state, "d")[None]
+        parts = P("d"), P(None, "d"), P(None, "d")
+        mapped = jax.jit(jax.shard_map(part, mesh=MESH, in_specs=parts, out_specs=P("d"), check_vma=False))
+        first, got = mapped(jnp.concatenate([jnp.ones_like(x), x]), w, dy)  # each device has all tokens of its own x
+        assert same_bits(first, got)
+    assert got[:, 1].tolist() == [96, 160, 320] and got[:, 0].tolist() == [96, 160, 320]
+    assert same_bits(got, next_state(x, w, dy, state))

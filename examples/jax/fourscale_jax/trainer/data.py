@@ -33,12 +33,15 @@ def generated(size=1 << 18):
 def _bytes_of(path):
     if not path:
         return generated()
-    return lzma.open(path).read() if path.endswith(".xz") else pathlib.Path(path).read_bytes()
+    try:
+        return lzma.open(path).read() if path.endswith(".xz") else pathlib.Path(path).read_bytes()
+    except (OSError, EOFError, lzma.LZMAError) as error:
+        raise ValueError(f"text cannot be read: {error}") from error
 
 
 class Text:
     """The bytes of a file, or of what an .xz file holds, or generated ones; the end is held out. ValueError if they are
-    too few."""
+    too few, or cannot be read."""
 
     def __init__(self, path, sequence):
         all_of_it = np.frombuffer(_bytes_of(path), np.uint8)

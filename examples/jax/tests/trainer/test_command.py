@@ -2,10 +2,13 @@
 """The command line: what it prints, how it ends, and several processes, one for each host. Always on the CPU."""
 
 import os
+import pathlib
 import re
+import signal
 import socket
 import subprocess
 import sys
+import tempfile
 
 import pytest
 from fourscale_jax.trainer import parse
@@ -26,22 +29,49 @@ train(dataclasses.replace(config, coordinator=""))
 """
 
 
-def start(command, devices):
+# What the loader of glibc writes of a process, as LOADED.pid: libraries in their order, and whether it came to its end.
+LOADED = pathlib.Path(tempfile.gettempdir()) / f"fourscale_loaded_{os.getpid()}"
+
+
+def environment(devices):
+    """That of this process, for one on the CPU, where a crash says where each thread was."""
     flags = f"--xla_backend_optimization_level=0 --xla_force_host_platform_device_count={devices}"
-    settings = dict(JAX_PLATFORMS="cpu", XLA_FLAGS=flags, PYTHONFAULTHANDLER="1")  # a crash says where it was
-    return subprocess.Popen(command, env=os.environ | settings, text=True, stdout=subprocess.PIPE,
+    return os.environ | dict(JAX_PLATFORMS="cpu", XLA_FLAGS=flags, PYTHONFAULTHANDLER="1", PYTHONUNBUFFERED="1",
+                             LD_DEBUG="files", LD_DEBUG_OUTPUT=str(LOADED))
+
+
+def start(command, devices):
+    return subprocess.Popen(command, env=environment(devices), text=True, stdout=subprocess.PIPE,
                             stderr=subprocess.PIPE)
 
 
+def crash(process, output, errors, loaded):
+    """All that is known of a process that a signal ended."""
+    settings = [f"{name}={value}" for name, value in environment("?").items()
+                if re.match("LD_|PYTHON|JAX|XLA|TF_|CUDA|NVIDIA|NCCL|OMP|KMP|OPENBLAS|MKL|MALLOC|GLIBC", name)]
+    calls = re.findall(r"calling (init|fini): (\S+)", loaded)
+    return "\n".join([f"{signal.Signals(-process.returncode).name} in {process.args}", "stdout:", output, "stderr:",
+                      errors, "environment:", *settings, "libraries, in the order of init and fini:",
+                      *(f"{what} {path}" for what, path in calls)])
+
+
 def ends_of(*processes):
-    """Exit code, stdout and stderr of each. Nothing that was started goes on."""
+    """Exit code, stdout and stderr of each; of one that crashed, what is known of it for stderr. Nothing that was
+    started goes on."""
     try:
         outputs = [process.communicate(timeout=SECONDS) for process in processes]
     finally:
+        loaded = []
         for process in processes:
             process.kill()
             process.wait()
-    return [(process.returncode, *output) for process, output in zip(processes, outputs)]
+            file = LOADED.with_name(f"{LOADED.name}.{process.pid}")
+            loaded.append(file.read_text(errors="replace") if file.exists() else "")
+        for file in LOADED.parent.glob(f"{LOADED.name}.*"):
+            file.unlink()
+    return [(process.returncode, output,
+             errors if process.returncode >= 0 else crash(process, output, errors, libraries))
+            for process, (output, errors), libraries in zip(processes, outputs, loaded)]
 
 
 def said(output):
@@ -106,7 +136,7 @@ def test_two_processes_have_the_bits_of_one_on_two_devices(one_process, tmp_path
 
 def test_a_config_that_is_refused_ends_with_a_sentence():
     (code, output, errors), = ends_of(start(COMMAND + ["--quantization", "fp3"], 1))
-    assert code == 1 and output == ""
+    assert code == 1 and output == "", errors
     assert errors.startswith('fourscale_jax.trainer: there is no recipe "fp3"') and errors.count("\n") == 1
 
 
@@ -115,3 +145,22 @@ def test_an_option_that_does_not_exist_ends_with_a_sentence(capsys):
         parse(["--epochs", "3"])
     assert end.value.code == 2
     assert "fourscale_jax.trainer: error: unrecognized arguments: --epochs 3" in capsys.readouterr().err
+
+
+def test_a_process_on_the_cpu_has_no_library_for_gpus():
+    """Nor asks CUDA anything; and JAX comes before our libraries, whoever imports first."""
+    program = "import fourscale_jax; print(fourscale_jax._library.cuda); print(open('/proc/self/maps').read())"
+    (code, output, errors), = ends_of(start([sys.executable, "-c", program], 1))
+    assert code == 0, errors
+    assert output.startswith("None\n") and "libfourscale_jax_cpu" in output and "libfourscale_jax_cuda" not in output
+
+
+def test_a_crash_is_told_with_its_threads_environment_and_libraries():
+    program = "import fourscale_jax, os, signal; print('said', flush=True); os.kill(os.getpid(), signal.SIGSEGV)"
+    (code, output, errors), = ends_of(start([sys.executable, "-c", program], 1))
+    assert code == -signal.SIGSEGV and output == "said\n"
+    for part in ("SIGSEGV in ", "Fatal Python error: Segmentation fault", "most recent call first",
+                 "JAX_PLATFORMS=cpu"):
+        assert part in errors
+    at = [re.search(f"init .*/{name}", errors).start() for name in ("libjax_common", "libfourscale_jax_cpu")]
+    assert at == sorted(at)

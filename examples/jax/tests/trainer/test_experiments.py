@@ -2,8 +2,10 @@
 """The experiments: those that take seconds are repeated; of the others, what turns losses into verdicts."""
 
 import csv
+import gzip
 import math
 import pathlib
+import shutil
 import sys
 
 import pytest
@@ -12,6 +14,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).parents[2] / "experiments"))
 
 import analysis  # noqa: E402
 import arms  # noqa: E402
+import corpus  # noqa: E402
 import estimators  # noqa: E402
 import gpus  # noqa: E402
 import run  # noqa: E402
@@ -105,6 +108,49 @@ def test_tables_read_pairs_only(tmp_path):
     for row in table[2:4]:  # training and held-out loss
         assert float(row["percent"]) == pytest.approx(0.9108114, rel=1e-6)
         assert float(row["percent_half_width"]) == pytest.approx(0.2085388, rel=1e-5)
+
+
+def test_a_corpus_is_paragraphs_of_english(tmp_path):
+    page = "<head><title>no</title></head><p>Training in 4 bits loses little, as long as <b>scales</b> are good.</p>" \
+           "<script>no no no no no no no no no no no no no no no</script><p>short</p><pre>1 2 3 4 5 6 7 8 9 " \
+           "10 11 12 13 14 15 16 17 18 19 20</pre><p>A caf&eacute; is no ASCII, and so it is left out of all this.</p>"
+    (tmp_path / "a.html.gz").write_bytes(gzip.compress(page.encode()))
+    (tmp_path / "b.so").write_text("A file of another kind is no text, whatever it says in its lines.")
+    assert list(corpus.paragraphs(corpus.text_of(tmp_path / "a.html.gz"))) == [
+        "Training in 4 bits loses little, as long as scales are good."]
+    assert corpus.text_of(tmp_path / "b.so") == ""
+
+
+RESULTS = pathlib.Path(tables.__file__).parent / "results"
+
+
+def test_committed_tables_follow_from_committed_results(tmp_path, capsys):
+    """Up to the last digits, which differ between versions of NumPy and SciPy."""
+    shutil.copytree(RESULTS, tmp_path / "results")
+    written = {RESULTS / folder / name for folder in ("", "xs", "s") for name in
+               ("gpus.csv", "tokens_C.csv", *(f"{kind}_{e}.csv" for kind in ("gaps", "claims") for e in "ABCD"))}
+    for path in written:
+        (tmp_path / "results" / path.relative_to(RESULTS)).unlink(missing_ok=True)
+    for folder in (".", "xs", "s"):
+        tables.main([str(tmp_path / "results" / folder)])
+    printed = capsys.readouterr().out
+    assert all(f"\n{experiment}. " in printed for experiment in "ABCDEFG") and "The same bits: 20 of 20" in printed
+    compared = 0
+    for path in filter(pathlib.Path.exists, written):
+        both = tmp_path / "results" / path.relative_to(RESULTS), path
+        ours, theirs = (list(csv.reader(file.open())) for file in both)
+        assert [len(row) for row in ours] == [len(row) for row in theirs], path
+        for a, b in ((a, b) for rows in zip(ours, theirs) for a, b in zip(*rows)):
+            assert a == b or float(a) == pytest.approx(float(b), rel=1e-6, abs=1e-9), (path, a, b)
+        compared += 1
+    assert compared == 14
+
+
+def test_holm_takes_a_pass_away():
+    """Of D, each PASS by itself is none among all claims, which docs/convergence.md says."""
+    rows = tables.claim_rows(run.records(RESULTS / "xs"), arms.EXPERIMENTS["D"])
+    verdicts = [(row["verdict"], row["holm_verdict"]) for row in rows if row["planned"]]
+    assert verdicts == 2 * [("INCONCLUSIVE", "INCONCLUSIVE")] + 2 * [("PASS", "INCONCLUSIVE")]
 
 
 def test_tokens_to_equal_loss_are_interpolated():

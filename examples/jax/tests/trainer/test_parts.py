@@ -4,6 +4,7 @@
 import lzma
 import re
 
+import fourscale_jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -44,7 +45,7 @@ def test_flags_take_away_from_a_policy():
 @pytest.mark.parametrize("options, sentence", [
     (dict(quantization="fp3"), 'no recipe "fp3"'), (dict(quantize="qkv,typo"), "no projection typo"),
     (dict(heads=3), "heads"), (dict(tensor=3), "divide by tensor=3"), (dict(save_every=2), "--out"),
-    (dict(warmup=0.9, decay=0.2), "shares"), (dict(quantization="paper"), "all 1 layers in bf16")])
+    (dict(warmup=0.9, decay=0.2), "shares"), (dict(quantization="paper"), "all 1 layers in bf16: it needs 11")])
 def test_what_does_not_fit_is_refused(options, sentence):
     with pytest.raises(ValueError, match=sentence):
         tiny(**options)
@@ -54,6 +55,19 @@ def test_command_line_is_the_config():
     assert parse([]) == tiny(**vars(parse([])))
     assert parse(["--loss-scaling", "--first-in-bf16", "2", "--decay", "0.3"]) == tiny(
         **vars(parse([])) | dict(loss_scaling=True, first_in_bf16=2, decay=0.3))
+
+
+def test_a_text_that_cannot_be_read_is_refused(tmp_path):
+    (tmp_path / "text.xz").write_text("not packed")
+    for name, sentence in (("missing", "No such file"), ("text.xz", "format not supported"), ("", "directory")):
+        with pytest.raises(ValueError, match=f"text cannot be read: .*{sentence}"):
+            Text(str(tmp_path / name), 32)
+
+
+def test_each_preset_is_a_quantization():
+    for recipe in fourscale_jax.recipes():
+        config = tiny(layers=16, quantization=recipe)
+        assert any(config.recipe(layer, "down") == recipe for layer in range(16))
 
 
 def test_batches_follow_from_seed_and_step():
