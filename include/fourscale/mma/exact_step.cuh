@@ -151,8 +151,8 @@ struct step_place {
 
 namespace detail {
 
-/// What the adder makes of a lane's four accumulators, c, and the sums of four blocks for each, where it drops
-/// nothing. A whole warp: all lanes take the longer way where one has to.
+/// What the adder makes of a lane's four accumulators, c, and the sums of four blocks for each, where it
+/// drops nothing. A whole warp: all lanes take the longer way where one has to.
 FOURSCALE_D inline float4 add_blocks(float4 c, float4 of_x, float4 of_y, float4 of_z, float4 of_w) {
   bracket const all[4] = {bracket_of(c.x, of_x), bracket_of(c.y, of_y), bracket_of(c.z, of_z),
                           bracket_of(c.w, of_w)};
