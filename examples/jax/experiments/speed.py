@@ -130,11 +130,16 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--text", default="", help="bytes to learn; generated sentences if empty")
     parser.add_argument("--out", type=pathlib.Path, required=True)
+    parser.add_argument("--steps", nargs="+", metavar="RECIPE:SUMS", help="only these training steps, and no layer")
     arguments = parser.parse_args()
     arguments.out.mkdir(parents=True, exist_ok=True)
-    rows = []
+    rows, layers, steps = [], LAYERS, RECIPES
+    if arguments.steps:
+        layers, steps = (), [tuple(name.split(":")) for name in arguments.steps]
+        for unknown in set(steps) - set(RECIPES):
+            parser.error(f"--steps {':'.join(unknown)}: one of {', '.join(':'.join(r) for r in RECIPES)}")
     with (arguments.out / "speed.jsonl").open("w") as file:
-        for measure, cases in ((layer_of, LAYERS), (step_of, [(*r, arguments.text) for r in RECIPES])):
+        for measure, cases in ((layer_of, layers), (step_of, [(*r, arguments.text) for r in steps])):
             for case in cases:
                 rows.append(measure(*case))
                 file.write(json.dumps(rows[-1]) + "\n")

@@ -52,10 +52,12 @@ struct model : cluster_place<CtaGroup, Sharing> {
         self{place::cta(), threadIdx.x / 32} {
     for (u32 i = 0; i < place::ctas; ++i) {
       u8* const of_cta = place::ctas == 1 ? stages : static_cast<u8*>(__cluster_map_shared_rank(stages, i));
-      core.cta[i] = {{memory.tensor[i]}, {of_cta, ptx::shared_address(stages), bytes}};
+      core.cta[i] = {{memory.tensor[i]}, {of_cta, offset_of(stages), bytes}};
     }
   }
   FOURSCALE_D static u32 lane() { return threadIdx.x % 32; }
+  /// A shared address as descriptors have it, in 18 bits: in a cluster, the CTA's rank stands above them.
+  FOURSCALE_D static u32 offset_of(void const* p) { return ptx::shared_address(p) & 0x3ffffu; }
   FOURSCALE_D static bool issues() { return true; }
 
   // --- The checker, one caller at a time
@@ -181,7 +183,7 @@ struct model : cluster_place<CtaGroup, Sharing> {
     __syncwarp();
   }
   __noinline__ FOURSCALE_D void note_copy(void const* to, u32 bytes, u32 b, u32 ctas) const {
-    const u32 begin = ptx::shared_address(to);
+    const u32 begin = offset_of(to);
     checked([&](auto& check) { return check.copy_to_shared(self, ctas, begin, begin + bytes, b); });
   }
   __noinline__ FOURSCALE_D void arrive_expecting(u32 b, u32 bytes) const {
@@ -236,11 +238,11 @@ struct model : cluster_place<CtaGroup, Sharing> {
   // --- From shared memory to D
 
   __noinline__ FOURSCALE_D void announce_stores(u8 const* to, u32 bytes) const {
-    const u32 begin = ptx::shared_address(to);
+    const u32 begin = offset_of(to);
     checked([&](auto& check) { return check.write_shared(self, begin, begin + bytes, false); });
   }
   FOURSCALE_D void store_box(CUtensorMap const* map, i32 col, i32 row, u8 const* from, u32 bytes) const {
-    const u32 begin = ptx::shared_address(from);
+    const u32 begin = offset_of(from);
     checked([&](auto& check) { return check.copy_from_shared(self, begin, begin + bytes); });
     if (lane() == 0) copies.store_box(map, col, row, from);
     __syncwarp();
