@@ -4,10 +4,10 @@
 #pragma once
 
 #include <algorithm>
-#include <cmath>
 #include <fourscale/host/gemm_blackwell.hpp>
 
 #include "gemm_case.cuh"
+#include "gemm_limits.hpp"
 #include "gemm_table.hpp"
 
 namespace fourscale::test {
@@ -180,42 +180,12 @@ void check_lowest_bits() {
     }
 }
 
-/// The least product there is takes an accumulator to the float below, unless the accumulator's exponent is
-/// more than 35 larger: then the adder drops the product. Groups of 8 rows and of 8 columns have an
-/// accumulator each, 2^4 to 2^18, or some bits more.
+/// large_accumulators() of gemm_limits.hpp.
 template <class Gemm>
 void check_large_accumulators() {
   if (!gpu_or_warn()) return;
-  constexpr i64 m = 16 * 16, n = 24, k = 128;
-  const auto fill = [](host_buffer<nvfp4>& q, i64 row, int exponent, u8 codes, u8 next, u8 least = 0x01) {
-    const size_t at = static_cast<size_t>(row);
-    q.codes[at * (k / 2)] = codes;
-    q.scales[at * (k / 16)] = static_cast<u8>((7 + exponent) << 3);
-    q.codes[at * (k / 2) + 32] = next;
-    q.scales[at * (k / 16) + 4] = least;  // 2^-9
-  };
-  host_buffer<nvfp4> a(m, k, amax_value(2688.0f)), b(n, k, amax_value(2688.0f));
-  for (i64 row = 0; row < m; ++row) {  // 1 or 2, lower eights of 16 rows 0.5 too; then 0.5 or -0.5
-    const u8 code = static_cast<u8>(row / 16 % 2 == 0 ? 0x02 : 0x04);
-    fill(a, row, static_cast<int>(row / 32), row % 16 < 8 ? code : code | 0x10, row % 2 == 0 ? 0x01 : 0x09,
-         row % 16 < 8 ? 0x01 : 0x02);
-  }
-  for (i64 row = 0; row < n; ++row)  // 4, and 0.5 in every other column; then 0.5
-    fill(b, row, static_cast<int>(2 + row / 8 * 3), row % 2 == 0 ? 0x06 : 0x16, 0x01);
-  gemm_case<nvfp4, linear, nvfp4, linear, float> c({m, n, k, {1.0f, 0.0f}});
-  c.a.data = gemm_operand_data<nvfp4, linear>(a);
-  c.b.data = gemm_operand_data<nvfp4, linear>(b);
-  const std::vector<float> sums = c.sums();
-  int dropped = 0, kept = 0;
-  for (i64 row = 1; row < m; row += 32)  // of 1 times 4, minus 2^-20
-    for (i64 col = 0; col < n; col += 8)
-      (sums[static_cast<size_t>(row * n + col)] ==
-               std::ldexp(4.0f, static_cast<int>(row / 32 + 2 + col / 8 * 3))
-           ? dropped
-           : kept)++;
-  CHECK(dropped == 2);
-  CHECK(kept == 22);
-  CHECK(same_bits(c.on_device(Gemm{}), c.output_of(sums)));
+  auto c = large_accumulators();
+  CHECK(same_bits(c.on_device(Gemm{}), c.oracle()));
 }
 
 /// Large products cancel, and the least one is left: a sum of 64 in f32 is 0 instead. It is one bit too wide

@@ -93,23 +93,23 @@ struct gemm_panel {
     }
   }
 
-  /// A step of one row whose certificate does not hold for all of the strip.
-  void step_with_care(i64 r, i64 c, i64 step, i64 in_chunk, i64 cols) {
-    float* const to = sums_at(c, r);
-    float exact[strip_cols];
-    step_in_double<step_values>(rows.at(r, in_chunk), strip.at(in_chunk), to, exact);
-    const bounds bound = rows.bound(r, in_chunk);
-    const model::operand_row x = of_a::read(a, row + r, step);
-    for (i64 j = 0; j < cols; ++j) {
-      const bounds other = strip.bounds[static_cast<u64>(in_chunk * strip_cols + j)];
-      if (nothing_is_dropped(bound, other) && is_kept(bound, other, to[j])) {
-        to[j] = exact[j];
-        ++steps.in_double;
-      } else {
-        to[j] = block_scaled_dot(format, x, of_b::read(b, col + c + j, step), to[j]);
-        ++steps.by_model;
+  /// A step of `count` rows from r on whose certificates do not hold for all of the strip.
+  void step_with_care(i64 r, i64 count, i64 c, i64 step, i64 in_chunk, i64 cols,
+                      float const* const (&values)[rows_at_once], float* const (&to)[rows_at_once]) {
+    float exact[rows_at_once][strip_cols];
+    step_in_double<step_values>(values, strip.at(in_chunk), to, exact);
+    for (i64 i = 0; i < count; ++i) {
+      const bounds bound = rows.bound(r + i, in_chunk);
+      for (i64 j = 0; j < cols; ++j) {
+        const bounds other = strip.bounds[static_cast<u64>(in_chunk * strip_cols + j)];
+        const bool kept = is_kept(bound, other, to[i][j]);
+        to[i][j] = kept ? exact[i][j] : by_model(r + i, c + j, step, to[i][j]);
+        ++(kept ? steps.in_double : steps.by_model);
       }
     }
+  }
+  float by_model(i64 r, i64 c, i64 step, float sum) const {
+    return block_scaled_dot(format, of_a::read(a, row + r, step), of_b::read(b, col + c, step), sum);
   }
 
   void add_strip(i64 c, i64 first, i64 count) {
@@ -124,16 +124,14 @@ struct gemm_panel {
         for (int i = 0; i < rows_at_once; ++i) {
           values[i] = rows.at(r + i, s);
           to[i] = sums_at(c, r + i);
-          const bounds bound = rows.bound(r + i, s);
-          all = all && sums_are_exact(bound, most) && nothing_is_dropped(bound, most) &&
-                are_kept(bound, most, to[i]);
+          all = all && is_fast(rows.bound(r + i, s), most, to[i]);
         }
         const i64 here = last - r < rows_at_once ? last - r : rows_at_once;
         if (all) {
           step_in_f32<step_values>(values, strip.at(s), to);
           steps.in_f32 += here * cols;
         } else {
-          for (i64 i = 0; i < here; ++i) step_with_care(r + i, c, first + s, s, cols);
+          step_with_care(r, here, c, first + s, s, cols, values, to);
         }
       }
   }

@@ -44,11 +44,17 @@ struct code_pairs {
 };
 inline constexpr code_pairs of_code_pair{};
 
+/// What is known of a step of 64 values of a row, or of the rows of a strip: of those, what accumulators are
+/// asked for is not needed.
+struct bounds_of_64 : model::known_bounds {
+  constexpr void add(bounds_of_64 const& other) { step.add(other.step); }
+};
+
 /// NVFP4 and MXFP4: kinds mxf4nvf4 and mxf4.
 template <class F>
 struct steps_of_64 {
   static constexpr int values = 64;
-  using bounds = model::step_bounds;
+  using bounds = bounds_of_64;
   using state = model::row_bounds;  ///< of the row's steps before this one
 
   /// One row, one step: as the model reads it; zero behind the matrix.
@@ -81,7 +87,7 @@ struct steps_of_64 {
     };
     const model::scale_parts scales[4] = {scale_of(0), scale_of(1), scale_of(2), scale_of(3)};
     for (int i = 0; i < values; ++i) to[i] *= scales[i / 16].value;
-    return row.next(facts, scales);
+    return {row.next(facts, scales)};
   }
 };
 
@@ -176,34 +182,47 @@ void step_in_f32(float const* const (&a)[Rows], float const* b, float* const (&s
       sums[r][j] = toward_zero(static_cast<double>(sums[r][j]) + static_cast<double>(t[r][j]));
 }
 
-/// A step of a row whose sums f32 may not hold, where nothing is dropped: 64 values by blocks of 16, each of
-/// them exact in f32; 32 values one by one.
-template <int Values>
-void step_in_double(float const* a, float const* b, float const* sums, float* result) {
+/// A step of Rows rows whose sums f32 may not hold, where nothing is dropped: 64 values by blocks of 16, each
+/// of them exact in f32; 32 values one by one.
+template <int Values, int Rows>
+void step_in_double(float const* const (&a)[Rows], float const* b, float* const (&sums)[Rows],
+                    float (&results)[Rows][strip_cols]) {
   constexpr int count = Values == 64 ? 16 : 1;
-  double all[strip_cols];
-  for (int j = 0; j < strip_cols; ++j) all[j] = static_cast<double>(sums[j]);
+  double all[Rows][strip_cols];
+  for (int r = 0; r < Rows; ++r)
+    for (int j = 0; j < strip_cols; ++j) all[r][j] = static_cast<double>(sums[r][j]);
   for (int k = 0; k < Values; k += count) {
-    float t[1][strip_cols];
-    float const* const row[1] = {a + k};
-    add_products<1, count>(row, b + k * strip_cols, t);
-    for (int j = 0; j < strip_cols; ++j) all[j] += static_cast<double>(t[0][j]);
+    float t[Rows][strip_cols];
+    float const* rows[Rows];
+    for (int r = 0; r < Rows; ++r) rows[r] = a[r] + k;
+    add_products<Rows, count>(rows, b + k * strip_cols, t);
+    for (int r = 0; r < Rows; ++r)
+      for (int j = 0; j < strip_cols; ++j) all[r][j] += static_cast<double>(t[r][j]);
   }
-  for (int j = 0; j < strip_cols; ++j) result[j] = toward_zero(all[j]);
+  for (int r = 0; r < Rows; ++r)
+    for (int j = 0; j < strip_cols; ++j) results[r][j] = toward_zero(all[r][j]);
 }
 
-/// Whether the adder drops nothing of an accumulator, or of all of a strip, nor of the products added to it:
-/// the bounds of steps of 64 know it, those of 32 ask the accumulators.
-inline bool is_kept(model::step_bounds, model::step_bounds, float) { return true; }
-inline bool are_kept(model::step_bounds, model::step_bounds, float const*) { return true; }
-inline bool is_kept(model::block_bounds a, model::block_bounds b, float sum) {
-  return model::kept_accumulators(a, b).have(sum);
+/// Sums of a step in f32 are exact, and the adder drops nothing whatever the accumulators are; those of steps
+/// of 32 are asked.
+inline bool is_fast(bounds_of_64 const& a, bounds_of_64 const& b, float const*) {
+  return sums_are_exact(a.step, b.step) && nothing_is_dropped(a.step, b.step);
 }
-inline bool are_kept(model::block_bounds a, model::block_bounds b, float const* sums) {
+inline bool is_fast(model::block_bounds a, model::block_bounds b, float const* sums) {
+  if (!sums_are_exact(a, b) || !nothing_is_dropped(a, b)) return false;
   const model::kept_accumulators kept(a, b);
   int lost = 0;
   for (int j = 0; j < strip_cols; ++j) lost |= !kept.have(sums[j]);
   return lost == 0;
+}
+/// The adder drops nothing of an accumulator nor of the products added to it.
+inline bool is_kept(bounds_of_64 const& a, bounds_of_64 const& b, float sum) {
+  return nothing_is_dropped(a.step, b.step) ||
+         (sum < 0.0f ? -sum : sum) <
+             largest_kept(model::kept_factors(a.of_accumulators), model::kept_factors(b.of_accumulators));
+}
+inline bool is_kept(model::block_bounds a, model::block_bounds b, float sum) {
+  return nothing_is_dropped(a, b) && model::kept_accumulators(a, b).have(sum);
 }
 
 }  // namespace detail

@@ -221,16 +221,22 @@ FOURSCALE_HD constexpr step_bounds bounds_of_step(value_facts const& step, value
           static_cast<u8>(span < unbounded ? span : unbounded)};
 }
 
+/// Both bounds of a step.
+struct known_bounds {
+  step_bounds step;
+  accumulator_bounds of_accumulators;
+};
+
 /// Walks along a row of an operand, and bounds its steps. Rows of NVFP4 and MXFP4.
 class row_bounds {
  public:
   /// The next 64 values: four times 16 codes, and the scale of each. A NaN among the scales bounds nothing
   /// from here on; nor do scales that are far from 1.
-  FOURSCALE_HD constexpr step_bounds next(code_facts const (&codes)[4], scale_parts const (&scales)[4]) {
+  FOURSCALE_HD constexpr known_bounds next(code_facts const (&codes)[4], scale_parts const (&scales)[4]) {
     value_facts step;
     for (int group = 0; group < 4; ++group) step.add(value_facts(codes[group], scales[group]));
     if (++steps_ > most_steps) step.squares = value_facts::infinite();
-    const step_bounds bounds = bounds_of_step(step, before_);
+    const known_bounds bounds = {bounds_of_step(step, before_), bounds_of_accumulators(step, before_)};
     before_.add(step);
     return bounds;
   }
