@@ -156,20 +156,33 @@ inline float toward_zero(double x) {
 using float_lanes [[gnu::vector_size(vector_bytes)]] = float;
 inline constexpr int strip_lanes = strip_cols * static_cast<int>(sizeof(float)) / vector_bytes;
 
+/// Register `i` of the floats at x. One by one, g++ does not take them by way of the stack.
+inline float_lanes load_lanes(float const* x, int i) {
+  float_lanes lanes;
+  __builtin_memcpy(&lanes, x + i * static_cast<int>(vector_bytes / sizeof(float)), sizeof lanes);
+  return lanes;
+}
+
+inline void store_lanes(float* x, int i, float_lanes lanes) {
+  __builtin_memcpy(x + i * static_cast<int>(vector_bytes / sizeof(float)), &lanes, sizeof lanes);
+}
+
 /// Products of `Count` values of Rows rows with a strip. Every sum is exact, so the order is free.
 template <int Rows, int Count>
 void add_products(float const* const (&a)[Rows], float const* b, float (&t)[Rows][strip_cols]) {
   float_lanes sums[Rows][strip_lanes] = {};
   for (int k = 0; k < Count; ++k) {
     float_lanes columns[strip_lanes];
-    __builtin_memcpy(columns, b + k * strip_cols, sizeof columns);
+    FOURSCALE_UNROLL
+    for (int l = 0; l < strip_lanes; ++l) columns[l] = load_lanes(b + k * strip_cols, l);
     FOURSCALE_UNROLL
     for (int r = 0; r < Rows; ++r) {
       FOURSCALE_UNROLL
       for (int l = 0; l < strip_lanes; ++l) sums[r][l] += a[r][k] * columns[l];
     }
   }
-  __builtin_memcpy(t, sums, sizeof t);
+  for (int r = 0; r < Rows; ++r) FOURSCALE_UNROLL
+  for (int l = 0; l < strip_lanes; ++l) store_lanes(t[r], l, sums[r][l]);
 }
 
 /// A step of Rows rows whose certificates hold for the whole strip.
