@@ -48,7 +48,7 @@ class _CopyDescription(ctypes.Structure):
 
 
 def _stays_on_the_cpu():
-    """Whether JAX is told to use no GPU: then a process neither loads the CUDA runtime nor asks it anything."""
+    """Whether JAX is told to use no GPU. Such a process does not load our CUDA library, or call the CUDA runtime."""
     platforms = os.environ.get("JAX_PLATFORMS", "") if __package__ == "fourscale_jax" else ""
     return platforms != "" and {"cuda", "gpu"}.isdisjoint(platforms.lower().split(","))
 

@@ -229,26 +229,32 @@ FOURSCALE_D inline void find_bounds(certify_memory& of_rows, bool any_certified,
     return __vmaxu2(of_row, __shfl_xor_sync(~0u, of_row, decode_steps));
   };
   const model::step_bounds bounds = bounds_of_step(facts, mine_before);
-  const model::accumulator_bounds more = bounds_of_accumulators(facts, mine_before);
-  const u32 first = of_two(bounds.width, bounds.span), second = of_two(more.span, more.depth);
+  const u32 first = of_two(bounds.width, bounds.span);
+  u32 second = 0;
+  if constexpr (arch::has_wgmma) {  // others do not read them
+    const model::accumulator_bounds more = bounds_of_accumulators(facts, mine_before);
+    second = of_two(more.span, more.depth);
+  }
   if (mine % 32 < decode_steps) {
     of_rows.bounds[mine / 32][step] = first;
-    of_rows.of_accumulators[mine / 32][step] = second;
+    if constexpr (arch::has_wgmma) of_rows.of_accumulators[mine / 32][step] = second;
   }
 }
 
 /// The largest bounds of eight rows in the warps' steps from `first` on, by the threads that do not find
-/// bounds. Returns the width of a thread's.
+/// bounds. Returns the width of the thread's step.
 FOURSCALE_D inline u32 store_bounds(mma::decoded_operand const& to, i64 row_group, int first,
                                     certify_memory const& of_rows) {
   const int mine = static_cast<int>(threadIdx.x) - decode_warps * decode_steps, step = first + mine;
   if (mine < 0 || mine >= decode_steps || step >= static_cast<int>(to.steps)) return 0;
   u32 first_two = 0, second_two = 0;
   for (auto const& of_two : of_rows.bounds) first_two = __vmaxu2(first_two, of_two[mine]);
-  for (auto const& of_two : of_rows.of_accumulators) second_two = __vmaxu2(second_two, of_two[mine]);
+  if constexpr (arch::has_wgmma)
+    for (auto const& of_two : of_rows.of_accumulators) second_two = __vmaxu2(second_two, of_two[mine]);
   const i64 at = step * to.row_groups() + row_group;
   to.bounds[at] = {static_cast<u8>(first_two), static_cast<u8>(first_two >> 16)};
-  to.of_accumulators[at] = {static_cast<u8>(second_two), static_cast<u8>(second_two >> 16)};
+  if constexpr (arch::has_wgmma)
+    to.of_accumulators[at] = {static_cast<u8>(second_two), static_cast<u8>(second_two >> 16)};
   return first_two & 0xffu;
 }
 

@@ -2,9 +2,9 @@
 // D = alpha * A * B^T + beta * D on the tensor cores of sm_100, sm_103 and sm_110, or on their model: the
 // same kernel with another instruction set. How it works: mma/tcgen05_roles.cuh and tcgen05_store.cuh, which
 // are the kernel; then tcgen05_tile.cuh, its numbers, and tcgen05_hardware.cuh, its instructions. With
-// mma::tcgen05::model it ran
-// on an H200, bit for bit what the chained model gives on the host; with mma::tcgen05::hardware it was
-// assembled, its machine code was read, and it never ran.
+// mma::tcgen05::model it ran on an H200, bit for bit what the chained model gives on the host (clusters of
+// four: see docs/blackwell.md); with mma::tcgen05::hardware it was assembled, its machine code was read, and
+// it never ran.
 #pragma once
 
 #include <cuda_runtime_api.h>

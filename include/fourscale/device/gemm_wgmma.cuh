@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The GEMM with Blackwell's bits on Hopper: decoded operands in, D out. How it works: mma/wgmma_roles.cuh.
+// The GEMM with Blackwell's bits on Hopper: decoded operands in, D out. How it works: mma/wgmma_roles.cuh
+// and, for data whose block scales spread, mma/wgmma_by_blocks.cuh.
 #pragma once
 
 #include "../mma/wgmma_by_blocks.cuh"

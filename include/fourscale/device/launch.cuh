@@ -23,41 +23,43 @@ inline errc launched() { return cudaPeekAtLastError() == cudaSuccess ? errc::ok 
 /// by itself, by cudaGridDependencySynchronize().
 enum class begins { after, early };
 
+/// `clusters` clusters of this many CTAs, for a launch. Attributes that are not counted have no effect.
+struct cluster_launch {
+  cudaLaunchAttribute attributes[2]{};
+  cudaLaunchConfig_t config{};
+
+  cluster_launch(i64 clusters, int ctas, int threads, int shared_bytes) {
+    attributes[0].id = cudaLaunchAttributeClusterDimension;
+    attributes[0].val.clusterDim.x = static_cast<unsigned>(ctas);
+    attributes[0].val.clusterDim.y = attributes[0].val.clusterDim.z = 1;
+    attributes[1].id = cudaLaunchAttributeProgrammaticStreamSerialization;
+    attributes[1].val.programmaticStreamSerializationAllowed = 1;
+    config.gridDim = dim3(static_cast<unsigned>(clusters * ctas));
+    config.blockDim = dim3(static_cast<unsigned>(threads));
+    config.dynamicSmemBytes = static_cast<size_t>(shared_bytes);
+    config.attrs = attributes;
+    config.numAttrs = 1;
+  }
+  cluster_launch(cluster_launch const&) = delete;  // config points into it
+};
+
 /// Launches `clusters` clusters of this many CTAs.
 template <begins When = begins::after, class Kernel, class... Arguments>
 errc launch_clusters(Kernel* kernel, i64 clusters, int ctas, int threads, int shared_bytes,
                      cudaStream_t stream, Arguments const&... arguments) {
-  cudaLaunchAttribute attributes[2]{};
-  attributes[0].id = cudaLaunchAttributeClusterDimension;
-  attributes[0].val.clusterDim.x = static_cast<unsigned>(ctas);
-  attributes[0].val.clusterDim.y = attributes[0].val.clusterDim.z = 1;
-  attributes[1].id = cudaLaunchAttributeProgrammaticStreamSerialization;
-  attributes[1].val.programmaticStreamSerializationAllowed = 1;
-  cudaLaunchConfig_t config{};
-  config.gridDim = dim3(static_cast<unsigned>(clusters * ctas));
-  config.blockDim = dim3(static_cast<unsigned>(threads));
-  config.dynamicSmemBytes = static_cast<size_t>(shared_bytes);
-  config.stream = stream;
-  config.attrs = attributes;
-  config.numAttrs = When == begins::early ? 2 : 1;
-  return cudaLaunchKernelEx(&config, kernel, arguments...) == cudaSuccess ? errc::ok : errc::cuda_failed;
+  cluster_launch launch(clusters, ctas, threads, shared_bytes);
+  launch.config.stream = stream;
+  if (When == begins::early) launch.config.numAttrs = 2;
+  return cudaLaunchKernelEx(&launch.config, kernel, arguments...) == cudaSuccess ? errc::ok
+                                                                                 : errc::cuda_failed;
 }
 
 /// How many of these clusters, with a CTA on each SM, the device runs at once; 0 if it does not tell.
 template <class Kernel>
 int clusters_that_fit(Kernel* kernel, int ctas, int threads, int shared_bytes) {
-  cudaLaunchAttribute cluster{};
-  cluster.id = cudaLaunchAttributeClusterDimension;
-  cluster.val.clusterDim.x = static_cast<unsigned>(ctas);
-  cluster.val.clusterDim.y = cluster.val.clusterDim.z = 1;
-  cudaLaunchConfig_t config{};
-  config.gridDim = dim3(static_cast<unsigned>(ctas));
-  config.blockDim = dim3(static_cast<unsigned>(threads));
-  config.dynamicSmemBytes = static_cast<size_t>(shared_bytes);
-  config.attrs = &cluster;
-  config.numAttrs = 1;
+  const cluster_launch launch(1, ctas, threads, shared_bytes);
   int clusters = 0;
-  return cudaOccupancyMaxActiveClusters(&clusters, kernel, &config) == cudaSuccess ? clusters : 0;
+  return cudaOccupancyMaxActiveClusters(&clusters, kernel, &launch.config) == cudaSuccess ? clusters : 0;
 }
 
 /// CTAs for the work of `items` threads. Kernels loop over what does not fit in a grid.

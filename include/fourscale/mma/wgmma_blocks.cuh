@@ -46,6 +46,9 @@ template <int Groups>
 FOURSCALE_D u32 add_batch(batch_of_blocks<Groups> const& batch, kept_limits const (&limits)[Groups],
                           float* c) {
   constexpr int outputs = 4 * Groups;
+  const auto is_kept = [&](int i) {
+    return fabsf(c[i]) < (i % 4 < 2 ? limits[i / 4].upper : limits[i / 4].lower);
+  };
   detail::bracket all[outputs];
   u32 open = 0;
   bool kept = true;
@@ -53,7 +56,7 @@ FOURSCALE_D u32 add_batch(batch_of_blocks<Groups> const& batch, kept_limits cons
   for (int i = 0; i < outputs; ++i) {
     all[i] = detail::bracket_of(c[i], batch.of(i));
     open |= bit_cast<u32>(all[i].low) ^ bit_cast<u32>(all[i].high);
-    kept = kept && fabsf(c[i]) < (i % 4 < 2 ? limits[i / 4].upper : limits[i / 4].lower);
+    kept = kept && is_kept(i);
   }
   if (__any_sync(~0u, open != 0)) {
     FOURSCALE_UNROLL
@@ -68,11 +71,10 @@ FOURSCALE_D u32 add_batch(batch_of_blocks<Groups> const& batch, kept_limits cons
   u32 left = 0;
   FOURSCALE_UNROLL
   for (int group = 0; group < Groups; ++group) {
-    float* const x = c + 4 * group;
-    if (__all_sync(~0u, fabsf(x[0]) < limits[group].upper && fabsf(x[1]) < limits[group].upper &&
-                            fabsf(x[2]) < limits[group].lower && fabsf(x[3]) < limits[group].lower)) {
+    const int i = 4 * group;
+    if (__all_sync(~0u, is_kept(i) && is_kept(i + 1) && is_kept(i + 2) && is_kept(i + 3))) {
       FOURSCALE_UNROLL
-      for (int i = 0; i < 4; ++i) x[i] = all[4 * group + i].high;
+      for (int j = i; j < i + 4; ++j) c[j] = all[j].high;
     } else {
       left |= 1u << group;
     }

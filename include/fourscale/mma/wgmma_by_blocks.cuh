@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // The other way of the GEMM by wgmma, for operands whose block scales differ so much that few sums of 64
-// products are exact: every step by blocks of 16 values. There are no certificates and no clusters; tiles are
-// as wide as what a CTA of the first way loads of B, so that a loop over a step stays in the instruction
-// cache, where most of the time went. The roles:
+// products are exact: every step by blocks of 16 values. There are no certificates, and CTAs share nothing.
+// Tiles are as wide as what a CTA of the first way loads of B, so that the code of a step stays in the
+// instruction cache: fetching it took most of the time. The roles:
 //
 //   load      one warp has TMA fill a stage with a step of A and of B                      -> `full`
 //   bound     one warp leaves what says of accumulators that the adder drops nothing       -> `full`
@@ -51,13 +51,11 @@ FOURSCALE_D void init_barriers(shared_memory<Cols>& m) {
 /// whole warp.
 FOURSCALE_D inline float mean_width(decoded_operand const& x) {
   const i64 groups = ceil_div<i64>(x.rows, bounds_rows), lane = threadIdx.x % 32;
-  u32 const* const of_group = x.widths;
-  const float sum = static_cast<float>(of_group[lane * groups / 64]) +
-                    static_cast<float>(of_group[(lane + 32) * groups / 64]);
-  float all = sum;
+  float sum = static_cast<float>(x.widths[lane * groups / 64]) +
+              static_cast<float>(x.widths[(lane + 32) * groups / 64]);
   FOURSCALE_UNROLL
-  for (int bit = 1; bit < 32; bit *= 2) all += __shfl_xor_sync(~0u, all, bit);
-  return all / (64.0f * static_cast<float>(x.steps));
+  for (int bit = 1; bit < 32; bit *= 2) sum += __shfl_xor_sync(~0u, sum, bit);
+  return sum / (64.0f * static_cast<float>(x.steps));
 }
 /// Whether the kernel goes this way: the same in all CTAs.
 template <class P>

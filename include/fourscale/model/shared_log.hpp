@@ -78,7 +78,7 @@ struct shared_log {
     }
     return misuse::ok;
   }
-  /// False if a bulk copy may still read the shared memory of `cta`, as far as its own agent knows.
+  /// Whether each agent that started a bulk copy from the shared memory of `cta` has waited for its end.
   FOURSCALE_HD constexpr bool all_copied(u32 cta, knowledge const (&now)[max_agents]) const {
     for (shared_read const& r : reads[cta])
       if (r.bulk && now[r.agent].of[r.agent].copied < r.ticket) return false;
