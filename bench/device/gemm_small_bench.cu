@@ -167,12 +167,27 @@ void decode(benchmark::State& state, i64 m, shape s, tuning const& t, bool with_
 
 /// Plans to compare with the one that the library makes. Not part of a run unless asked for by name. More
 /// than eight warps are for loads without TMA.
-const tuning plans[] = {{1, 4, 2}, {1, 8, 2}, {2, 4, 2}, {2, 8, 2},  {2, 8, 3},  {4, 4, 2},
-                        {4, 8, 2}, {4, 8, 3}, {8, 8, 2}, {2, 10, 4}, {4, 12, 3}, {8, 16, 2}};
+const tuning plans[] = {{1},
+                        {2},
+                        {4},
+                        {8},
+                        {0, 0, 0, 0, true},
+                        {1, 4, 2, 0, true},
+                        {1, 8, 2, 0, true},
+                        {2, 4, 2, 0, true},
+                        {2, 8, 2, 0, true},
+                        {2, 8, 3, 0, true},
+                        {4, 4, 2, 0, true},
+                        {4, 8, 2, 0, true},
+                        {4, 8, 3, 0, true},
+                        {8, 8, 2, 0, true},
+                        {2, 10, 4, 0, true},
+                        {4, 12, 3, 0, true},
+                        {8, 16, 2, 0, true}};
 
 std::string to_string(tuning const& t) {
   return std::to_string(t.ctas) + "_ctas_" + std::to_string(t.warps) + "_warps_" + std::to_string(t.depth) +
-         "_halves_" + std::to_string(t.rows) + "_rows";
+         "_halves_" + std::to_string(t.rows) + "_rows" + (t.mma_sync ? "_mma_sync" : "");
 }
 
 const bool registered = [] {

@@ -157,12 +157,15 @@ std::string first_difference(std::vector<T> const& got, std::vector<T> const& wa
 }
 
 template <class T, class Layout, class TD>
-void check_exact(std::vector<small_options> const& list) {
+void check_exact(std::vector<small_options> const& list, mma::weight_only::tuning const& tuning = {}) {
   if (!gpu_or_warn()) return;
   for (small_options const& o : list) {
     INFO(o.m << " x " << o.n << " x " << o.k << ", gap " << o.gap);
     small_case<T, Layout, TD> c(o, data::exact);
-    const std::vector<TD> got = c.on_device(), want = c.oracle();
+    const auto planned = [&](auto const&... arguments) {
+      return device::detail::gemm_weight_only_by(tuning, arguments..., o.factors, nullptr);
+    };
+    const std::vector<TD> got = c.on_device_by(planned), want = c.oracle();
     INFO(first_difference(got, want, o.n + o.gap));
     CHECK(same_bits(got, want));
   }

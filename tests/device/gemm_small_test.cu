@@ -20,6 +20,11 @@ TEST_CASE("device gemm_weight_only: exact sums, fp16", "[device][gemm][small]") 
   check_exact<fp16, swizzled_128x4, float>({{16, 513, 2048}, {7, 130, 4112}, {40, 200, 528}});
 }
 
+TEST_CASE("device gemm_weight_only: exact sums, by mma.sync", "[device][gemm][small]") {
+  check_exact<bf16, linear, bf16>(sizes(), {.mma_sync = true});
+  check_exact<bf16, swizzled_128x4, float>(sizes(), {.mma_sync = true});
+}
+
 TEST_CASE("device gemm_weight_only: random values are within the bound, and the same twice",
           "[device][gemm][small]") {
   for (const i64 m : {1, 8, 16, 33, 64}) {
@@ -37,7 +42,7 @@ TEST_CASE("device gemm_weight_only: other plans have the same sums where those a
   using mma::weight_only::tuning;
   const auto check = [](auto c, tuning const& t) {
     INFO(c.o.m << " x " << c.o.n << " x " << c.o.k << ", " << t.ctas << " CTAs, " << t.warps << " warps, "
-               << t.depth << " halves, " << t.rows << " rows");
+               << t.depth << " halves, " << t.rows << " rows, " << t.mma_sync);
     const auto planned = [&](auto const&... arguments) {
       return device::detail::gemm_weight_only_by(t, arguments..., c.o.factors, nullptr);
     };
@@ -46,8 +51,23 @@ TEST_CASE("device gemm_weight_only: other plans have the same sums where those a
     CHECK(same_bits(got, want));
     CHECK(same_bits(got, c.on_device_by(planned)));
   };
-  for (const tuning t : {tuning{1}, tuning{2}, tuning{4}, tuning{8}, tuning{2, 8, 4}, tuning{8, 4, 2},
-                         tuning{0, 6, 3}, tuning{0, 0, 0, 64}, tuning{1, 4, 2, 64}, tuning{0, 0, 0, 8}}) {
+  const tuning plans[] = {{1},
+                          {2},
+                          {4},
+                          {8},
+                          {0, 0, 0, 8},
+                          {0, 0, 0, 64},  // by wgmma where it is
+                          {1, 0, 0, 0, true},
+                          {2, 0, 0, 0, true},
+                          {4, 0, 0, 0, true},
+                          {8, 0, 0, 0, true},
+                          {2, 8, 4, 0, true},
+                          {8, 4, 2, 0, true},
+                          {0, 6, 3, 0, true},
+                          {0, 0, 0, 64, true},
+                          {1, 4, 2, 64, true},
+                          {0, 0, 0, 8, true}};
+  for (tuning const& t : plans) {
     check(small_case<bf16, linear, float>({16, 1300, 2304}, data::exact), t);
     check(small_case<bf16, swizzled_128x4, bf16>({7, 9001, 1040}, data::exact), t);
     check(small_case<fp16, linear, float>({64, 260, 4112, {1.5f, 0.5f}, 3}, data::exact), t);

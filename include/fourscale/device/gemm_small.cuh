@@ -6,15 +6,12 @@
 
 #include "../mma/weight_only_cta.cuh"
 #include "../view/validate.hpp"
-#include "launch.cuh"
-#include "tensor_map.cuh"
+#include "gemm_small_wgmma.cuh"
 
 namespace FOURSCALE_NAMESPACE::device {
 inline namespace FOURSCALE_ARCH {
 
 namespace detail {
-
-namespace weight_only = mma::weight_only;
 
 template <int NTiles, bool Tma, class T, class Layout, class TD>
 FOURSCALE_KERNEL void __launch_bounds__(32 * weight_only::most_warps(NTiles, Tma), 1)
@@ -26,78 +23,12 @@ FOURSCALE_KERNEL void __launch_bounds__(32 * weight_only::most_warps(NTiles, Tma
     weight_only::multiply<NTiles, weight_only::loads_by_tma<NTiles, T, Layout>>(a, weight_only_memory);
 }
 
-/// What a device offers.
-inline errc weight_only_machine(int device, weight_only::machine& m) {
-  const bool ok =
-      cudaDeviceGetAttribute(&m.sms, cudaDevAttrMultiProcessorCount, device) == cudaSuccess &&
-      cudaDeviceGetAttribute(&m.shared_bytes, cudaDevAttrMaxSharedMemoryPerBlockOptin, device) == cudaSuccess;
-  return ok ? errc::ok : errc::cuda_failed;
-}
-
-/// A launch of CTAs in clusters; the attribute must outlive it.
-inline cudaLaunchConfig_t weight_only_config(int clusters, int ctas, int warps, int bytes, bool has_clusters,
-                                             cudaLaunchAttribute& cluster, cudaStream_t stream) {
-  cluster.id = cudaLaunchAttributeClusterDimension;
-  cluster.val.clusterDim.x = static_cast<unsigned>(ctas);
-  cluster.val.clusterDim.y = cluster.val.clusterDim.z = 1;
-  cudaLaunchConfig_t config{};
-  config.gridDim = dim3(static_cast<unsigned>(clusters * ctas));
-  config.blockDim = dim3(static_cast<unsigned>(32 * warps));
-  config.dynamicSmemBytes = static_cast<size_t>(bytes);
-  config.stream = stream;
-  config.attrs = &cluster;
-  config.numAttrs = has_clusters ? 1 : 0;
-  return config;
-}
-
-/// Clusters of each size that the device runs at a time; larger ones are not for it, as where one process has
-/// but few SMs of it.
-template <class Kernel>
-void find_clusters(Kernel* kernel, int warps, weight_only::machine& m) {
-  m.most_ctas = 1;
-  for (int size = 1; m.clusters && 1 << size <= weight_only::most_ctas; ++size) {
-    cudaLaunchAttribute cluster{};
-    const cudaLaunchConfig_t config =
-        weight_only_config(m.sms, 1 << size, warps, m.shared_bytes, true, cluster, nullptr);
-    const bool asked = cudaOccupancyMaxActiveClusters(&m.at_once[size], kernel, &config) == cudaSuccess;
-    if (!asked) static_cast<void>(cudaGetLastError());
-    if (!asked || m.at_once[size] < 1) return;
-    m.most_ctas = 1 << size;
-  }
-}
-
-/// What the current device offers to a kernel. Asked once by each thread of the CPU, for it takes longer than
-/// a launch.
 template <int NTiles, bool Tma, class T, class Layout, class TD>
-errc weight_only_machine_of(weight_only::machine& m) {
-  auto* const kernel = &weight_only_kernel<NTiles, Tma, T, Layout, TD>;
-  thread_local int known = -1;
-  thread_local weight_only::machine of_known;
-  int device = 0;
-  if (cudaGetDevice(&device) != cudaSuccess) return errc::cuda_failed;
-  if (device != known) {
-    cudaFuncAttributes attributes{};
-    if (const errc e = weight_only_machine(device, m); e != errc::ok) return e;
-    const cudaError_t e = cudaFuncGetAttributes(&attributes, reinterpret_cast<void const*>(kernel));
-    if (e != cudaSuccess) {
-      static_cast<void>(cudaGetLastError());
-      return e == cudaErrorNoKernelImageForDevice || e == cudaErrorInvalidDeviceFunction
-                 ? errc::no_instruction
-                 : errc::cuda_failed;
-    }
-    m.shared_bytes -= static_cast<int>(attributes.sharedSizeBytes);
-    m.clusters = attributes.ptxVersion >= 90;  // the kernel was compiled for them
-  } else {
-    m = of_known;
-  }
-  if (cudaFuncSetAttribute(reinterpret_cast<void const*>(kernel), cudaFuncAttributeMaxDynamicSharedMemorySize,
-                           m.shared_bytes) != cudaSuccess)
-    return errc::cuda_failed;
-  if (device == known) return errc::ok;
-  find_clusters(kernel, weight_only::most_warps(NTiles, Tma), m);
-  known = device, of_known = m;
-  return errc::ok;
-}
+struct weight_only_by_mma_sync {
+  static constexpr int warps = weight_only::most_warps(NTiles, Tma);
+
+  static auto* kernel() { return &weight_only_kernel<NTiles, Tma, T, Layout, TD>; }
+};
 
 /// Maps for TMA; false if it cannot read what they describe.
 template <int NTiles, class T, class Layout, class TD>
@@ -116,8 +47,9 @@ bool make_maps(weight_only::problem<T, Layout, TD>& a) {
 template <int NTiles, bool Tma, class T, class Layout, class TD>
 errc launch_weight_only(weight_only::problem<T, Layout, TD> a, weight_only::tuning const& tuning,
                         cudaStream_t stream) {
+  using variant = weight_only_by_mma_sync<NTiles, Tma, T, Layout, TD>;
   weight_only::machine m;
-  if (const errc e = weight_only_machine_of<NTiles, Tma, T, Layout, TD>(m); e != errc::ok) return e;
+  if (const errc e = weight_only_machine_of<variant>(m); e != errc::ok) return e;
   if constexpr (Tma)
     if (!m.clusters || !make_maps<NTiles>(a)) return launch_weight_only<NTiles, false>(a, tuning, stream);
   const int tiles = weight_only::tiles_of(a.w.rows, weight_only::row_stride(Layout::has_padding));
@@ -129,17 +61,29 @@ errc launch_weight_only(weight_only::problem<T, Layout, TD> a, weight_only::tuni
   cudaLaunchAttribute cluster{};
   const cudaLaunchConfig_t config = weight_only_config(a.plan.clusters, a.plan.ctas, a.plan.warps,
                                                        a.plan.bytes(), m.clusters, cluster, stream);
-  const cudaError_t e = cudaLaunchKernelEx(&config, &weight_only_kernel<NTiles, Tma, T, Layout, TD>, a);
+  const cudaError_t e = cudaLaunchKernelEx(&config, variant::kernel(), a);
   return e == cudaSuccess ? errc::ok : errc::cuda_failed;
+}
+
+/// On Hopper by wgmma where it can, else, or if the plan is for it, by mma.sync.
+template <int NTiles, class T, class Layout, class TD>
+errc launch_weight_only_either(weight_only::problem<T, Layout, TD> const& a,
+                               weight_only::tuning const& tuning, cudaStream_t stream) {
+  if (!tuning.mma_sync) {
+    const weight_only::by_wgmma::problem<T, Layout, TD> p{a.x, a.w, a.d, a.factors, {}, {}};
+    const errc e = launch_weight_only_wgmma<NTiles>(p, tuning.ctas, stream);
+    if (e != errc::no_instruction) return e;
+  }
+  return launch_weight_only<NTiles, true>(a, tuning, stream);
 }
 
 template <class T, class Layout, class TD>
 errc launch_weight_only(weight_only::problem<T, Layout, TD> const& a, weight_only::tuning const& tuning,
                         cudaStream_t stream) {
-  if (a.x.rows <= 8) return launch_weight_only<1, true>(a, tuning, stream);
-  if (a.x.rows <= 16) return launch_weight_only<2, true>(a, tuning, stream);
-  if (a.x.rows <= 32) return launch_weight_only<4, true>(a, tuning, stream);
-  return launch_weight_only<8, true>(a, tuning, stream);
+  if (a.x.rows <= 8) return launch_weight_only_either<1>(a, tuning, stream);
+  if (a.x.rows <= 16) return launch_weight_only_either<2>(a, tuning, stream);
+  if (a.x.rows <= 32) return launch_weight_only_either<4>(a, tuning, stream);
+  return launch_weight_only_either<8>(a, tuning, stream);
 }
 
 /// True if the scales of each whole stage are 16 bytes and so aligned, or are in tiles that are.
@@ -165,7 +109,9 @@ errc gemm_weight_only_by(weight_only::tuning const& tuning, matrix_view<T> const
   if (most == 0 && x.rows <= 32) most = 32;
   if (most == 0) {
     weight_only::machine m;
-    if (const errc e = weight_only_machine_of<1, true, own, LW, out>(m); e != errc::ok) return e;
+    if (const errc e = weight_only_machine_of<weight_only_by_mma_sync<1, true, own, LW, out>>(m);
+        e != errc::ok)
+      return e;
     most = m.clusters && weight_only::tma_can_read(LW::has_padding, w.rows, w.cols) ? 64 : 32;
   }
   for (i64 row = 0; row < x.rows; row += most) {

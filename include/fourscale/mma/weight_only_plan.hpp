@@ -15,6 +15,7 @@ namespace FOURSCALE_NAMESPACE::mma::weight_only {
 struct machine {
   int sms = 1, shared_bytes = 48 << 10;  ///< shared memory that a CTA may ask for
   bool clusters = false;
+  bool not_empty = true;  ///< false where a kernel was compiled without its instructions
   int at_once[4] = {};  ///< clusters of 1, 2, 4 and 8 CTAs that run at a time; 0 where unknown
   int most_ctas = weight_only::most_ctas;  ///< of a cluster, if there are any
 
@@ -31,6 +32,7 @@ struct tuning {
   /// stage of X 32. There is room for them by TMA, where few warps have rings: so it is 64 by TMA, and 32
   /// without.
   int rows = 0;
+  bool mma_sync = false;  ///< not by wgmma, of whose plan only `ctas` can be chosen
 };
 
 /// Items `begin` to `end`, or warps.

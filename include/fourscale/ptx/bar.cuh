@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// bar.sync (PTX ISA 9.7.13.1): a barrier of a CTA to which warps may come from different places of a program.
+// bar.sync and bar.arrive (PTX ISA 9.7.13.1): a barrier of a CTA to which warps may come from different places of a program.
 #pragma once
 
 #include "../bits.hpp"
@@ -11,6 +11,14 @@ namespace FOURSCALE_NAMESPACE::ptx {
 template <int Id, int Threads>
 FOURSCALE_D void bar_sync() {
   asm volatile("bar.sync %0, %1;" ::"n"(Id), "n"(Threads) : "memory");
+}
+FOURSCALE_D inline void bar_sync(int id, int threads) {
+  asm volatile("bar.sync %0, %1;" ::"r"(id), "r"(threads) : "memory");
+}
+
+/// bar.arrive id, threads;   The same without waiting.
+FOURSCALE_D inline void bar_arrive(int id, int threads) {
+  asm volatile("bar.arrive %0, %1;" ::"r"(id), "r"(threads) : "memory");
 }
 
 }  // namespace FOURSCALE_NAMESPACE::ptx

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Clusters of CTAs (PTX ISA 9.7.9.22, 9.7.13.4; PTX 7.8, sm_90 and later): their barrier, and loads from the
-// shared memory of another CTA. A kernel that was launched without clusters is a cluster of one.
+// Clusters of CTAs (PTX ISA 9.7.9.22, 9.7.13.4; PTX 7.8, sm_90 and later): their barrier, loads from the
+// shared memory of another CTA, and stores to it. A kernel that was launched without clusters is a cluster of
+// one.
 #pragma once
 
 #include "../bits.hpp"
@@ -24,6 +25,15 @@ FOURSCALE_D inline u32 cluster_ctarank() {
 FOURSCALE_D inline void barrier_cluster_arrive() {
 #if FOURSCALE_HAS_CLUSTER
   asm volatile("barrier.cluster.arrive.release;" ::: "memory");
+#else
+  clusters_need_sm_90_or_later();
+#endif
+}
+
+/// barrier.cluster.arrive.relaxed;   It orders no memory: for barriers, fence_mbarrier_init() has.
+FOURSCALE_D inline void barrier_cluster_arrive_relaxed() {
+#if FOURSCALE_HAS_CLUSTER
+  asm volatile("barrier.cluster.arrive.relaxed;" ::: "memory");
 #else
   clusters_need_sm_90_or_later();
 #endif
@@ -58,6 +68,19 @@ FOURSCALE_D inline float ld_shared_cluster_f32([[maybe_unused]] u32 from) {
   clusters_need_sm_90_or_later();
 #endif
   return x;
+}
+
+/// st.async.shared::cluster.mbarrier::complete_tx::bytes.b32 [to], x, [barrier];   Both addresses are in one
+/// CTA; its barrier counts four bytes when x is there. PTX 8.1.
+FOURSCALE_D inline void st_async_f32([[maybe_unused]] u32 to, [[maybe_unused]] float x,
+                                     [[maybe_unused]] u32 barrier) {
+#if FOURSCALE_HAS_CLUSTER
+  asm volatile("st.async.shared::cluster.mbarrier::complete_tx::bytes.b32 [%0], %1, [%2];" ::"r"(to), "f"(x),
+               "r"(barrier)
+               : "memory");
+#else
+  clusters_need_sm_90_or_later();
+#endif
 }
 
 /// ld.shared::cluster.v4.f32 {x, y, z, w}, [from];   Aligned to 16 bytes.

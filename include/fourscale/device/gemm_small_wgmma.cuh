@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0
+// The kernel of gemm_weight_only() on Hopper. How it works: mma/weight_only_wgmma.cuh.
+#pragma once
+
+#include "../mma/weight_only_wgmma.cuh"
+#include "launch.cuh"
+#include "tensor_map.cuh"
+#include "weight_only_machine.cuh"
+
+namespace FOURSCALE_NAMESPACE::device {
+inline namespace FOURSCALE_ARCH {
+
+namespace detail {
+
+/// In a pass without the instructions the kernel is empty.
+template <int NTiles, class P>
+FOURSCALE_KERNEL void __launch_bounds__(weight_only::by_wgmma::threads(NTiles), 1)
+    weight_only_wgmma_kernel([[maybe_unused]] __grid_constant__ P const a) {
+  if constexpr (arch::has_wgmma) {
+    extern __shared__ __align__(1024) u8 weight_only_bytes[];
+    // Tells that this is not the empty kernel; dynamic memory begins behind it, at a whole KiB.
+    __shared__ struct alignas(1024) own_memory { u32 not_empty; } own;
+    asm volatile("" ::"r"(ptx::shared_address(&own)));
+    weight_only::by_wgmma::run(a,
+                               *reinterpret_cast<weight_only::by_wgmma::memory<NTiles>*>(weight_only_bytes));
+  }
+}
+
+/// The same as a variant of weight_only_machine_of().
+template <int NTiles, class P>
+struct weight_only_by_wgmma {
+  using memory = weight_only::by_wgmma::memory<NTiles>;
+  static constexpr int warps = weight_only::by_wgmma::threads(NTiles) / 32;
+
+  static auto* kernel() { return &weight_only_wgmma_kernel<NTiles, P>; }
+  static bool is_usable(weight_only::machine const& m) {
+    return m.not_empty && m.clusters && m.shared_bytes >= static_cast<int>(sizeof(memory));
+  }
+};
+
+/// Maps for TMA; false if it cannot read what they describe.
+template <int NTiles, class T, class Layout, class TD>
+bool make_maps(weight_only::by_wgmma::problem<T, Layout, TD>& a) {
+  namespace w = weight_only::by_wgmma;
+  constexpr bool swizzled = Layout::has_padding;
+  return weight_only::tma_can_read(swizzled, a.w.rows, a.w.cols) &&
+         encode_map(a.w.codes, w::tensor_of_codes(swizzled, a.w.rows, a.w.cols),
+                    CU_TENSOR_MAP_DATA_TYPE_UINT8, a.maps.codes) == errc::ok &&
+         encode_map(a.w.scales, w::tensor_of_scales(swizzled, a.w.rows, a.w.cols),
+                    CU_TENSOR_MAP_DATA_TYPE_UINT8, a.maps.scales) == errc::ok &&
+         encode_map(a.x.data, w::tensor_of_x(NTiles, a.x.rows, a.x.cols, a.x.ld),
+                    CU_TENSOR_MAP_DATA_TYPE_UINT16, a.maps.x) == errc::ok;
+}
+
+/// Launches the kernel for at most 8 NTiles rows of X; no_instruction, without a launch, where it cannot run.
+template <int NTiles, class T, class Layout, class TD>
+errc launch_weight_only_wgmma(weight_only::by_wgmma::problem<T, Layout, TD> a, int ctas,
+                              cudaStream_t stream) {
+  using variant = weight_only_by_wgmma<NTiles, weight_only::by_wgmma::problem<T, Layout, TD>>;
+  weight_only::machine m;
+  if (const errc e = weight_only_machine_of<variant>(m); e != errc::ok) return e;
+  const i64 tiles = weight_only::by_wgmma::tiles_of(Layout::has_padding, a.w.rows);
+  if (!variant::is_usable(m) || !make_maps<NTiles>(a)) return errc::no_instruction;
+  a.plan = weight_only::by_wgmma::make_plan(NTiles, tiles, a.w.cols, m, ctas);
+  cudaLaunchAttribute cluster{};
+  const cudaLaunchConfig_t config =
+      weight_only_config(a.plan.clusters, a.plan.ctas, variant::warps,
+                         static_cast<int>(sizeof(typename variant::memory)), true, cluster, stream);
+  const cudaError_t e = cudaLaunchKernelEx(&config, variant::kernel(), a);
+  return e == cudaSuccess ? errc::ok : errc::cuda_failed;
+}
+
+}  // namespace detail
+
+}  // namespace FOURSCALE_ARCH
+}  // namespace FOURSCALE_NAMESPACE::device

@@ -1,0 +1,251 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the warps of a weight-only GEMM do on Hopper: one loads stages by TMA; each warpgroup takes one in its
+// turn, brings X to the order of its fragments, and multiplies. Then sums go their way.
+#pragma once
+
+#include "../ptx/prefetch.cuh"
+#include "../ptx/wgmma_rs.cuh"
+#include "weight_only_wgmma_sums.cuh"
+
+namespace FOURSCALE_NAMESPACE::mma::weight_only::by_wgmma {
+
+/// Boxes of a tile. As tensor_of_codes() and tensor_of_scales(), with more rows.
+FOURSCALE_HD constexpr tma_tensor tensor_of_codes(bool swizzled, i64 rows, i64 k) {
+  tma_tensor t = weight_only::tensor_of_codes(swizzled, rows, k);
+  t.box[1] = swizzled ? 16 : tile_rows;
+  return t;
+}
+FOURSCALE_HD constexpr tma_tensor tensor_of_scales(bool swizzled, i64 rows, i64 k) {
+  tma_tensor t = weight_only::tensor_of_scales(swizzled, rows, k);
+  t.box[swizzled ? 0 : 1] = swizzled ? 256 : tile_rows;
+  return t;
+}
+/// X: {64 values, rows, slices}, so that one copy brings a stage.
+FOURSCALE_HD constexpr tma_tensor tensor_of_x(int n_tiles, i64 rows, i64 k, i64 ld) {
+  return {{slice_values, static_cast<u64>(rows), static_cast<u64>(k) / slice_values},
+          {2 * static_cast<u64>(ld), 2 * slice_values},
+          {slice_values, static_cast<u32>(8 * n_tiles), slices},
+          true};
+}
+
+/// Which slot of the ring a stage has: stages are counted over all of a CTA's.
+template <int NTiles>
+struct ring_slot {
+  int slot;
+  u32 parity;
+
+  FOURSCALE_D explicit ring_slot(int stage)
+      : slot(stage % memory<NTiles>::depth), parity(static_cast<u32>(stage / memory<NTiles>::depth) & 1) {}
+};
+
+template <int NTiles>
+FOURSCALE_D void init_barriers(memory<NTiles>& m, int ctas) {
+  using cuda::ptx::mbarrier_init;
+  for (int i = 0; i < memory<NTiles>::depth; ++i) {
+    mbarrier_init(m.full + i, 1);
+    mbarrier_init(m.empty + i, 4);  // a lane of each warp of a warpgroup
+  }
+  mbarrier_init(&m.sums_free, 4);
+  mbarrier_init(&m.inbox_full, 1);
+  mbarrier_init(&m.inbox_free, static_cast<u32>(ctas * store_warps));
+  cuda::ptx::fence_mbarrier_init(cuda::ptx::sem_release, cuda::ptx::scope_cluster);
+}
+
+/// Asks for a stage of `count` tiles. One lane.
+template <int NTiles, class T, class Layout, class TD>
+FOURSCALE_D void load_stage(problem<T, Layout, TD> const& a, memory<NTiles>& m, int slot, int tile, int count,
+                            int stage) {
+  using namespace cuda::ptx;
+  std::uint64_t* const full = m.full + slot;
+  const auto copy = [&](u8* to, CUtensorMap const& map, std::int32_t x, std::int32_t y, std::int32_t z) {
+    const std::int32_t at[3] = {x, y, z};
+    cp_async_bulk_tensor(space_cluster, space_global, to, &map, at, full);
+  };
+  mbarrier_arrive_expect_tx(sem_release, scope_cta, space_shared, full,
+                            static_cast<u32>(count * (tile_bytes + tile_scales) + x_stage_bytes(NTiles)));
+  copy(m.x[slot], a.maps.x, 0, 0, stage * slices);
+#pragma unroll 1
+  for (int i = 0; i < count; ++i, ++tile) {
+    if constexpr (Layout::has_padding) {
+      copy(m.codes[slot][i], a.maps.codes, stage * stage_bytes, tile % 2 * 16, tile / 2 * 4);
+      copy(m.scales[slot][i], a.maps.scales, tile % 2 * 256, stage * 4, tile / 2);
+    } else {
+      copy(m.codes[slot][i], a.maps.codes, stage * stage_bytes, tile * tile_rows, 0);
+      copy(m.scales[slot][i], a.maps.scales, stage * stage_scales, tile * tile_rows, 0);
+    }
+  }
+}
+
+/// The warp that loads.
+template <int NTiles, class T, class Layout, class TD>
+FOURSCALE_D void load(problem<T, Layout, TD> const& a, memory<NTiles>& m, span_of tiles, span_of stages) {
+  int done = 0;
+#pragma unroll 1
+  for (int n = 0; n < pairs_of(tiles); ++n) {
+    const tile_pair pair(a.plan, tiles, n);
+#pragma unroll 1
+    for (int stage = stages.begin; stage < stages.end; ++stage, ++done) {
+      const ring_slot<NTiles> at(done);
+      ptx::mbarrier_wait(ptx::shared_address(m.empty + at.slot), at.parity ^ 1);
+      load_stage<NTiles>(a, m, at.slot, pair.first, pair.count, stage);
+    }
+  }
+}
+
+/// Brings X of a stage to the order of fragments, in place: the warps of a warpgroup together.
+template <int NTiles>
+FOURSCALE_D void order_x(u32 x) {
+  const int lane = static_cast<int>(threadIdx.x) % 32, warp = static_cast<int>(threadIdx.x) / 32 % 4;
+#pragma unroll 1
+  for (int i = warp; i < halves * NTiles; i += 4) {
+    const u32 rows = x + static_cast<u32>(i / 2 * 1024);
+    const int half = i % 2;
+    uint4 v[4];
+    FOURSCALE_UNROLL
+    for (int word = 0; word < 4; ++word)
+      v[word] =
+          ptx::load_shared_u32x4(rows + static_cast<u32>(raw_x_offset(NTiles, lane, half, 0) ^ 16 * word));
+    __syncwarp();  // all lanes have read
+    FOURSCALE_UNROLL
+    for (int word = 0; word < 4; ++word) {
+      const uint4 o = in_order_of_registers(v[word]);
+      const int to = ordered_x_offset(NTiles, lane % 8, half, 0, lane / 8);
+      ptx::stmatrix_m8n8_x4_b16(
+          rows + static_cast<u32>((to ^ word % 2 * 64) + word / 2 * slice_bytes(NTiles)),
+          {o.x, o.y, o.z, o.w});
+    }
+  }
+}
+
+/// A lane's two rows of half a stage of a tile.
+template <class T>
+struct row_pair {
+  u32 words[2][4], factors[2][2];
+
+  FOURSCALE_D row_pair(u8 const* codes, u8 const* scales, int half, bool swizzled) {
+    const int lane = static_cast<int>(threadIdx.x) % 32, warp = static_cast<int>(threadIdx.x) / 32 % 4;
+    FOURSCALE_UNROLL
+    for (int j = 0; j < 2; ++j) {
+      const int row = local_row(swizzled, warp, lane, j);
+      const uint4 v = *reinterpret_cast<uint4 const*>(codes + code_offset(row, lane, half));
+      words[j][0] = v.x, words[j][1] = v.y, words[j][2] = v.z, words[j][3] = v.w;
+      const u32 scale =
+          *reinterpret_cast<u32 const*>(scales + scale_offset(swizzled, row, scale_word(lane, half)));
+      factors_of<T>(ptx::prmt_b32(scale, 0, scale_pair(lane) == 0 ? 0x10u : 0x32u), factors[j]);
+    }
+  }
+  /// Fragments of instructions 2 word and 2 word + 1.
+  FOURSCALE_D void fragments(int word, u32 (&a)[2][4]) const {
+    FOURSCALE_UNROLL
+    for (int j = 0; j < 2; ++j) {
+      u32 r[4];
+      weight_type<T>::codes(words[j][word], r);
+      FOURSCALE_UNROLL
+      for (int i = 0; i < 4; ++i) a[i / 2][i % 2 * 2 + j] = weight_type<T>::mul(r[i], factors[j][word / 2]);
+    }
+  }
+};
+
+/// Adds a tile of a stage times X. The registers of two words are read by instructions while those of the
+/// next two are made.
+template <class T, int NTiles>
+FOURSCALE_D void add_tile(u8 const* codes, u8 const* scales, u32 x, bool swizzled, tile_sums<NTiles>& sums) {
+  constexpr ptx::f16 type = __is_same(T, bf16) ? ptx::f16::bf16 : ptx::f16::fp16;
+  u32 a[2][2][2][4];  // two sets of two words
+  FOURSCALE_UNROLL
+  for (int half = 0; half < halves; ++half) {
+    const row_pair<T> rows(codes, scales, half, swizzled);
+    FOURSCALE_UNROLL
+    for (int set = 0; set < 2; ++set) {
+      ptx::wgmma_wait_group<1>();  // those that read this set
+      FOURSCALE_UNROLL
+      for (int i = 0; i < 2; ++i) rows.fragments(2 * set + i, a[set][i]);
+      ptx::wgmma_fence();
+      FOURSCALE_UNROLL
+      for (int i = 0; i < 4; ++i)
+        ptx::wgmma_of_registers<type>(sums, a[set][i / 2][i % 2],
+                                      x + x_descriptor_step(NTiles, half, 4 * set + i));
+      ptx::wgmma_commit_group();
+    }
+  }
+}
+
+/// Adds the stages of a warpgroup, from `mine` on, before `end`, of `Count` tiles: returns the next. (ptxas
+/// gives up overlapping instructions if a branch lies between them.)
+template <int Count, class T, int NTiles>
+FOURSCALE_D int add_stages(memory<NTiles>& m, bool swizzled, int group, int mine, int end,
+                           tile_sums<NTiles> (&sums)[most_tiles]) {
+#pragma unroll 1
+  for (; mine < end; mine += warpgroups(NTiles)) {
+    const ring_slot<NTiles> at(mine);
+    const u32 x = ptx::shared_address(m.x[at.slot]);
+    // Nobody waits for a slot that is a round behind, where the parity would be that of the round before.
+    if (mine > 0) ptx::bar_sync(turn_barrier(group), 256);
+    ptx::mbarrier_wait(ptx::shared_address(m.full + at.slot), at.parity);
+    ptx::bar_arrive(turn_barrier(group + 1 == warpgroups(NTiles) ? 0 : group + 1), 256);
+    order_x<NTiles>(x);
+    cuda::ptx::fence_proxy_async(cuda::ptx::space_shared);
+    ptx::bar_sync(own_barrier(group), 128);
+    const u32 descriptor = static_cast<u32>(ptx::wgmma_descriptor_b128(x));
+    FOURSCALE_UNROLL
+    for (int i = 0; i < Count; ++i)
+      add_tile<T, NTiles>(m.codes[at.slot][i], m.scales[at.slot][i], descriptor, swizzled, sums[i]);
+    ptx::wgmma_wait_group<0>();
+    __syncwarp();
+    if (ptx::elect_sync()) ptx::mbarrier_arrive(ptx::shared_address(m.empty + at.slot));
+  }
+  return mine;
+}
+
+/// The warpgroups that multiply.
+template <int NTiles, class T, class Layout, class TD>
+FOURSCALE_D void multiply(problem<T, Layout, TD> const& a, memory<NTiles>& m, span_of tiles, span_of stages) {
+  constexpr bool swizzled = Layout::has_padding;
+  const int group = __shfl_sync(~0u, static_cast<int>(threadIdx.x) / 128, 0), pairs = pairs_of(tiles);
+  const sums_on_their_way<NTiles> way{m, a.plan, group, static_cast<int>(a.x.rows), swizzled};
+  const float amax = load_amax(a);
+  int mine = group, end = 0;
+#pragma unroll 1
+  for (int n = 0; n < pairs; ++n) {
+    const tile_pair pair(a.plan, tiles, n);
+    tile_sums<NTiles> sums[most_tiles] = {};
+    end += stages.end - stages.begin;
+    mine = pair.count == 1 ? add_stages<1, T>(m, swizzled, group, mine, end, sums)
+                           : add_stages<2, T>(m, swizzled, group, mine, end, sums);
+    way.pass(sums, pair);
+    if (n + 1 == pairs && group < way.last)
+      store_pair(a, m, pair, amax, 32 * store_warps + static_cast<int>(threadIdx.x),
+                 last_store_threads<NTiles>());
+  }
+}
+
+/// All that a CTA does. The lane that loads waits for nobody.
+template <int NTiles, class T, class Layout, class TD>
+FOURSCALE_D void run(problem<T, Layout, TD> const& a, memory<NTiles>& m) {
+  const span_of tiles = a.plan.tiles_of(static_cast<int>(blockIdx.x) / a.plan.ctas),
+                stages = a.plan.stages_of(cta_team::rank());
+  const int thread = static_cast<int>(threadIdx.x);
+  const bool loads = thread / 32 == first_loader(NTiles) / 32;
+  if (loads) {
+    const bool one = ptx::elect_sync();
+    if (one) {
+      ptx::prefetch_tensormap(&a.maps.x);
+      ptx::prefetch_tensormap(&a.maps.codes);
+      ptx::prefetch_tensormap(&a.maps.scales);
+      init_barriers(m, a.plan.ctas);
+    }
+    __syncwarp();
+    ptx::barrier_cluster_arrive_relaxed();
+    ptx::bar_arrive(begin_barrier, threads(NTiles));
+    if (one) load<NTiles>(a, m, tiles, stages);
+    return;
+  }
+  ptx::bar_sync(begin_barrier, threads(NTiles));
+  ptx::barrier_cluster_arrive_relaxed();
+  if (thread < first_loader(NTiles))
+    multiply<NTiles>(a, m, tiles, stages);
+  else
+    store<NTiles>(a, m, tiles);
+}
+
+}  // namespace FOURSCALE_NAMESPACE::mma::weight_only::by_wgmma

@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: Apache-2.0
+// D^T = W * X^T for few rows of X on Hopper: weights are decoded in registers to 16 bits and are the 64-row
+// operand of wgmma, rows of X are its columns and are read from shared memory. Here: sizes, which lane holds
+// what, and how the work is shared out; pure arithmetic, so that a test can ask it.
+//
+// As in weight_only.hpp a lane loads 16 bytes of codes, 32 values of a row under two scales, which are its
+// own fragments for eight instructions. wgmma takes X as it lies, so X is brought to that order in place.
+#pragma once
+
+#include <cstdint>
+
+#include "weight_only.hpp"
+#include "weight_only_plan.hpp"
+
+namespace FOURSCALE_NAMESPACE::mma::weight_only::by_wgmma {
+
+inline constexpr int tile_rows = 64, most_tiles = 2;  ///< of W: a warpgroup's instruction; tiles of a stage
+inline constexpr int tile_bytes = tile_rows * stage_bytes, tile_scales = tile_rows * stage_scales;
+
+// Shared memory: a ring of stages, each the codes and scales of two tiles and X, 256 values along K.
+FOURSCALE_HD constexpr int depth(int n_tiles) { return n_tiles <= 2 ? 8 : n_tiles == 4 ? 5 : 3; }
+/// Warpgroups that multiply, a stage each in turns. Behind them a warp loads, and others store.
+FOURSCALE_HD constexpr int warpgroups(int n_tiles) { return n_tiles <= 4 ? 4 : 2; }
+FOURSCALE_HD constexpr int first_loader(int n_tiles) { return 128 * warpgroups(n_tiles); }
+inline constexpr int store_warps = 3;
+FOURSCALE_HD constexpr int first_storer(int n_tiles) { return first_loader(n_tiles) + 32; }
+FOURSCALE_HD constexpr int threads(int n_tiles) { return first_storer(n_tiles) + 32 * store_warps; }
+
+/// Sums of one row of X; four more than there are keep the banks apart.
+inline constexpr int pair_rows = most_tiles * tile_rows, sum_pitch = pair_rows + 4;
+
+/// What a CTA has in shared memory.
+template <int NTiles>
+struct memory {
+  static constexpr int depth = by_wgmma::depth(NTiles);
+  alignas(1024) u8 codes[depth][most_tiles][tile_bytes];
+  alignas(1024) u8 x[depth][x_stage_bytes(NTiles)];
+  alignas(128) u8 scales[depth][most_tiles][tile_scales];
+  alignas(16) float sums[8 * NTiles][sum_pitch];    ///< of warpgroups: [row of X][row of W]
+  alignas(16) float inbox[8 * NTiles * pair_rows];  ///< of CTAs: [CTA][row of X][own row of W]
+  std::uint64_t full[depth], empty[depth];          ///< barriers: of stages,
+  std::uint64_t sums_free, inbox_full, inbox_free;  ///< and of sums
+};
+static_assert(sizeof(memory<1>) <= 226 << 10 && sizeof(memory<2>) <= 226 << 10 &&
+                  sizeof(memory<4>) <= 226 << 10 && sizeof(memory<8>) <= 226 << 10,
+              "Hopper has 227 KB.");
+
+/// Row of a tile in shared memory, which is row j (of two) of a lane of warp w (of four). With swizzled
+/// scales a tile is 16 rows of each of four neighbouring groups of 32.
+FOURSCALE_HD constexpr int local_row(bool swizzled, int warp, int lane, int j) {
+  return swizzled ? (2 * (warp % 2) + j) * 16 + 8 * (warp / 2) + lane_row(lane)
+                  : 16 * warp + 8 * j + lane_row(lane);
+}
+/// Row of W that is a row of a tile. Neighbours are 16 rows.
+FOURSCALE_HD constexpr i64 row_of_tile(bool swizzled, i64 tile, int row) {
+  return swizzled ? tile / 2 * 128 + row / 16 * 32 + tile % 2 * 16 + row % 16 : tile * tile_rows + row;
+}
+FOURSCALE_HD constexpr i64 tiles_of(bool swizzled, i64 rows) {
+  return swizzled ? 2 * ceil_div<i64>(rows, 128) : ceil_div<i64>(rows, tile_rows);
+}
+
+/// Where a tile in shared memory, under TMA's swizzle of 128 bytes, has the chunk of a lane.
+FOURSCALE_HD constexpr int code_offset(int local_row, int lane, int half) {
+  return local_row * stage_bytes + ((half * 4 + lane % 4) ^ local_row % 8) * chunk_bytes;
+}
+/// Where it has a word of four scales of a row, as TMA writes them: 16 bytes are a row's or, in the layout
+/// swizzled_128x4, one word of four rows.
+FOURSCALE_HD constexpr int scale_offset(bool swizzled, int local_row, int word) {
+  return swizzled ? word * 256 + local_row % 16 * 16 + local_row / 16 * 4 : local_row * 16 + word * 4;
+}
+
+// X of a stage: four slices of 64 values, 128 bytes a row, swizzled. Instruction i of a half, the registers
+// 2 (i % 2) and 2 (i % 2) + 1 of word i / 2, multiplies value_of(lane, half, i / 2, 2 (i % 2) + h, e) as k =
+// 2 (lane % 4) + 8 h + e; so those eight rows by eight values are where k is.
+
+/// Eight values of row `row` of eight, from value_of(lane, half, word, 0, 0) on, as TMA writes them.
+FOURSCALE_HD constexpr int raw_x_offset(int n_tiles, int lane, int half, int word) {
+  const int row = lane / 4, t = lane % 4;
+  return (2 * half + t / 2) * slice_bytes(n_tiles) + row * 128 + ((t % 2 * 4 + word) ^ row) * 16;
+}
+/// Row `row` of eight of the matrix of 8 x 8 values, number `matrix` (2 (i % 2) + h) of a word.
+FOURSCALE_HD constexpr int ordered_x_offset(int n_tiles, int row, int half, int word, int matrix) {
+  return (2 * half + word / 2) * slice_bytes(n_tiles) + row * 128 + ((word % 2 * 4 + matrix) ^ row) * 16;
+}
+/// X of instruction i of a half: what is added to the descriptor of a stage.
+FOURSCALE_HD constexpr u32 x_descriptor_step(int n_tiles, int half, int i) {
+  return static_cast<u32>((2 * half + i / 4) * slice_bytes(n_tiles) + i % 4 * 32) / 16;
+}
+
+/// A cluster takes a run of tiles, two at a time, and each CTA of it a part of the stages along K.
+struct plan {
+  int ctas = 1, clusters = 1, tiles = 1, stages = 1;
+
+  FOURSCALE_HD constexpr span_of tiles_of(int cluster) const { return shares{tiles, clusters}.of(cluster); }
+  FOURSCALE_HD constexpr span_of stages_of(int rank) const { return shares{stages, ctas}.of(rank); }
+  /// Bytes, roughly, that the CTA with most to do reads; a stage of X, which comes from L2, is half of what
+  /// it is, and the sums of two tiles take as long as 30 KB.
+  FOURSCALE_HD constexpr i64 cost(int n_tiles) const {
+    const i64 mine = ceil_div(tiles, clusters), along_k = ceil_div(stages, ctas),
+              pairs = ceil_div<i64>(mine, most_tiles);
+    return along_k * (mine * (tile_bytes + tile_scales) + pairs * x_stage_bytes(n_tiles) / 2) +
+           pairs * (30000 + 1000 * ctas * n_tiles);
+  }
+};
+
+/// The plan for 8 `n_tiles` rows of X. `ctas`: of a cluster; 0 leaves the choice to this.
+FOURSCALE_HD constexpr plan make_plan(int n_tiles, i64 tiles, i64 k, machine const& m, int ctas = 0) {
+  plan best, p;
+  p.tiles = static_cast<int>(tiles), p.stages = static_cast<int>(ceil_div<i64>(k, stage_values));
+  for (int size = 0; 1 << size <= m.most_ctas && 1 << size <= p.stages; ++size) {
+    p.ctas = 1 << size;
+    if (ctas > 0 && p.ctas > ctas) break;
+    const int at_once = m.clusters_of(size);
+    p.clusters = p.tiles < at_once ? p.tiles : at_once;
+    if (size == 0 || p.ctas == ctas || p.cost(n_tiles) < best.cost(n_tiles)) best = p;
+  }
+  return best;
+}
+
+}  // namespace FOURSCALE_NAMESPACE::mma::weight_only::by_wgmma
