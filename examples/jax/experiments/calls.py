@@ -69,4 +69,4 @@ class Layer:
     def run(self):
         for function, _, plain in self.calls:
             if error := function(None, *plain):
-                raise RuntimeError(f"fourscale: {_library.cpu.fourscale_message(error).decode()}")
+                raise RuntimeError(f"fourscale: {_library.message(error)}")

@@ -6,13 +6,13 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from . import _library
+from . import _cpu, _library
 
-for _platform, _machine in (("cpu", _library.cpu), ("CUDA", _library.cuda)):
-    if _machine is not None:
-        for _name in ("amax", "quantize_both", "quantize", "signs", "dequantize", "gemm"):
-            _handler = jax.ffi.pycapsule(getattr(_machine, f"fourscale_jax_{_name}"))
-            jax.ffi.register_ffi_target(f"fourscale_{_name}", _handler, platform=_platform)
+for _name, _handler in _cpu.handlers.items():
+    jax.ffi.register_ffi_target(f"fourscale_{_name}", _handler, platform="cpu")
+    if _library.cuda is not None:
+        _handler = jax.ffi.pycapsule(getattr(_library.cuda, f"fourscale_jax_{_name}"))
+        jax.ffi.register_ffi_target(f"fourscale_{_name}", _handler, platform="CUDA")
 
 
 def _call(handler, results, *arguments, **attributes):

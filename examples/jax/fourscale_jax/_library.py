@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The shared libraries, and what they know about recipes. fourscale_torch has this module, too."""
+"""The library for GPUs, and what is known about recipes. fourscale_torch has this module, too."""
 
 import ctypes
 import functools
@@ -7,6 +7,9 @@ import itertools
 import os
 import pathlib
 import typing
+
+from . import _cpu
+from ._cpu import message  # the rule that a call found broken, as a sentence
 
 ROLES = ("activation", "weight", "gradient")
 KINDS = ("attention", "mlp")  # of linear layers
@@ -43,44 +46,31 @@ ONE = {"nvfp4": (0x22, 0x38), "fp8_e4m3": (0x38, 0), "fp8_e5m2": (0x3C, 0)}
 ACCUMULATE = ("blackwell", "native")
 
 
-class _CopyDescription(ctypes.Structure):
-    _fields_ = [(name, ctypes.c_float if name == "range" else ctypes.c_int32) for name in Copy._fields]
-
-
 def _stays_on_the_cpu():
     """Whether JAX is told to use no GPU. Such a process does not load our CUDA library, or call the CUDA runtime."""
     platforms = os.environ.get("JAX_PLATFORMS", "") if __package__ == "fourscale_jax" else ""
     return platforms != "" and {"cuda", "gpu"}.isdisjoint(platforms.lower().split(","))
 
 
-def _load(machine):
-    path = pathlib.Path(__file__).parent / f"lib{__package__}_{machine}.so"
-    return ctypes.CDLL(str(path)) if machine == "cpu" or path.exists() and not _stays_on_the_cpu() else None
+def _load_cuda():
+    path = pathlib.Path(__file__).parent / f"lib{__package__}_cuda.so"
+    return ctypes.CDLL(str(path)) if path.exists() and not _stays_on_the_cpu() else None
 
 
-cpu = _load("cpu")
-cuda = _load("cuda")
-cpu.fourscale_recipe.restype = ctypes.c_char_p
-cpu.fourscale_format.restype = ctypes.c_char_p
-cpu.fourscale_refusal.restype = ctypes.c_char_p
-cpu.fourscale_refusal.argtypes = [ctypes.c_int32] + 3 * [ctypes.c_int64]
-cpu.fourscale_describe.restype = ctypes.c_bool
-cpu.fourscale_message.restype = ctypes.c_char_p
-cpu.fourscale_quantizes.restype = ctypes.c_bool
+cuda = _load_cuda()
 if cuda is not None:
     cuda.fourscale_has_fp8_gemm.restype = ctypes.c_bool
     cuda.fourscale_gemm_bytes.restype = ctypes.c_int64
     cuda.fourscale_gemm_bytes.argtypes = 3 * [ctypes.c_int64]
 
 
-@functools.cache
 def recipes():
     """The names of all recipes: the presets of the library. "bf16" quantizes nothing."""
-    return tuple(name.decode() for name in iter(map(cpu.fourscale_recipe, itertools.count()).__next__, None))
+    return _cpu.recipes
 
 
 def format_number(name):
-    return next(i for i in itertools.count(1) if cpu.fourscale_format(i).decode() == name)
+    return _cpu.formats[name]
 
 
 def number(recipe):
@@ -94,12 +84,10 @@ def copy_of(recipe, role, columnwise):
     """The Copy of a tensor, `role` one of ROLES, under a recipe that quantizes."""
     if role not in ROLES:
         raise ValueError(f'there is no role "{role}"; there are {", ".join(ROLES)}')
-    to = _CopyDescription()
-    if not cpu.fourscale_describe(number(recipe), ROLES.index(role), int(columnwise), ctypes.byref(to)):
+    fields = _cpu.describe(number(recipe), ROLES.index(role), bool(columnwise))
+    if fields is None:
         raise ValueError(f'recipe "{recipe}" quantizes nothing')
-    copy = Copy(*(getattr(to, name) for name in Copy._fields))
-    return copy._replace(format=cpu.fourscale_format(copy.format).decode(), draws=bool(copy.draws),
-                         delayed=bool(copy.delayed), both=bool(copy.both))
+    return Copy(**fields)
 
 
 def check_linear(recipe, tokens, in_, out):
@@ -110,9 +98,9 @@ def check_linear(recipe, tokens, in_, out):
 
 
 def check_multiple(length, block, what):
-    refusal = cpu.fourscale_refusal(block, block, length, block)
+    refusal = _cpu.refusal(block, block, length, block)
     if refusal is not None:
-        raise ValueError(f"{what} {block}: {refusal.decode()}")
+        raise ValueError(f"{what} {block}: {refusal}")
 
 
 def check_accumulate(how):
@@ -132,7 +120,7 @@ def check_operands(a, b):
 def quantizes(recipe, kind, layer, layers):
     """Whether linear layers of `kind` ("attention" or "mlp") in transformer layer `layer` of `layers` are quantized
     under a recipe: where they are not, dense() takes "bf16" instead."""
-    return cpu.fourscale_quantizes(number(recipe), KINDS.index(kind), layer, layers)
+    return _cpu.quantizes(number(recipe), KINDS.index(kind), layer, layers)
 
 
 def check_layers(recipe, layers):

@@ -1,9 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
-# fourscale_package(): the shared libraries of fourscale_jax and of fourscale_torch, one for CPUs, and one for GPUs
-# where there is an nvcc. What both do is compiled once where both are built.
+# fourscale_package(): what is compiled of fourscale_jax and of fourscale_torch: an extension module for CPUs, and a
+# shared library for GPUs where there is an nvcc. The calls are compiled once where both are built.
 set(CMAKE_CXX_VISIBILITY_PRESET hidden)
 set(CMAKE_POSITION_INDEPENDENT_CODE ON)
 find_package(OpenMP COMPONENTS CXX)
+
+# nanobind asks for Python by this name, of which one is found: from 3.12 on with its stable ABI.
+find_package(Python3 3.11 REQUIRED COMPONENTS Interpreter)
+set(Python_EXECUTABLE ${Python3_EXECUTABLE})
+find_package(Python 3.11 REQUIRED COMPONENTS Interpreter Development.Module OPTIONAL_COMPONENTS Development.SABIModule)
+execute_process(COMMAND ${Python3_EXECUTABLE} -m nanobind --cmake_dir
+  OUTPUT_VARIABLE nanobind_ROOT OUTPUT_STRIP_TRAILING_WHITESPACE COMMAND_ERROR_IS_FATAL ANY)
+find_package(nanobind REQUIRED CONFIG)
 
 if(NOT TARGET fourscale::fourscale)
   set(FOURSCALE_INSTALL OFF)
@@ -46,7 +54,7 @@ if(fourscale_cuda)
 endif()
 
 if(NOT TARGET fourscale_calls_cpu)
-  add_library(fourscale_calls_cpu OBJECT ${CMAKE_CURRENT_LIST_DIR}/cpu.cpp ${CMAKE_CURRENT_LIST_DIR}/tables.cpp)
+  add_library(fourscale_calls_cpu OBJECT ${CMAKE_CURRENT_LIST_DIR}/cpu.cpp)
   fourscale_cpu_options(fourscale_calls_cpu)
   if(fourscale_cuda)
     add_library(fourscale_calls_cuda OBJECT ${CMAKE_CURRENT_LIST_DIR}/cuda.cu)
@@ -60,13 +68,22 @@ if(NOT TARGET fourscale_calls_cpu)
   endif()
 endif()
 
-# Makes the libraries of a Python package `name` from the calls and `sources`. They are put next to its modules, in the
-# build tree too, where the package can be imported.
+set(fourscale_module ${CMAKE_CURRENT_LIST_DIR}/module.cpp)
+
+# Makes the module `_cpu` and the library for GPUs of a Python package `name` from the calls and `sources`. They are put
+# next to its other modules, in the build tree too, where the package can be imported.
 function(fourscale_package name) # sources
   set(folder ${CMAKE_CURRENT_BINARY_DIR}/${name})
+  nanobind_add_module(${name}_cpu STABLE_ABI FREE_THREADED NB_SUPPRESS_WARNINGS
+    $<TARGET_OBJECTS:fourscale_calls_cpu> ${fourscale_module} ${ARGN})
+  set_target_properties(${name}_cpu PROPERTIES OUTPUT_NAME _cpu)
+  if(TARGET fourscale_calls_cuda)
+    add_library(${name}_cuda MODULE $<TARGET_OBJECTS:fourscale_calls_cuda> ${ARGN})
+    target_link_libraries(${name}_cuda PRIVATE fourscale::cuda)
+    set_target_properties(${name}_cuda PROPERTIES LINKER_LANGUAGE CUDA)
+  endif()
   foreach(machine cpu cuda)
-    if(TARGET fourscale_calls_${machine})
-      add_library(${name}_${machine} MODULE $<TARGET_OBJECTS:fourscale_calls_${machine}> ${ARGN})
+    if(TARGET ${name}_${machine})
       set_target_properties(${name}_${machine} PROPERTIES LIBRARY_OUTPUT_DIRECTORY ${folder})
       fourscale_cpu_options(${name}_${machine})
       if(DEFINED SKBUILD)
@@ -74,10 +91,6 @@ function(fourscale_package name) # sources
       endif()
     endif()
   endforeach()
-  if(TARGET ${name}_cuda)
-    target_link_libraries(${name}_cuda PRIVATE fourscale::cuda)
-    set_target_properties(${name}_cuda PROPERTIES LINKER_LANGUAGE CUDA)
-  endif()
   if(DEFINED SKBUILD)
     return()
   endif()

@@ -1,6 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// The calls as XLA's FFI handlers: fourscale_jax_amax for fourscale_amax. Compiled for each machine; with
-// FOURSCALE_JAX_CUDA for a GPU, where XLA has a stream for each call.
+// The calls as XLA's FFI handlers. Compiled for each machine: with FOURSCALE_JAX_CUDA for a GPU, where XLA
+// has a stream for each call.
+#ifndef FOURSCALE_JAX_CUDA
+#include <nanobind/nanobind.h>
+#endif
+
 #include "calls.hpp"
 #include "xla/ffi/api/ffi.h"
 
@@ -86,26 +90,47 @@ inline ffi::Error to_error(errc e) {
 }
 
 template <auto Call, class... Arguments>
-ffi::Error handler(stream_of_call s, Arguments... arguments) {
+ffi::Error call(stream_of_call s, Arguments... arguments) {
   return to_error(Call(s.stream, plain(arguments)...));
+}
+
+/// What XLA calls. It may record it in a CUDA graph.
+template <auto Call, class... Arguments>
+XLA_FFI_Error* handler(XLA_FFI_CallFrame* frame) {
+  static auto* const bound =
+      ffi::Ffi::BindTo(call<Call, Arguments...>, {ffi::Traits::kCmdBufferCompatible}).release();
+  return bound->Call(frame);
 }
 
 }  // namespace fourscale_jax
 
-// The symbols that Python registers. XLA may record them in a CUDA graph.
-#define FOURSCALE_JAX_HANDLER(name, ...)                                                       \
-  FOURSCALE_EXPORT XLA_FFI_Error* fourscale_jax_##name(XLA_FFI_CallFrame* frame) {             \
-    using namespace fourscale_jax;                                                             \
-    static auto* const bound = xla::ffi::Ffi::BindTo(handler<fourscale_##name, __VA_ARGS__>,   \
-                                                     {xla::ffi::Traits::kCmdBufferCompatible}) \
-                                   .release();                                                 \
-    return bound->Call(frame);                                                                 \
+/// use(name, arguments...) for each call.
+#define FOURSCALE_JAX_HANDLERS(use)                                                                          \
+  use(amax, in, out, recipe_attr, role_attr, columnwise_attr);                                               \
+  use(quantize_both, in, in, in, out, out, out, out, recipe_attr, role_attr);                                \
+  use(quantize, in, in, in, out, out, recipe_attr, role_attr, columnwise_attr, transposed_attr);             \
+  use(signs, in, out, gemm_attr);                                                                            \
+  use(dequantize, in, in, in, out, format_attr, range_attr, at_attr);                                        \
+  use(gemm, in, in, in, in, in, in, out, out, format_attr, range_attr, at_attr, format_b_attr, range_b_attr, \
+      at_b_attr)
+
+#ifdef FOURSCALE_JAX_CUDA
+// That library knows nothing of Python, which finds symbols: fourscale_jax_amax for fourscale_amax.
+#define FOURSCALE_JAX_SYMBOL(name, ...)                                            \
+  FOURSCALE_EXPORT XLA_FFI_Error* fourscale_jax_##name(XLA_FFI_CallFrame* frame) { \
+    using namespace fourscale_jax;                                                 \
+    return handler<fourscale_##name, __VA_ARGS__>(frame);                          \
   }
-FOURSCALE_JAX_HANDLER(amax, in, out, recipe_attr, role_attr, columnwise_attr)
-FOURSCALE_JAX_HANDLER(quantize_both, in, in, in, out, out, out, out, recipe_attr, role_attr)
-FOURSCALE_JAX_HANDLER(quantize, in, in, in, out, out, recipe_attr, role_attr, columnwise_attr,
-                      transposed_attr)
-FOURSCALE_JAX_HANDLER(signs, in, out, gemm_attr)
-FOURSCALE_JAX_HANDLER(dequantize, in, in, in, out, format_attr, range_attr, at_attr)
-FOURSCALE_JAX_HANDLER(gemm, in, in, in, in, in, in, out, out, format_attr, range_attr, at_attr, format_b_attr,
-                      range_b_attr, at_b_attr)
+FOURSCALE_JAX_HANDLERS(FOURSCALE_JAX_SYMBOL)
+#else
+namespace fourscale_jax {
+/// The handlers as capsules, by name: "amax" for fourscale_amax.
+nanobind::dict handlers() {
+  nanobind::dict all;
+#define FOURSCALE_JAX_CAPSULE(name, ...) \
+  all[#name] = nanobind::capsule(reinterpret_cast<void const*>(handler<fourscale_##name, __VA_ARGS__>))
+  FOURSCALE_JAX_HANDLERS(FOURSCALE_JAX_CAPSULE);
+  return all;
+}
+}  // namespace fourscale_jax
+#endif

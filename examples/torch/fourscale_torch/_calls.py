@@ -1,12 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The calls of the shared libraries, one function each, on tensors of one device."""
+"""The library's calls, one function each, on tensors of one device. They are C functions with pointers, so that ctypes
+calls them, in the extension module too."""
 
 import ctypes
 
 import torch
 
-from . import _library
+from . import _cpu, _library
 
+_LIBRARIES = {"cpu": ctypes.CDLL(_cpu.__file__), "cuda": _library.cuda}
 _TYPES = {torch.uint8: 1, torch.int32: 2, torch.float32: 3, torch.bfloat16: 4}  # `element` of calls.hpp
 
 
@@ -28,7 +30,7 @@ def _call(name, *arguments):
     device = devices.pop()
     if devices:
         raise ValueError(f"all tensors must be on one device, not {device} and {', '.join(map(str, devices))}")
-    library = {"cpu": _library.cpu, "cuda": _library.cuda}.get(device.type)
+    library = _LIBRARIES.get(device.type)
     if library is None:
         raise ValueError(f"this build of fourscale_torch has no library for {device}")
     function, plain = getattr(library, f"fourscale_{name}"), [_plain(a) for a in arguments]
@@ -38,7 +40,7 @@ def _call(name, *arguments):
         with torch.cuda.device(device):
             error = function(ctypes.c_void_p(torch.cuda.current_stream().cuda_stream), *plain)
     if error:
-        raise RuntimeError(f"fourscale: {_library.cpu.fourscale_message(error).decode()}")
+        raise RuntimeError(f"fourscale: {_library.message(error)}")
 
 
 def _numbers(recipe, role):

@@ -9,7 +9,7 @@ from torch import Tensor
 from . import _calls, _library
 
 
-@torch.compiler.assume_constant_result  # torch.compile cannot trace ctypes
+@torch.compiler.assume_constant_result  # torch.compile cannot trace C++
 def _copy_of(*of):
     return _library.copy_of(*of)
 

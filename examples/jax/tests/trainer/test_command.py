@@ -152,7 +152,7 @@ def test_a_process_on_the_cpu_has_no_library_for_gpus():
     program = "import fourscale_jax; print(fourscale_jax._library.cuda); print(open('/proc/self/maps').read())"
     (code, output, errors), = ends_of(start([sys.executable, "-c", program], 1))
     assert code == 0, errors
-    assert output.startswith("None\n") and "libfourscale_jax_cpu" in output and "libfourscale_jax_cuda" not in output
+    assert output.startswith("None\n") and "fourscale_jax/_cpu." in output and "libfourscale_jax_cuda" not in output
 
 
 def test_a_crash_is_told_with_its_threads_environment_and_libraries():
@@ -162,5 +162,5 @@ def test_a_crash_is_told_with_its_threads_environment_and_libraries():
     for part in ("SIGSEGV in ", "Fatal Python error: Segmentation fault", "most recent call first",
                  "JAX_PLATFORMS=cpu"):
         assert part in errors
-    at = [re.search(f"init .*/{name}", errors).start() for name in ("libjax_common", "libfourscale_jax_cpu")]
+    at = [re.search(f"init .*/{name}", errors).start() for name in ("libjax_common", "fourscale_jax/_cpu")]
     assert at == sorted(at)
