@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // device::gemm_weight_only: weights by TMA from sm_90 on, or by cp.async, decoded between and multiplied on
 // the tensor cores; CTAs of a cluster share sums from sm_90 on. 16 warps leave 128 registers for a thread, 12
-// 168, eight 255; nothing is spilled.
+// 168, eight 255; nothing is spilled. On Hopper wgmma reads them while the next are made: `gsb0, 0x1` waits for
+// all but the latest.
 //
 // sm_80: mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32
 // sm_80: cp.async.cg.shared.global.L2::128B
@@ -27,6 +28,10 @@
 // sm_120a spills: 0
 // sm_120a registers: 255
 // sm_90a sass: HMMA.16816.F32.BF16
+// sm_90a: st.async.shared::cluster.mbarrier::complete_tx::bytes.b32
+// sm_90a: stmatrix.sync.aligned.m8n8.x4.shared.b16
+// sm_90a sass: HGMMA.64x16x16.F32.BF16
+// sm_90a sass: WARPGROUP.DEPBAR.LE gsb0, 0x1
 // sm_90a sass: HMUL2.BF16_V2
 // sm_90a sass: LDGSTS.E.BYPASS.LTC128B.128
 // sm_90a sass: UTMALDG.3D

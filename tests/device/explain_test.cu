@@ -202,8 +202,6 @@ TEST_CASE("explain: columns by tiles, and why not", "[device][explain]") {
            notes::tiles_of_16_bits));
   CHECK(is(device::explain(xt, copy<mxfp6_e2m3>()), any_view, notes::value_by_value, notes::tiles_of_words,
            notes::format));
-  CHECK(is(device::explain(xt, copy<fp8_block_e4m3, linear>()), any_view, notes::value_by_value,
-           notes::tiles_of_small_blocks));
   const i64 longest = (i64{1} << 31) - 1, wide = i64{1} << 30;  // no row is too long for tiles
   CHECK(is(device::explain(transposed(source(16, wide, longest)), copy(wide, 16)), columns_kernel,
            notes::source_rows, notes::code_rows));
@@ -233,19 +231,25 @@ TEST_CASE("explain: 2-D blocks", "[device][explain]") {
            notes::source_rows, notes::tiles_of_16_bits));
   CHECK(is(device::explain(x, copy<mxfp8_e4m3>(), quantizer{}, blocks_2d<32, 32>{}), any_2d,
            notes::unlike_squares));
-  CHECK(is(device::explain(transposed(x), copy<fp8_block_e4m3, linear>(), quantizer{}, blocks_2d<128, 128>{}),
-           any_2d, notes::value_by_value, notes::tiles_of_small_blocks, notes::unlike_squares));
 }
 
 TEST_CASE("explain: blocks of 128", "[device][explain]") {
   constexpr char const rows[] = "blocks of 128, eight threads to each",
-                       squares_of_128[] = "blocks of 128 x 128, a CTA to each";
+                       squares_of_128[] = "blocks of 128 x 128, a CTA to each",
+                       columns[] = "columns of blocks of 128 by tiles",
+                       columns_of_squares[] = "blocks of 128 x 128, the columnwise copy";
   using format = fp8_block_e4m3;
   const auto x = source();
   CHECK(is(device::explain(x, copy<format, linear>()), rows));
   CHECK(is(device::explain(x, copy<format, linear>(), quantizer{}, blocks_2d<128, 128>{}), squares_of_128));
   CHECK(is(device::explain(source(large, large, 0, 2), copy<format, linear>(large, large, 4, 1)), rows,
            notes::source_start, notes::code_start, notes::scale_words));
+  CHECK(is(device::explain(transposed(x), copy<format, linear>()), columns));
+  CHECK(is(device::explain(transposed(source<float>()), copy<format, linear>()), columns));
+  CHECK(is(device::explain(transposed(x), copy<format, linear>(), quantizer{}, blocks_2d<128, 128>{}),
+           columns_of_squares));
+  CHECK(is(device::explain(transposed(source(large, large, 0, 2)), copy<format, linear>(large, large, 4, 1)),
+           columns, notes::source_start, notes::code_start, notes::scale_words));
 }
 
 TEST_CASE("explain: both copies", "[device][explain]") {
@@ -268,7 +272,7 @@ TEST_CASE("explain: both copies", "[device][explain]") {
   CHECK(is(device::explain_both(source<float>(), copy(), copy_t()), one_by_one, notes::one_by_one,
            notes::tiles_of_16_bits, notes::value_by_value));
   CHECK(is(device::explain_both(x, copy<fp8_block_e4m3, linear>(), copy_t<fp8_block_e4m3, linear>()),
-           one_by_one, notes::one_by_one, notes::tiles_of_small_blocks, notes::value_by_value));
+           one_by_one, notes::one_by_one, notes::tiles_of_small_blocks));
 }
 
 TEST_CASE("explain: both copies of 2-D blocks", "[device][explain]") {

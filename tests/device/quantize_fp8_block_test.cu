@@ -67,24 +67,33 @@ float extreme_values(u64 row, u64 i) {
   return activation(row, i) * (i / 128 % 2 == 0 ? 0x1p-130f : 0x1p115f);
 }
 
-/// A matrix and its start: elements before its first row, bytes before its codes and scales.
+/// A matrix and its start: elements before its first row, bytes before codes and scales of a copy.
 struct shape {
   i64 rows, cols, ld, start = 0, code_start = 0, scale_start = 0;
 };
 
-template <class F, class T, class Layout, class Blocks, class Quantizer>
+/// Of a matrix or, `Columns`, of its transpose.
+template <class F, class T, class Layout, class Blocks, bool Columns, class Quantizer>
 void check_form(std::vector<T> const& values, T const* d_values, shape const& s, Quantizer const& recipe) {
-  const matrix_view<T const> x{values.data() + s.start, s.rows, s.cols, s.ld},
-      d_x{d_values + s.start, s.rows, s.cols, s.ld};
-  std::vector<u8> codes(static_cast<size_t>(code_bytes<F>(s.rows, s.cols)), poison);
-  std::vector<u8> scales(static_cast<size_t>(scale_bytes<F, Layout>(s.rows, s.cols)), poison);
+  const auto view = [&](T const* data) {
+    const matrix_view<T const> x{data + s.start, s.rows, s.cols, s.ld};
+    if constexpr (Columns)
+      return transposed(x);
+    else
+      return x;
+  };
+  const auto x = view(values.data()), d_x = view(d_values);
+  const i64 rows = Columns ? s.cols : s.rows, cols = Columns ? s.rows : s.cols;
+  std::vector<u8> codes(static_cast<size_t>(code_bytes<F>(rows, cols)), poison);
+  std::vector<u8> scales(static_cast<size_t>(scale_bytes<F, Layout>(rows, cols)), poison);
   const device_bytes d_codes(static_cast<i64>(codes.size()), s.code_start),
       d_scales(static_cast<i64>(scales.size()), s.scale_start);
-  const block_scaled_view<F, Layout> q{codes, scales, s.rows, s.cols},
-      d_q{d_codes.data(), d_scales.data(), s.rows, s.cols};
-  INFO(F::name << (Blocks::is_2d ? " 2-D " : " 1-D ") << (Layout::has_padding ? "swizzled " : "linear ")
-               << s.rows << 'x' << s.cols << " ld " << s.ld << " start " << s.start << ", codes at "
-               << s.code_start << ", scales at " << s.scale_start << ", values of " << sizeof(T) << " bytes");
+  const block_scaled_view<F, Layout> q{codes, scales, rows, cols},
+      d_q{d_codes.data(), d_scales.data(), rows, cols};
+  INFO(F::name << (Blocks::is_2d ? " 2-D " : " 1-D ") << (Columns ? "columns " : "")
+               << (Layout::has_padding ? "swizzled " : "linear ") << s.rows << 'x' << s.cols << " ld " << s.ld
+               << " start " << s.start << ", codes at " << s.code_start << ", scales at " << s.scale_start
+               << ", values of " << sizeof(T) << " bytes");
   REQUIRE(host::quantize(x, q, recipe, Blocks{}) == errc::ok);
   REQUIRE(device::quantize(d_x, d_q, recipe, Blocks{}) == errc::ok);
   REQUIRE(cudaDeviceSynchronize() == cudaSuccess);
@@ -93,7 +102,7 @@ void check_form(std::vector<T> const& values, T const* d_values, shape const& s,
 }
 
 /// Both kinds of blocks, both layouts.
-template <class F, class T, class Quantizer = quantizer<>>
+template <class F, class T, bool Columns = false, class Quantizer = quantizer<>>
 void check(shape const& s, float (*value)(u64 row, u64 i), Quantizer const& recipe = {}) {
   std::vector<T> values(static_cast<size_t>(s.start + s.rows * s.ld));
   for (size_t i = 0; i < values.size(); ++i)
@@ -102,10 +111,10 @@ void check(shape const& s, float (*value)(u64 row, u64 i), Quantizer const& reci
   REQUIRE(cudaMemcpy(copy.data(), values.data(), values.size() * sizeof(T), cudaMemcpyHostToDevice) ==
           cudaSuccess);
   T const* const d_values = reinterpret_cast<T const*>(copy.data());
-  check_form<F, T, linear, blocks_1d>(values, d_values, s, recipe);
-  check_form<F, T, swizzled_128x4, blocks_1d>(values, d_values, s, recipe);
-  check_form<F, T, linear, blocks_2d<128, 128>>(values, d_values, s, recipe);
-  check_form<F, T, swizzled_128x4, blocks_2d<128, 128>>(values, d_values, s, recipe);
+  check_form<F, T, linear, blocks_1d, Columns>(values, d_values, s, recipe);
+  check_form<F, T, swizzled_128x4, blocks_1d, Columns>(values, d_values, s, recipe);
+  check_form<F, T, linear, blocks_2d<128, 128>, Columns>(values, d_values, s, recipe);
+  check_form<F, T, swizzled_128x4, blocks_2d<128, 128>, Columns>(values, d_values, s, recipe);
 }
 
 constexpr shape even[] = {{128, 128, 128}, {256, 512, 512}, {130, 384, 384}, {130, 384, 392},
@@ -115,20 +124,63 @@ constexpr shape odd[] = {{130, 384, 385},          {130, 384, 387, 3},   {130, 3
                          {130, 384, 384, 0, 8},    {33, 256, 256, 0, 1}, {130, 384, 384, 0, 0, 4},
                          {130, 384, 384, 0, 16, 1}};
 
-template <class F, class T, class Quantizer = quantizer<>>
+/// The same for columns, which are whole blocks.
+constexpr shape even_columns[] = {{128, 128, 128}, {256, 512, 512}, {384, 130, 136}, {128, 1, 8},
+                                  {1280, 3, 8},    {640, 600, 600}, {128, 264, 264}};
+constexpr shape odd_columns[] = {{384, 130, 130},           {384, 130, 131, 3},      {256, 133, 133},
+                                 {384, 130, 136, 0, 8},     {256, 33, 40, 0, 1},     {384, 130, 136, 0, 0, 4},
+                                 {384, 130, 136, 0, 16, 1}, {384, 130, 136, 4, 0, 0}};
+
+template <class F, class T, bool Columns = false, class Quantizer = quantizer<>>
 void check_shapes(float (*value)(u64 row, u64 i), Quantizer const& recipe = {}) {
   if (!gpu_or_warn()) return;
-  for (shape const& s : even) check<F, T>(s, value, recipe);
-  for (shape const& s : odd) check<F, T>(s, value, recipe);
+  const auto all = [&](auto const& list) {
+    for (shape const& s : list) check<F, T, Columns>(s, value, recipe);
+  };
+  if constexpr (Columns)
+    all(even_columns), all(odd_columns);
+  else
+    all(even), all(odd);
 }
 
-template <class F, class T>
+template <class F, class T, bool Columns = false>
 void check_values() {
   if (!gpu_or_warn()) return;
   for (auto* value : {activations, ugly_values, special_values, zeros, extreme_values}) {
-    check<F, T>({256, 512, 512}, value);
-    check<F, T>({130, 384, 385, 1}, value);
+    check<F, T, Columns>({256, 512, 512}, value);
+    check<F, T, Columns>(Columns ? shape{384, 130, 131, 1} : shape{130, 384, 385, 1}, value);
   }
+}
+
+/// Both copies of a square matrix in one call.
+template <class F, class T, class Blocks, class Quantizer = quantizer<>>
+void check_both(Quantizer const& recipe = {}) {
+  if (!gpu_or_warn()) return;
+  constexpr i64 rows = 256, cols = 384;
+  std::vector<T> values(static_cast<size_t>(rows * cols));
+  for (size_t i = 0; i < values.size(); ++i)
+    values[i] = from_float<T>(special_values(i / static_cast<size_t>(cols), i));
+  const device_bytes copy(static_cast<i64>(values.size() * sizeof(T)), 0);
+  REQUIRE(cudaMemcpy(copy.data(), values.data(), values.size() * sizeof(T), cudaMemcpyHostToDevice) ==
+          cudaSuccess);
+  const size_t of_codes = static_cast<size_t>(code_bytes<F>(rows, cols)),
+               of_scales = static_cast<size_t>(scale_bytes<F, linear>(rows, cols));
+  std::vector<u8> codes(of_codes), codes_t(of_codes), scales(of_scales), scales_t(of_scales);
+  const device_bytes d_codes(rows * cols, 0), d_codes_t(rows * cols, 0),
+      d_scales(static_cast<i64>(of_scales), 0), d_scales_t(static_cast<i64>(of_scales), 0);
+  using view = block_scaled_view<F, linear>;
+  REQUIRE(host::quantize_both(matrix_view<T const>{values.data(), rows, cols},
+                              view{codes, scales, rows, cols}, view{codes_t, scales_t, cols, rows}, recipe,
+                              recipe, Blocks{}) == errc::ok);
+  REQUIRE(device::quantize_both(matrix_view<T const>{reinterpret_cast<T const*>(copy.data()), rows, cols},
+                                view{d_codes.data(), d_scales.data(), rows, cols},
+                                view{d_codes_t.data(), d_scales_t.data(), cols, rows}, recipe, recipe,
+                                Blocks{}) == errc::ok);
+  REQUIRE(cudaDeviceSynchronize() == cudaSuccess);
+  CHECK(first_difference(d_codes.to_host(), poisoned(codes, 0)) == -1);
+  CHECK(first_difference(d_scales.to_host(), poisoned(scales, 0)) == -1);
+  CHECK(first_difference(d_codes_t.to_host(), poisoned(codes_t, 0)) == -1);
+  CHECK(first_difference(d_scales_t.to_host(), poisoned(scales_t, 0)) == -1);
 }
 
 }  // namespace
@@ -157,4 +209,30 @@ TEST_CASE("device: FP8 blocks with stochastic rounding equal the host", "[device
 TEST_CASE("device: FP8 blocks under scales that are no powers of two equal the host", "[device][fp8_block]") {
   const quantizer recipe{nearest_even{}, fp8_block_scale{false}};
   check_shapes<fp8_block_e4m3, bf16>(ugly_values, recipe);
+}
+
+TEST_CASE("device: columns of FP8 blocks equal the host in every shape", "[device][fp8_block]") {
+  check_shapes<fp8_block_e4m3, bf16, true>(activations);
+  check_shapes<fp8_block_e4m3, float, true>(activations);
+  check_shapes<fp8_block_e5m2, fp16, true>(activations);
+}
+
+TEST_CASE("device: columns of FP8 blocks of NaNs, infinities, zeros and extremes equal the host",
+          "[device][fp8_block]") {
+  check_values<fp8_block_e4m3, bf16, true>();
+  check_values<fp8_block_e4m3, float, true>();
+}
+
+TEST_CASE("device: columns of FP8 blocks with stochastic rounding equal the host", "[device][fp8_block]") {
+  const quantizer recipe{stochastic{philox{0x0123'4567'89ab'cdef, 42}}, fp8_block_scale{}};
+  check_shapes<fp8_block_e4m3, bf16, true>(activations, recipe);
+}
+
+TEST_CASE("device: both copies of FP8 blocks equal the host", "[device][fp8_block]") {
+  check_both<fp8_block_e4m3, bf16, blocks_1d>();
+  check_both<fp8_block_e4m3, bf16, blocks_2d<128, 128>>();
+  check_both<fp8_block_e4m3, float, blocks_2d<128, 128>>();
+  check_both<fp8_block_e4m3, bf16, blocks_2d<128, 128>>(
+      quantizer{stochastic{philox{0x0123'4567'89ab'cdef, 42}}, fp8_block_scale{}});
+  check_both<fp8_block_e4m3, bf16, blocks_2d<128, 128>>(quantizer{nearest_even{}, fp8_block_scale{false}});
 }

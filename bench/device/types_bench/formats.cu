@@ -21,8 +21,17 @@ const bool registered = [] {
   add_type<linear>("fp8_1x128_rowwise", usual_setup, [](auto layout, auto& state, setup const& s) {
     rowwise<fp8_block_e4m3, decltype(layout)>(state, s);
   });
+  add_type<linear>("fp8_1x128_columnwise", usual_setup, [](auto layout, auto& state, setup const& s) {
+    columnwise<fp8_block_e4m3, decltype(layout)>(state, s);
+  });
+  add_type<linear>("fp8_1x128_both", usual_setup, [](auto layout, auto& state, setup const& s) {
+    both<fp8_block_e4m3, decltype(layout)>(state, s);
+  });
   add_type<linear>("fp8_128x128", usual_setup, [](auto layout, auto& state, setup const& s) {
     rowwise<fp8_block_e4m3, decltype(layout)>(state, s, nearest, f4::blocks_2d<128, 128>{});
+  });
+  add_type<linear>("fp8_128x128_both", usual_setup, [](auto layout, auto& state, setup const& s) {
+    both<fp8_block_e4m3, decltype(layout)>(state, s, nearest, nearest, f4::blocks_2d<128, 128>{});
   });
   constexpr setup by_rows{.size = {16384, 8192}, .row_amax = true};
   add_type_in_layouts("row_amax_rowwise", by_rows, [](auto layout, auto& state, setup const& s) {

@@ -69,8 +69,10 @@ errc quantize_both(matrix_view<T> const& x, block_scaled_view<F, Layout> const& 
     }
   }
   if (const errc e = device::quantize(x, q, rowwise, shape, stream); e != errc::ok) return e;
-  if constexpr (Blocks::is_2d)
+  if constexpr (Blocks::is_2d && !detail::both_wide_squares<F, value, Rowwise, Columnwise>)
     return transpose(q, qt, stream);
+  else if constexpr (Blocks::is_2d)
+    return device::quantize(transposed(x), qt, rowwise, shape, stream);
   else
     return device::quantize(transposed(x), qt, columnwise, shape, stream);
 }

@@ -170,9 +170,12 @@ void explain_copy(explanation& why, M const& x, block_scaled_view<F, Layout> con
   if constexpr (best == path::rows) {
     explain_source(why, x);
     return explain_rows<T>(why, q, quantizer);
-  } else if constexpr (best == path::wide) {
-    why.kernel = Is2d ? "blocks of 128 x 128, a CTA to each" : "blocks of 128, eight threads to each";
-    explain_source(why, x);
+  } else if constexpr (best == path::wide || best == path::wide_columns) {
+    why.kernel = best == path::wide_columns ? (Is2d ? "blocks of 128 x 128, the columnwise copy"
+                                                    : "columns of blocks of 128 by tiles")
+                 : Is2d                     ? "blocks of 128 x 128, a CTA to each"
+                                            : "blocks of 128, eight threads to each";
+    explain_source(why, in_memory(x));
     why.add(reinterpret_cast<u64>(q.codes) % 16 != 0, notes::code_start);
     why.add(reinterpret_cast<u64>(q.scales) % 4 != 0, notes::scale_words);
   } else {
@@ -264,13 +267,14 @@ explanation explain_both(matrix_view<T> const& x, block_scaled_view<F, Layout> c
     if constexpr (detail::is_by_tiles(best))
       detail::explain_both_by_tiles<best>(why, input, q, qt, rowwise, columnwise);
   } else {
-    why.kernel = Blocks::is_2d ? "one copy, then its transpose" : "one copy, then the other";
+    constexpr bool then_other = !Blocks::is_2d || detail::both_wide_squares<F, value, Rowwise, Columnwise>;
+    why.kernel = then_other ? "one copy, then the other" : "one copy, then its transpose";
     why.add(true, notes::one_by_one);
     detail::explain_no_tiles(why, input, q);
     detail::explain_no_tiles(why, input, qt);
-    why.add(Blocks::is_2d && !detail::both_like_squares<F, Rowwise, Columnwise>, notes::unlike_squares);
+    why.add(!then_other && !detail::both_like_squares<F, Rowwise, Columnwise>, notes::unlike_squares);
     why.add(device::explain(x, q, rowwise, shape));
-    if constexpr (!Blocks::is_2d) why.add(device::explain(transposed(x), qt, columnwise, shape));
+    if constexpr (then_other) why.add(device::explain(transposed(x), qt, columnwise, shape));
   }
   why.add(x.rows * x.cols < detail::values_of_a_wave, notes::few_values);
   return why;

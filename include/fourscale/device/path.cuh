@@ -15,6 +15,7 @@ namespace detail {
 enum class path : u8 {
   rows,             ///< along the rows of a matrix in memory, or of what a producer makes
   wide,             ///< blocks of 128, or 128 x 128, of a matrix in memory, by several threads each
+  wide_columns,     ///< the same along columns, by tiles of 128 x 128
   columns,          ///< of a matrix in memory, by tiles
   values,           ///< of any view, one by one
   row_squares,      ///< 2-D blocks of a matrix in memory, by tiles
@@ -59,7 +60,8 @@ constexpr path best_path() {
   using value = typename M::value_type;
   constexpr source from = source_of<M>;
   if constexpr (from == source::other) return Is2d ? path::rows_of_squares : path::values;
-  if (from == source::matrix && is_loadable<value> && cta::is_wide<F, Quantizer>) return path::wide;
+  if (is_loadable<value> && cta::is_wide<F, Quantizer>)
+    return from == source::matrix ? path::wide : path::wide_columns;
   if constexpr (Is2d) {
     if (!has_tiles<value, F> || !cta::has_like_squares<F, Quantizer>) return path::rows_of_squares;
     return from == source::matrix ? path::row_squares : path::column_squares;
@@ -80,6 +82,12 @@ path path_of(M const& x, block_scaled_view<F, Layout> const& q) {
 /// True if both quantizers round squares alike.
 template <class F, class Rowwise, class Columnwise>
 inline constexpr bool both_like_squares = same_type<Rowwise, Columnwise>&& cta::has_like_squares<F, Rowwise>;
+
+/// True if the columnwise copy of squares is the transpose of the other without a look at its codes: where
+/// one quantizer rounds each value by itself.
+template <class F, class T, class Rowwise, class Columnwise>
+inline constexpr bool both_wide_squares = is_loadable<T>&& same_type<Rowwise, Columnwise>&&
+    cta::is_wide<F, Rowwise>&& same_type<decltype(Rowwise::round), nearest_even>;
 
 /// The same for both copies of a matrix of T.
 template <class F, bool Is2d, class T, class Rowwise, class Columnwise>

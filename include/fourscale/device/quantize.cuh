@@ -20,6 +20,8 @@ void launch(M const& x, block_scaled_view<F, Layout> const& q, Quantizer const& 
     launch_matrix(x, q, quantizer, stream);
   } else if constexpr (best == path::wide) {
     launch_wide(x, q, quantizer, cta::detail::boolean<Is2d>{}, stream);
+  } else if constexpr (best == path::wide_columns) {
+    launch_wide_columns(x.base, q, quantizer, cta::detail::boolean<Is2d>{}, stream);
   } else {
     if constexpr (is_by_tiles(best))
       if (path_of<Is2d, Quantizer>(x, q) == best) {

@@ -2,7 +2,7 @@
 // The kernels for blocks of 128 and of 128 x 128 values of a matrix in memory.
 #pragma once
 
-#include "../cta/quantize_wide.cuh"
+#include "../cta/quantize_wide_columns.cuh"
 #include "quantize_rows.cuh"
 #include "quantize_tiles.cuh"
 
@@ -42,6 +42,44 @@ void launch_wide_from(Producer const& source, block_scaled_view<F, Layout> const
     quantize_wide_kernel<F>
         <<<walk.grid(), cta_threads, 0, stream>>>(walk, source, sink, cta::prepared(quantizer));
   }
+}
+
+/// A CTA takes a square of x; they are counted along the rows of x.
+template <bool Is2d, bool Aligned, class F, class T, class Layout, class Quantizer>
+FOURSCALE_KERNEL void __launch_bounds__(cta_threads, sizeof(T) == 2 ? 3 : 2)
+    quantize_wide_columns_kernel(cta::divisor along, matrix_view<T const> x, block_scaled_view<F, Layout> qt,
+                                 Quantizer q) {
+  extern __shared__ __align__(16) u8 wide_columns_memory[];
+  __shared__ cta::reduction shared;
+  const u32 at = cta::cta_from_end(), block = along.quotient(at);
+  cta::quantize_wide_columns<F, Is2d>(at - block * along.d, block, x, cta::wide_sink<F, Layout, Aligned>{qt},
+                                      q, *reinterpret_cast<cta::wide_tile<T>*>(wide_columns_memory), shared);
+}
+
+template <bool Is2d, bool Aligned, class F, class T, class Layout, class Quantizer>
+void launch_wide_columns_from(matrix_view<T const> const& x, block_scaled_view<F, Layout> const& qt,
+                              Quantizer const& quantizer, cudaStream_t stream) {
+  constexpr int bytes = static_cast<int>(sizeof(cta::wide_tile<T>));
+  auto* const kernel = &quantize_wide_columns_kernel<Is2d, Aligned, F, T, Layout, Quantizer>;
+  if constexpr (bytes > 48 << 10)  // an error of this is one of the launch, too
+    static_cast<void>(cudaFuncSetAttribute(reinterpret_cast<void const*>(kernel),
+                                           cudaFuncAttributeMaxDynamicSharedMemorySize, bytes));
+  const i64 along = ceil_div<i64>(Layout::padded_rows(qt.rows), F::block_size),
+            squares = along * Layout::padded_blocks(qt.blocks());
+  kernel<<<static_cast<unsigned>(squares), cta_threads, bytes, stream>>>(
+      cta::divisor(static_cast<u32>(along)), x, qt, quantizer);
+}
+
+/// The columnwise copy of a matrix in memory.
+template <class F, class Layout, class T, class Quantizer, bool Is2d>
+void launch_wide_columns(matrix_view<T const> const& x, block_scaled_view<F, Layout> const& qt,
+                         Quantizer const& quantizer, cta::detail::boolean<Is2d>, cudaStream_t stream) {
+  const bool aligned = rows_are_vectors(x) && reinterpret_cast<u64>(qt.codes) % 16 == 0 &&
+                       reinterpret_cast<u64>(qt.scales) % 4 == 0;
+  if (aligned)
+    launch_wide_columns_from<Is2d, true>(x, qt, cta::prepared(quantizer), stream);
+  else
+    launch_wide_columns_from<Is2d, false>(x, qt, cta::prepared(quantizer), stream);
 }
 
 /// Chooses the kernel by where the rows of x and the buffers of q lie.

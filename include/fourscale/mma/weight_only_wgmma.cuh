@@ -170,6 +170,11 @@ FOURSCALE_D void add_tile(u8 const* codes, u8 const* scales, u32 x, bool swizzle
   }
 }
 
+/// Where a slot is not always the same warpgroup's, one could wait for its stage while the one before in the
+/// slot has not arrived, and take that parity for its own. So each waits until the stage before has arrived.
+template <int NTiles>
+inline constexpr bool takes_turns = memory<NTiles>::depth % warpgroups(NTiles) != 0;
+
 /// Adds the stages of a warpgroup, from `mine` on, before `end`, of `Count` tiles: returns the next. (ptxas
 /// gives up overlapping instructions if a branch lies between them.)
 template <int Count, class T, int NTiles>
@@ -179,10 +184,11 @@ FOURSCALE_D int add_stages(memory<NTiles>& m, bool swizzled, int group, int mine
   for (; mine < end; mine += warpgroups(NTiles)) {
     const ring_slot<NTiles> at(mine);
     const u32 x = ptx::shared_address(m.x[at.slot]);
-    // Nobody waits for a slot that is a round behind, where the parity would be that of the round before.
-    if (mine > 0) ptx::bar_sync(turn_barrier(group), 256);
+    if constexpr (takes_turns<NTiles>)
+      if (mine > 0) ptx::bar_sync(turn_barrier(group), 256);
     ptx::mbarrier_wait(ptx::shared_address(m.full + at.slot), at.parity);
-    ptx::bar_arrive(turn_barrier(group + 1 == warpgroups(NTiles) ? 0 : group + 1), 256);
+    if constexpr (takes_turns<NTiles>)
+      ptx::bar_arrive(turn_barrier(group + 1 == warpgroups(NTiles) ? 0 : group + 1), 256);
     order_x<NTiles>(x);
     cuda::ptx::fence_proxy_async(cuda::ptx::space_shared);
     ptx::bar_sync(own_barrier(group), 128);

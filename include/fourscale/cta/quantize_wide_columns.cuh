@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: Apache-2.0
+// Blocks of 128 values along columns, or 128 x 128: a CTA brings a square of the matrix to shared memory, its
+// columns as rows, and goes on as along rows.
+#pragma once
+
+#include "quantize_wide.cuh"
+
+namespace FOURSCALE_NAMESPACE::cta {
+
+/// A square of 128 x 128 values in shared memory: 16 bytes are neighbours of a column. Columns begin with
+/// another 16 bytes each, so that threads in a row write to different banks.
+template <class T>
+struct wide_tile {
+  static constexpr int side = wide_block;
+  static constexpr int vector_values = 16 / static_cast<int>(sizeof(T));
+  static constexpr int vectors = side / vector_values;  ///< of a column
+  vector16 columns[side][vectors];
+
+  FOURSCALE_D static int swizzled(int col, int vector) { return vector ^ col / vector_values % vectors; }
+};
+
+namespace detail {
+
+/// Values of a row of x from column `col` on; what is outside is zero. `Aligned`: rows are 16-byte vectors.
+template <bool Aligned, class T, int N>
+FOURSCALE_D values<T, N> load_part(matrix_view<T const> const& x, i64 row, i64 col) {
+  values<T, N> part{};
+  if (row >= x.rows) return part;
+  if (Aligned && col + N <= x.cols) return values<T, N>::load(&x.at(row, col));
+  FOURSCALE_UNROLL
+  for (int i = 0; i < N; ++i)
+    if (col + i < x.cols) part.set(i, x.at(row, col + i));
+  return part;
+}
+
+}  // namespace detail
+
+/// Fills a tile with the square of x that begins at first_row, first_col. All threads of a CTA.
+template <bool Aligned, class T>
+FOURSCALE_D void fill_tile(matrix_view<T const> const& x, i64 first_row, i64 first_col, wide_tile<T>& tile) {
+  using tile_type = wide_tile<T>;
+  constexpr int n = tile_type::vector_values, count = tile_type::vectors;
+  using part = values<T, n>;
+#pragma unroll 1
+  for (int i = static_cast<int>(threadIdx.x); i < count * count; i += threads) {
+    const int col = i % count * n, vector = i / count;  // neighbours read on in a row
+    part rows[n];
+    FOURSCALE_UNROLL
+    for (int r = 0; r < n; ++r)
+      rows[r] = detail::load_part<Aligned, T, n>(x, first_row + vector * n + r, first_col + col);
+    FOURSCALE_UNROLL
+    for (int c = 0; c < n; ++c) {
+      part column{};
+      FOURSCALE_UNROLL
+      for (int r = 0; r < n; ++r) column.set(r, rows[r].get(c));
+      vector16 v;
+      FOURSCALE_UNROLL
+      for (int w = 0; w < 4; ++w) v.words[w] = column.words[w];
+      tile.columns[col + c][tile_type::swizzled(col + c, vector)] = v;
+    }
+  }
+}
+
+/// The producer of what a tile holds: pieces of the transposed matrix.
+template <class T>
+struct tile_producer {
+  using block_type = values<T, piece_values>;
+  wide_tile<T> const& tile;
+  i64 rows, cols;              ///< of the transposed matrix
+  i64 first_row, first_piece;  ///< of the tile in it
+
+  FOURSCALE_D block_type load(place const& at) const {
+    constexpr int n = piece_values / wide_tile<T>::vector_values;
+    const int col = static_cast<int>(at.row - first_row), piece = static_cast<int>(at.block - first_piece);
+    block_type values;
+    FOURSCALE_UNROLL
+    for (int i = 0; i < n; ++i) {
+      const vector16 v = tile.columns[col][wide_tile<T>::swizzled(col, piece * n + i)];
+      FOURSCALE_UNROLL
+      for (int w = 0; w < 4; ++w) values.words[4 * i + w] = v.words[w];
+    }
+    return values;
+  }
+};
+
+/// A cursor over the pieces of a tile: a thread takes one of columns c, c + 32, c + 64 and c + 96.
+template <class F, class Layout>
+struct tile_cursor {
+  static constexpr int batch = wide_block * pieces_of_block / threads;
+  block_scaled_view<F, Layout> const& q;
+  i64 first_row, first_piece;
+
+  FOURSCALE_D place at(int k) const {
+    const i64 row = first_row + static_cast<int>(threadIdx.x) / pieces_of_block +
+                    k * (threads / pieces_of_block),
+              piece = first_piece + static_cast<int>(threadIdx.x) % pieces_of_block;
+    return {row, piece, row * (q.blocks() * pieces_of_block) + piece};
+  }
+  FOURSCALE_D bool inside(int k) const {
+    return at(k).row < q.rows && first_piece / pieces_of_block < q.blocks();
+  }
+  FOURSCALE_D bool padding(int k) const { return !inside(k) && at(k).row < Layout::padded_rows(q.rows); }
+};
+
+/// The CTA takes the square of columns 128 tile_row and on, rows 128 tile_block and on, of x, whose
+/// columnwise copy goes to the sink. `q` is prepared().
+template <block_format F, bool Is2d, bool Aligned, class T, class Layout, quantizer_for<F> Quantizer>
+FOURSCALE_D void quantize_wide_columns(i64 tile_row, i64 tile_block, matrix_view<T const> const& x,
+                                       wide_sink<F, Layout, Aligned> const& sink, Quantizer const& q,
+                                       wide_tile<T>& tile, [[maybe_unused]] reduction& shared) {
+  const i64 first_row = tile_row * wide_block, first_piece = tile_block * pieces_of_block;
+  fill_tile<Aligned>(x, tile_block * wide_block, first_row, tile);
+  __syncthreads();
+  const tile_producer<T> source{tile, sink.q.rows, sink.q.cols, first_row, first_piece};
+  if constexpr (Is2d)
+    quantize_wide_square<F>(tile_row, tile_block, source, sink, q, shared);
+  else
+    quantize_wide_rows<F>(tile_cursor<F, Layout>{sink.q, first_row, first_piece}, source, sink, q);
+}
+
+}  // namespace FOURSCALE_NAMESPACE::cta
