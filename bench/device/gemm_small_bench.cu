@@ -167,8 +167,7 @@ void decode(benchmark::State& state, i64 m, shape s, tuning const& t, bool with_
 
 /// Plans to compare with the one that the library makes. Not part of a run unless asked for by name. More
 /// than eight warps are for loads without TMA.
-const tuning plans[] = {{1},
-                        {2},
+const tuning plans[] = {{2},
                         {4},
                         {8},
                         {0, 0, 0, 0, true},

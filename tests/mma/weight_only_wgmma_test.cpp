@@ -160,13 +160,16 @@ TEST_CASE("weight-only by wgmma: plans leave nothing out", "[mma][weight_only]")
        {wo::machine{132, 227 << 10, true}, wo::machine{132, 227 << 10, true, true, {132, 66, 30, 14}},
         wo::machine{132, 227 << 10, true, true, {132, 66, 30, 0}, 4},
         wo::machine{7, 227 << 10, true, true, {}, 1}})
-    for (const int ctas : {0, 1, 2, 4, 8})
+    for (const int ctas : {0, 2, 4, 8})
       for (const int n_tiles : {1, 2, 4, 8})
         for (const i64 n : {i64{1}, i64{100}, i64{4096}, i64{9001}, i64{28672}})
-          for (const i64 k : {i64{64}, i64{256}, i64{1024}, i64{8192}, i64{28672}}) {
+          for (const i64 k : {i64{64}, i64{256}, i64{320}, i64{1024}, i64{8192}, i64{28672}}) {
+            CHECK(wg::has_plan(k, m) == (k > 256 && m.most_ctas > 1));
+            if (!wg::has_plan(k, m)) continue;
             const wg::plan p = wg::make_plan(n_tiles, wg::tiles_of(true, n), k, m, ctas);
             INFO(n << " x " << k << ", " << p.ctas << " of " << ctas);
-            CHECK((p.ctas <= m.most_ctas && p.ctas <= p.stages && (ctas == 0 || p.ctas <= ctas)));
+            CHECK((p.ctas >= 2 && p.ctas <= m.most_ctas && p.ctas <= p.stages &&
+                   (ctas == 0 || p.ctas <= ctas)));
             CHECK(p.clusters <= (m.at_once[1] ? m.at_once[p.ctas / 2 - p.ctas / 8] : m.sms / p.ctas));
             CHECK(i64{p.stages} * wo::stage_values >= k);
             CHECK((p.tiles_of(0).begin == 0 && p.tiles_of(p.clusters - 1).end == p.tiles));

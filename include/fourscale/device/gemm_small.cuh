@@ -141,8 +141,9 @@ errc gemm_weight_only_by(weight_only::tuning const& tuning, matrix_view<T> const
 ///
 /// All pointers are device memory, that of the amax included. On the stream; never synchronises, never
 /// allocates, needs no workspace. Fastest on sm_90 and later, where CTAs of a cluster share K and TMA loads
-/// W and X: for pointers and rows of X that are multiples of 16 bytes, and K a multiple of 256 with linear
-/// scales, or N of 32 and K of 64 with swizzled ones. All else goes through slower loads.
+/// W and X, and with K > 256 on sm_90a, where wgmma multiplies: for pointers and rows of X that are multiples
+/// of 16 bytes, and K a multiple of 256 with linear scales, or N of 32 and K of 64 with swizzled ones. All
+/// else goes through slower loads.
 ///
 /// Errors: see validate_gemm(); no_instruction where the device cannot run this code; cuda_failed. D is then
 /// untouched, except rows that an earlier launch wrote.

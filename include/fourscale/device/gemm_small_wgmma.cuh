@@ -60,7 +60,8 @@ errc launch_weight_only_wgmma(weight_only::by_wgmma::problem<T, Layout, TD> a, i
   weight_only::machine m;
   if (const errc e = weight_only_machine_of<variant>(m); e != errc::ok) return e;
   const i64 tiles = weight_only::by_wgmma::tiles_of(Layout::has_padding, a.w.rows);
-  if (!variant::is_usable(m) || !make_maps<NTiles>(a)) return errc::no_instruction;
+  if (!variant::is_usable(m) || !weight_only::by_wgmma::has_plan(a.w.cols, m) || !make_maps<NTiles>(a))
+    return errc::no_instruction;
   a.plan = weight_only::by_wgmma::make_plan(NTiles, tiles, a.w.cols, m, ctas);
   cudaLaunchAttribute cluster{};
   const cudaLaunchConfig_t config =

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // D^T = W * X^T for few rows of X: weights are decoded in registers to 16 bits and are the 16-row operand of
-// mma.sync.m16n8k16, rows of X are its eight columns. Here: sizes, and which lane holds what.
+// mma.sync.m16n8k16, rows of X are its eight columns. Here: sizes, and which lane holds what. On Hopper
+// weight_only_wgmma.hpp does better.
 //
 // A sum may take k in any order if both operands take the same. A lane loads 16 bytes of codes at a time, 32
 // values of a row under two scales, and these are its own fragments for eight instructions. Four bits and
@@ -8,17 +9,8 @@
 //
 // Machine code for sm_90a, bf16, 16 rows of X by TMA, instructions of a lane for each weight: 3.7. Codes to
 // fragments 2.1 (LOP3 1.0, IMAD 0.5, HMUL2 0.5, SHF 0.1), scales 0.3, X to the order of registers 0.25, HMMA
-// 0.25, LDS 0.15, the rest 0.6. LOP3, PRMT and SHF have half the rate of the others.
-//
-// N = K = 8192 on 132 SMs, where reading 37.7 MB takes 9.7 us = 17e3 clocks; clusters of two CTAs of eight
-// warps:
-//   in flight   3.9 TB/s * 1 us / 132 = 29 KB an SM; 8 warps * 1.5 stages * 4.5 KB = 54 KB
-//   issue       62 stages of a warp an SM, 256 weights a lane, four schedulers: 14.7e3 clocks. In the middle
-//               of the kernel two of three clocks issue, so 16 rows of X are bound by this, one row by memory
-//   HMMA        62 * 32 for eight rows of X, at 6.4 clocks on one of four tensor cores: 3.2e3 clocks, 6.4e3
-//               for 16, 13e3 for 32, 25e3 for 64
-//   X from L2   K * 2 bytes a row of X for each cluster: 17 MB for 16 rows
-//   all else    3 us until the first weights are there, 3 us for the sums of warps and CTAs
+// 0.25, LDS 0.15, the rest 0.6. LOP3, PRMT and SHF have half the rate of the others. On an H200 two of three
+// clocks issue one.
 #pragma once
 
 #include "codes_to_bf16.hpp"

@@ -219,9 +219,14 @@ FOURSCALE_D void multiply(problem<T, Layout, TD> const& a, memory<NTiles>& m, sp
     mine = pair.count == 1 ? add_stages<1, T>(m, swizzled, group, mine, end, sums)
                            : add_stages<2, T>(m, swizzled, group, mine, end, sums);
     way.pass(sums, pair);
-    if (n + 1 == pairs && group < way.last)
-      store_pair(a, m, pair, amax, 32 * store_warps + static_cast<int>(threadIdx.x),
-                 last_store_threads<NTiles>());
+    if (n + 1 < pairs) continue;
+    // The last warpgroup had to wait until every CTA had stored the pair before: so nobody takes that pair's
+    // parity of the inbox for this one's.
+    constexpr int all = 128 * warpgroups(NTiles);
+    if (group == way.last) return ptx::bar_arrive(sent_barrier, all);
+    ptx::bar_sync(sent_barrier, all);
+    store_pair(a, m, pair, amax, 32 * store_warps + static_cast<int>(threadIdx.x),
+               last_store_threads<NTiles>());
   }
 }
 

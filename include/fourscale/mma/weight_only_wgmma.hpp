@@ -89,7 +89,7 @@ FOURSCALE_HD constexpr u32 x_descriptor_step(int n_tiles, int half, int i) {
 
 /// A cluster takes a run of tiles, two at a time, and each CTA of it a part of the stages along K.
 struct plan {
-  int ctas = 1, clusters = 1, tiles = 1, stages = 1;
+  int ctas = 2, clusters = 1, tiles = 1, stages = 2;
 
   FOURSCALE_HD constexpr span_of tiles_of(int cluster) const { return shares{tiles, clusters}.of(cluster); }
   FOURSCALE_HD constexpr span_of stages_of(int rank) const { return shares{stages, ctas}.of(rank); }
@@ -103,16 +103,21 @@ struct plan {
   }
 };
 
-/// The plan for 8 `n_tiles` rows of X. `ctas`: of a cluster; 0 leaves the choice to this.
+/// Whether there is a plan: sums are sent from CTA to CTA, so that a cluster has at least two, each with a
+/// stage. (A cluster of one could send to itself, but compute-sanitizer takes that for an error.)
+FOURSCALE_HD constexpr bool has_plan(i64 k, machine const& m) { return m.most_ctas >= 2 && k > stage_values; }
+
+/// The plan for 8 `n_tiles` rows of X, if there is one. `ctas`: of a cluster, at least 2; 0 leaves the choice
+/// to this.
 FOURSCALE_HD constexpr plan make_plan(int n_tiles, i64 tiles, i64 k, machine const& m, int ctas = 0) {
   plan best, p;
   p.tiles = static_cast<int>(tiles), p.stages = static_cast<int>(ceil_div<i64>(k, stage_values));
-  for (int size = 0; 1 << size <= m.most_ctas && 1 << size <= p.stages; ++size) {
+  for (int size = 1; 1 << size <= m.most_ctas && 1 << size <= p.stages; ++size) {
     p.ctas = 1 << size;
     if (ctas > 0 && p.ctas > ctas) break;
     const int at_once = m.clusters_of(size);
     p.clusters = p.tiles < at_once ? p.tiles : at_once;
-    if (size == 0 || p.ctas == ctas || p.cost(n_tiles) < best.cost(n_tiles)) best = p;
+    if (size == 1 || p.ctas == ctas || p.cost(n_tiles) < best.cost(n_tiles)) best = p;
   }
   return best;
 }
