@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // device::gemm_weight_only: weights by TMA from sm_90 on, or by cp.async, decoded between and multiplied on
 // the tensor cores; CTAs of a cluster share sums from sm_90 on. 16 warps leave 128 registers for a thread, 12
-// 168, eight 255; nothing is spilled. On Hopper wgmma reads them while the next are made: `gsb0, 0x1` waits for
-// all but the latest.
+// 168, eight 255; nothing is spilled. On Hopper wgmma reads them while the next are made: `gsb0, 0x1` waits
+// for all but the latest.
 //
 // sm_80: mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32
 // sm_80: cp.async.cg.shared.global.L2::128B

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// bar.sync and bar.arrive (PTX ISA 9.7.13.1): a barrier of a CTA to which warps may come from different places of a program.
+// bar.sync and bar.arrive (PTX ISA 9.7.13.1): a barrier of a CTA to which warps may come from different
+// places of a program.
 #pragma once
 
 #include "../bits.hpp"
