@@ -35,12 +35,9 @@ template <int NTiles, class T, class Layout, class TD>
 bool make_maps(weight_only::problem<T, Layout, TD>& a) {
   constexpr bool swizzled = Layout::has_padding;
   return weight_only::tma_can_read(swizzled, a.w.rows, a.w.cols) &&
-         encode_map(a.w.codes, weight_only::tensor_of_codes(swizzled, a.w.rows, a.w.cols),
-                    CU_TENSOR_MAP_DATA_TYPE_UINT8, a.maps.codes) == errc::ok &&
-         encode_map(a.w.scales, weight_only::tensor_of_scales(swizzled, a.w.rows, a.w.cols),
-                    CU_TENSOR_MAP_DATA_TYPE_UINT8, a.maps.scales) == errc::ok &&
-         encode_map(a.x.data, weight_only::tensor_of_x(NTiles, a.x.rows, a.x.cols, a.x.ld),
-                    CU_TENSOR_MAP_DATA_TYPE_UINT16, a.maps.x) == errc::ok;
+         make_maps(a, weight_only::tensor_of_codes(swizzled, a.w.rows, a.w.cols),
+                   weight_only::tensor_of_scales(swizzled, a.w.rows, a.w.cols),
+                   weight_only::tensor_of_x(NTiles, a.x.rows, a.x.cols, a.x.ld));
 }
 
 /// Plans and launches the kernel for at most 8 NTiles rows of X.

@@ -38,18 +38,21 @@ struct weight_only_by_wgmma {
   }
 };
 
-/// Maps for TMA; false if it cannot read what they describe.
+/// Maps for TMA of tensors of codes, scales and X; false if it cannot read what they describe.
+template <class P>
+bool make_maps(P& a, ptx::tma_tensor const& codes, ptx::tma_tensor const& scales, ptx::tma_tensor const& x) {
+  return encode_map(a.w.codes, codes, CU_TENSOR_MAP_DATA_TYPE_UINT8, a.maps.codes) == errc::ok &&
+         encode_map(a.w.scales, scales, CU_TENSOR_MAP_DATA_TYPE_UINT8, a.maps.scales) == errc::ok &&
+         encode_map(a.x.data, x, CU_TENSOR_MAP_DATA_TYPE_UINT16, a.maps.x) == errc::ok;
+}
 template <int NTiles, class T, class Layout, class TD>
 bool make_maps(weight_only::by_wgmma::problem<T, Layout, TD>& a) {
   namespace w = weight_only::by_wgmma;
   constexpr bool swizzled = Layout::has_padding;
   return weight_only::tma_can_read(swizzled, a.w.rows, a.w.cols) &&
-         encode_map(a.w.codes, w::tensor_of_codes(swizzled, a.w.rows, a.w.cols),
-                    CU_TENSOR_MAP_DATA_TYPE_UINT8, a.maps.codes) == errc::ok &&
-         encode_map(a.w.scales, w::tensor_of_scales(swizzled, a.w.rows, a.w.cols),
-                    CU_TENSOR_MAP_DATA_TYPE_UINT8, a.maps.scales) == errc::ok &&
-         encode_map(a.x.data, w::tensor_of_x(NTiles, a.x.rows, a.x.cols, a.x.ld),
-                    CU_TENSOR_MAP_DATA_TYPE_UINT16, a.maps.x) == errc::ok;
+         make_maps(a, w::tensor_of_codes(swizzled, a.w.rows, a.w.cols),
+                   w::tensor_of_scales(swizzled, a.w.rows, a.w.cols),
+                   w::tensor_of_x(NTiles, a.x.rows, a.x.cols, a.x.ld));
 }
 
 /// Launches the kernel for at most 8 NTiles rows of X; no_instruction, without a launch, where it cannot run.

@@ -69,13 +69,35 @@ FOURSCALE_D void keep(sums<NTiles> const& from, float* slot, bool add) {
   }
 }
 
+/// The tensor's amax, which is needed at the end only.
+template <class P>
+FOURSCALE_D float load_amax(P const& a) {
+  return a.w.amax.by_row() ? 0.0f : amax_of_row(a.w, 0);
+}
+
+inline constexpr int sums_at_once = 4;  ///< of neighbouring rows of W
+
+/// Stores the elements of row m of D from column n on. `factor_of_all`: for a tensor with one amax.
+template <class P>
+FOURSCALE_D void store_sums(P const& a, i64 m, i64 n, float4 sum, float factor_of_all) {
+  const float sums[sums_at_once] = {sum.x, sum.y, sum.z, sum.w};
+  FOURSCALE_UNROLL
+  for (int i = 0; i < sums_at_once; ++i) {
+    if (n + i >= a.d.cols) break;
+    const float factor = a.w.amax.by_row()
+                             ? weight_factor(a.factors.alpha, a.w.amax.range, amax_of_row(a.w, n + i))
+                             : factor_of_all;
+    store_output(a.d.at(m, n + i), factor, ptx::mul_rn_f32(sums[i], sum_factor), a.factors.beta);
+  }
+}
+
 /// Adds up the parts of K, in order, and stores this CTA's elements of a unit.
 template <int NTiles, class T, class Layout, class TD>
 FOURSCALE_D void store_unit(problem<T, Layout, TD> const& a, span_of tiles, float amax, float const* slots) {
   plan const& p = a.plan;
   constexpr int stride = row_stride(Layout::has_padding);
   const int count = tiles.end - tiles.begin, rows = count * warp_rows;
-  constexpr int at_once = 4;  // neighbouring rows of W
+  constexpr int at_once = sums_at_once;
   const float factor_of_all = weight_factor(a.factors.alpha, a.w.amax.range, amax);
   const int all = rows / at_once * static_cast<int>(a.x.rows), threads = static_cast<int>(blockDim.x);
 #pragma unroll 1
@@ -94,15 +116,7 @@ FOURSCALE_D void store_unit(problem<T, Layout, TD> const& a, span_of tiles, floa
       FOURSCALE_UNROLL
       for (int i = 0; i < most_ctas; ++i) sum = add(sum, part[i]);
     }
-    const float sums[at_once] = {sum.x, sum.y, sum.z, sum.w};
-    FOURSCALE_UNROLL
-    for (int i = 0; i < at_once; ++i) {
-      if (n + i >= a.d.cols) break;
-      const float factor = a.w.amax.by_row()
-                               ? weight_factor(a.factors.alpha, a.w.amax.range, amax_of_row(a.w, n + i))
-                               : factor_of_all;
-      store_output(a.d.at(m, n + i), factor, ptx::mul_rn_f32(sums[i], sum_factor), a.factors.beta);
-    }
+    store_sums(a, m, n, sum, factor_of_all);
   }
 }
 
@@ -290,7 +304,7 @@ FOURSCALE_D void multiply(P const& a, u8* memory) {
   plan const& p = a.plan;
   const int cluster = static_cast<int>(blockIdx.x) / p.ctas;
   warp_work<NTiles, Loads> warp(a, memory, cluster);
-  const float amax = a.w.amax.by_row() ? 0.0f : amax_of_row(a.w, 0);  // needed at the end only
+  const float amax = load_amax(a);
 #pragma unroll 1
   for (int unit = 0; unit < p.units; ++unit) {
     const span_of tiles = p.tiles_of(cluster, unit);

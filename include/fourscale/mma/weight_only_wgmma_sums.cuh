@@ -122,7 +122,7 @@ struct sums_on_their_way {
 template <int NTiles, class T, class Layout, class TD>
 FOURSCALE_D void store_pair(problem<T, Layout, TD> const& a, memory<NTiles>& m, tile_pair const& pair,
                             float amax, int thread, int threads) {
-  constexpr int at_once = 4;  // neighbouring rows of W
+  constexpr int at_once = sums_at_once;
   const float factor_of_all = weight_factor(a.factors.alpha, a.w.amax.range, amax);
   const int quads_log2 = 31 - __clz(pair.part / at_once), all = static_cast<int>(a.x.rows) << quads_log2;
   while (!cuda::ptx::mbarrier_try_wait_parity(cuda::ptx::sem_acquire, cuda::ptx::scope_cluster, &m.inbox_full,
@@ -138,22 +138,10 @@ FOURSCALE_D void store_pair(problem<T, Layout, TD> const& a, memory<NTiles>& m, 
 #pragma unroll 1
     for (int i = 1; i < a.plan.ctas; ++i)
       sum = add(sum, *reinterpret_cast<float4 const*>(from + i * 8 * NTiles * pair.part));
-    const float sums[at_once] = {sum.x, sum.y, sum.z, sum.w};
-    FOURSCALE_UNROLL
-    for (int i = 0; i < at_once; ++i) {
-      if (n + i >= a.d.cols) break;
-      const float factor = a.w.amax.by_row()
-                               ? weight_factor(a.factors.alpha, a.w.amax.range, amax_of_row(a.w, n + i))
-                               : factor_of_all;
-      store_output(a.d.at(row_of_x, n + i), factor, ptx::mul_rn_f32(sums[i], sum_factor), a.factors.beta);
-    }
+    store_sums(a, row_of_x, n, sum, factor_of_all);
   }
 }
-/// The tensor's amax, which is needed at the end only.
-template <class P>
-FOURSCALE_D float load_amax(P const& a) {
-  return a.w.amax.by_row() ? 0.0f : amax_of_row(a.w, 0);
-}
+
 /// Threads that store the last pair: those of warpgroups that have passed their sums on, too.
 template <int NTiles>
 FOURSCALE_HD constexpr int last_store_threads() {
