@@ -131,6 +131,11 @@ struct small_case {
         [&](auto const&... arguments) { return device::gemm_weight_only(arguments..., o.factors, stream); },
         expected);
   }
+  std::vector<TD> by_plan(mma::weight_only::tuning const& tuning) {
+    return on_device_by([&](auto const&... arguments) {
+      return device::detail::gemm_weight_only_by(tuning, arguments..., o.factors, nullptr);
+    });
+  }
   template <class Gemm>
   std::vector<TD> on_device_by(Gemm gemm, errc expected = errc::ok) {
     const device_buffer<T> dx(x);
@@ -162,10 +167,7 @@ void check_exact(std::vector<small_options> const& list, mma::weight_only::tunin
   for (small_options const& o : list) {
     INFO(o.m << " x " << o.n << " x " << o.k << ", gap " << o.gap);
     small_case<T, Layout, TD> c(o, data::exact);
-    const auto planned = [&](auto const&... arguments) {
-      return device::detail::gemm_weight_only_by(tuning, arguments..., o.factors, nullptr);
-    };
-    const std::vector<TD> got = c.on_device_by(planned), want = c.oracle();
+    const std::vector<TD> got = c.by_plan(tuning), want = c.oracle();
     INFO(first_difference(got, want, o.n + o.gap));
     CHECK(same_bits(got, want));
   }

@@ -31,13 +31,10 @@ template <class Case>
 void check_plan(Case c, tuning const& t) {
   INFO(c.o.m << " x " << c.o.n << " x " << c.o.k << ", " << t.ctas << " CTAs, " << t.warps << " warps, "
              << t.depth << " halves, " << t.rows << " rows, " << t.mma_sync);
-  const auto planned = [&](auto const&... arguments) {
-    return device::detail::gemm_weight_only_by(t, arguments..., c.o.factors, nullptr);
-  };
-  const auto got = c.on_device_by(planned), want = c.oracle();
+  const auto got = c.by_plan(t), want = c.oracle();
   INFO(first_difference(got, want, c.o.n + c.o.gap));
   CHECK(same_bits(got, want));
-  CHECK(same_bits(got, c.on_device_by(planned)));
+  CHECK(same_bits(got, c.by_plan(t)));
 }
 
 /// NaN scales, zero blocks, infinities.

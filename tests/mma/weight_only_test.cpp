@@ -254,10 +254,10 @@ bool shares_are_whole(wo::plan const& p) {
 
 TEST_CASE("weight-only: plans fit into what there is and leave nothing out", "[mma][weight_only]") {
   for (const wo::machine m :
-       {wo::machine{132, 227 << 10, true}, wo::machine{132, 227 << 10, true, true, {132, 66, 30, 14}},
-        wo::machine{132, 227 << 10, true, true, {132, 66, 30, 0}, 4},
-        wo::machine{7, 227 << 10, true, true, {}, 1}, wo::machine{108, 163 << 10, false},
-        wo::machine{84, 99 << 10, false}, wo::machine{188, 99 << 10, true}})
+       {wo::machine{132, 227 << 10, true}, wo::machine{132, 227 << 10, true, {132, 66, 30, 14}},
+        wo::machine{132, 227 << 10, true, {132, 66, 30, 0}, 4}, wo::machine{7, 227 << 10, true, {}, 1},
+        wo::machine{108, 163 << 10, false}, wo::machine{84, 99 << 10, false},
+        wo::machine{188, 99 << 10, true}})
     for (const wo::tuning t : {wo::tuning{}, wo::tuning{2}, wo::tuning{8, 8}, wo::tuning{0, 4, 2}})
       for (const int rows : {1, 8, 9, 16, 17, 32, 33, 64})
         for (const i64 n : {i64{1}, i64{100}, i64{4096}, i64{9001}, i64{28672}})
@@ -302,7 +302,7 @@ TEST_CASE("weight-only: sums of more tiles than memory holds make no plan", "[mm
 
 TEST_CASE("weight-only: on an H200, TMA's plans are those that were the fastest there",
           "[mma][weight_only]") {
-  const wo::machine h200{132, 227 << 10, true, true, {132, 66, 30, 15}};
+  const wo::machine h200{132, 227 << 10, true, {132, 66, 30, 15}};
   for (const i64 k : {i64{4096}, i64{8192}, i64{28672}})
     for (const int rows : {1, 16}) {
       const wo::plan p = wo::make_plan(rows, 8192 / 32, k, h200, {}, true);
@@ -314,8 +314,8 @@ TEST_CASE("weight-only: on an H200, TMA's plans are those that were the fastest 
 }
 
 TEST_CASE("weight-only: on an H200, no SM and no warp has much more to do", "[mma][weight_only]") {
-  for (const wo::machine h200 : {wo::machine{132, 227 << 10, true, true, {132, 66, 32, 16}},
-                                 wo::machine{132, 227 << 10, true, true, {132, 66, 30, 14}}})
+  for (const wo::machine h200 : {wo::machine{132, 227 << 10, true, {132, 66, 32, 16}},
+                                 wo::machine{132, 227 << 10, true, {132, 66, 30, 14}}})
     for (const int rows : {1, 8, 16, 32})
       for (const i64 n : {i64{4096}, i64{8192}, i64{28672}})
         for (const i64 k : {i64{4096}, i64{8192}, i64{28672}}) {

@@ -157,9 +157,8 @@ TEST_CASE("weight-only by wgmma: rows that a CTA stores are whole eights, which 
 
 TEST_CASE("weight-only by wgmma: plans leave nothing out", "[mma][weight_only]") {
   for (const wo::machine m :
-       {wo::machine{132, 227 << 10, true}, wo::machine{132, 227 << 10, true, true, {132, 66, 30, 14}},
-        wo::machine{132, 227 << 10, true, true, {132, 66, 30, 0}, 4},
-        wo::machine{7, 227 << 10, true, true, {}, 1}})
+       {wo::machine{132, 227 << 10, true}, wo::machine{132, 227 << 10, true, {132, 66, 30, 14}},
+        wo::machine{132, 227 << 10, true, {132, 66, 30, 0}, 4}, wo::machine{7, 227 << 10, true, {}, 1}})
     for (const int ctas : {0, 2, 4, 8})
       for (const int n_tiles : {1, 2, 4, 8})
         for (const i64 n : {i64{1}, i64{100}, i64{4096}, i64{9001}, i64{28672}})
@@ -181,7 +180,7 @@ TEST_CASE("weight-only by wgmma: plans leave nothing out", "[mma][weight_only]")
 
 TEST_CASE("weight-only by wgmma: on an H200, plans are those that were the fastest there",
           "[mma][weight_only]") {
-  const wo::machine h200{132, 227 << 10, true, true, {132, 66, 30, 15}};
+  const wo::machine h200{132, 227 << 10, true, {132, 66, 30, 15}};
   for (const int n_tiles : {1, 2, 8})
     for (const i64 k : {i64{4096}, i64{8192}, i64{28672}})
       CHECK(wg::make_plan(n_tiles, 128, k, h200).ctas == 2);

@@ -47,7 +47,7 @@ ACCUMULATE = ("blackwell", "native")
 
 
 def _stays_on_the_cpu():
-    """Whether JAX is told to use no GPU. Such a process does not load our CUDA library, or call the CUDA runtime."""
+    """Whether JAX was told to use no GPU. Then this process loads no CUDA library of ours and makes no CUDA call."""
     platforms = os.environ.get("JAX_PLATFORMS", "") if __package__ == "fourscale_jax" else ""
     return platforms != "" and {"cuda", "gpu"}.isdisjoint(platforms.lower().split(","))
 

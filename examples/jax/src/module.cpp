@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The extension module `_cpu` of fourscale_jax and of fourscale_torch: what Python asks about recipes, at
-// trace time; for JAX its handlers, too. The calls themselves are beside it in the same file, as C functions.
+// The extension module `_cpu` of fourscale_jax and of fourscale_torch: what Python asks about recipes at
+// trace time and, for JAX, the FFI handlers. The same shared object also exports the calls, as C functions.
 #include <nanobind/nanobind.h>
 #include <nanobind/stl/optional.h>
 

@@ -53,10 +53,7 @@ FOURSCALE_D void fill_tile(matrix_view<T const> const& x, i64 first_row, i64 fir
       part column{};
       FOURSCALE_UNROLL
       for (int r = 0; r < n; ++r) column.set(r, rows[r].get(c));
-      vector16 v;
-      FOURSCALE_UNROLL
-      for (int w = 0; w < 4; ++w) v.words[w] = column.words[w];
-      tile.columns[col + c][tile_type::swizzled(col + c, vector)] = v;
+      column.store(reinterpret_cast<T*>(&tile.columns[col + c][tile_type::swizzled(col + c, vector)]));
     }
   }
 }

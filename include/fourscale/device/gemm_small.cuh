@@ -26,6 +26,7 @@ FOURSCALE_KERNEL void __launch_bounds__(32 * weight_only::most_warps(NTiles, Tma
 template <int NTiles, bool Tma, class T, class Layout, class TD>
 struct weight_only_by_mma_sync {
   static constexpr int warps = weight_only::most_warps(NTiles, Tma);
+  static constexpr bool may_be_empty = false;
 
   static auto* kernel() { return &weight_only_kernel<NTiles, Tma, T, Layout, TD>; }
 };
@@ -55,10 +56,10 @@ errc launch_weight_only(weight_only::problem<T, Layout, TD> a, weight_only::tuni
     if constexpr (Tma) return launch_weight_only<NTiles, false>(a, tuning, stream);
     return errc::no_instruction;
   }
-  cudaLaunchAttribute cluster{};
-  const cudaLaunchConfig_t config = weight_only_config(a.plan.clusters, a.plan.ctas, a.plan.warps,
-                                                       a.plan.bytes(), m.clusters, cluster, stream);
-  const cudaError_t e = cudaLaunchKernelEx(&config, variant::kernel(), a);
+  cluster_launch launch(a.plan.clusters, a.plan.ctas, 32 * a.plan.warps, a.plan.bytes());
+  launch.config.stream = stream;
+  if (!m.clusters) launch.config.numAttrs = 0;
+  const cudaError_t e = cudaLaunchKernelEx(&launch.config, variant::kernel(), a);
   return e == cudaSuccess ? errc::ok : errc::cuda_failed;
 }
 

@@ -3,7 +3,6 @@
 #pragma once
 
 #include "../mma/weight_only_wgmma.cuh"
-#include "launch.cuh"
 #include "tensor_map.cuh"
 #include "weight_only_machine.cuh"
 
@@ -31,11 +30,9 @@ template <int NTiles, class P>
 struct weight_only_by_wgmma {
   using memory = weight_only::by_wgmma::memory<NTiles>;
   static constexpr int warps = weight_only::by_wgmma::threads(NTiles) / 32;
+  static constexpr bool may_be_empty = true;
 
   static auto* kernel() { return &weight_only_wgmma_kernel<NTiles, P>; }
-  static bool is_usable(weight_only::machine const& m) {
-    return m.not_empty && m.clusters && m.shared_bytes >= static_cast<int>(sizeof(memory));
-  }
 };
 
 /// Maps for TMA of tensors of codes, scales and X; false if it cannot read what they describe.
@@ -62,16 +59,13 @@ errc launch_weight_only_wgmma(weight_only::by_wgmma::problem<T, Layout, TD> a, i
   using variant = weight_only_by_wgmma<NTiles, weight_only::by_wgmma::problem<T, Layout, TD>>;
   weight_only::machine m;
   if (const errc e = weight_only_machine_of<variant>(m); e != errc::ok) return e;
-  const i64 tiles = weight_only::by_wgmma::tiles_of(Layout::has_padding, a.w.rows);
-  if (!variant::is_usable(m) || !weight_only::by_wgmma::has_plan(a.w.cols, m) || !make_maps<NTiles>(a))
+  constexpr int bytes = static_cast<int>(sizeof(typename variant::memory));
+  if (!weight_only::by_wgmma::has_plan(a.w.cols, m) || m.shared_bytes < bytes || !make_maps<NTiles>(a))
     return errc::no_instruction;
+  const i64 tiles = weight_only::by_wgmma::tiles_of(Layout::has_padding, a.w.rows);
   a.plan = weight_only::by_wgmma::make_plan(NTiles, tiles, a.w.cols, m, ctas);
-  cudaLaunchAttribute cluster{};
-  const cudaLaunchConfig_t config =
-      weight_only_config(a.plan.clusters, a.plan.ctas, variant::warps,
-                         static_cast<int>(sizeof(typename variant::memory)), true, cluster, stream);
-  const cudaError_t e = cudaLaunchKernelEx(&config, variant::kernel(), a);
-  return e == cudaSuccess ? errc::ok : errc::cuda_failed;
+  return launch_clusters(variant::kernel(), a.plan.clusters, a.plan.ctas, 32 * variant::warps, bytes, stream,
+                         a);
 }
 
 }  // namespace detail

@@ -59,7 +59,9 @@ template <class Kernel>
 int clusters_that_fit(Kernel* kernel, int ctas, int threads, int shared_bytes) {
   const cluster_launch launch(1, ctas, threads, shared_bytes);
   int clusters = 0;
-  return cudaOccupancyMaxActiveClusters(&clusters, kernel, &launch.config) == cudaSuccess ? clusters : 0;
+  if (cudaOccupancyMaxActiveClusters(&clusters, kernel, &launch.config) == cudaSuccess) return clusters;
+  static_cast<void>(cudaGetLastError());  // or the next launch would report it as its own
+  return 0;
 }
 
 /// CTAs for the work of `items` threads. Kernels loop over what does not fit in a grid.

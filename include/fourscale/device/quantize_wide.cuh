@@ -25,6 +25,12 @@ FOURSCALE_KERNEL void __launch_bounds__(cta_threads, sizeof(typename Producer::b
   cta::quantize_wide_square<F>(row, at - row * along.d, source, sink, q, shared);
 }
 
+/// True if wide_sink may be `Aligned`.
+template <class F, class Layout>
+bool takes_words(block_scaled_view<F, Layout> const& q) {
+  return reinterpret_cast<u64>(q.codes) % 16 == 0 && reinterpret_cast<u64>(q.scales) % 4 == 0;
+}
+
 template <bool Aligned, class F, class Layout, class Producer, class Quantizer, bool Is2d>
 void launch_wide_from(Producer const& source, block_scaled_view<F, Layout> const& q,
                       Quantizer const& quantizer, cta::detail::boolean<Is2d>, cudaStream_t stream) {
@@ -74,9 +80,7 @@ void launch_wide_columns_from(matrix_view<T const> const& x, block_scaled_view<F
 template <class F, class Layout, class T, class Quantizer, bool Is2d>
 void launch_wide_columns(matrix_view<T const> const& x, block_scaled_view<F, Layout> const& qt,
                          Quantizer const& quantizer, cta::detail::boolean<Is2d>, cudaStream_t stream) {
-  const bool aligned = rows_are_vectors(x) && reinterpret_cast<u64>(qt.codes) % 16 == 0 &&
-                       reinterpret_cast<u64>(qt.scales) % 4 == 0;
-  if (aligned)
+  if (rows_are_vectors(x) && takes_words(qt))
     launch_wide_columns_from<Is2d, true>(x, qt, cta::prepared(quantizer), stream);
   else
     launch_wide_columns_from<Is2d, false>(x, qt, cta::prepared(quantizer), stream);
@@ -88,9 +92,7 @@ void launch_wide(matrix_view<T const> const& x, block_scaled_view<F, Layout> con
                  Quantizer const& quantizer, cta::detail::boolean<Is2d> shape, cudaStream_t stream) {
   constexpr int n = cta::piece_values;
   using cta::access, cta::matrix_producer;
-  const bool aligned = rows_are_vectors(x) && reinterpret_cast<u64>(q.codes) % 16 == 0 &&
-                       reinterpret_cast<u64>(q.scales) % 4 == 0;
-  if (!aligned)
+  if (!rows_are_vectors(x) || !takes_words(q))
     return launch_wide_from<false>(matrix_producer<T, n, access::anywhere>{x.data, x.rows, x.cols, x.ld}, q,
                                    quantizer, shape, stream);
   if constexpr (same_type<Layout, linear> && !Is2d)

@@ -1,11 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the current device offers to the kernels of a weight-only GEMM, and how they are launched.
+// What the current device offers to the kernels of a weight-only GEMM.
 #pragma once
 
-#include <cuda_runtime_api.h>
-
 #include "../mma/weight_only_plan.hpp"
-#include "../view/errc.hpp"
+#include "launch.cuh"
 
 namespace FOURSCALE_NAMESPACE::device {
 inline namespace FOURSCALE_ARCH {
@@ -22,40 +20,20 @@ inline errc weight_only_machine(int device, weight_only::machine& m) {
   return ok ? errc::ok : errc::cuda_failed;
 }
 
-/// A launch of CTAs in clusters; the attribute must outlive it.
-inline cudaLaunchConfig_t weight_only_config(int clusters, int ctas, int warps, int bytes, bool has_clusters,
-                                             cudaLaunchAttribute& cluster, cudaStream_t stream) {
-  cluster.id = cudaLaunchAttributeClusterDimension;
-  cluster.val.clusterDim.x = static_cast<unsigned>(ctas);
-  cluster.val.clusterDim.y = cluster.val.clusterDim.z = 1;
-  cudaLaunchConfig_t config{};
-  config.gridDim = dim3(static_cast<unsigned>(clusters * ctas));
-  config.blockDim = dim3(static_cast<unsigned>(32 * warps));
-  config.dynamicSmemBytes = static_cast<size_t>(bytes);
-  config.stream = stream;
-  config.attrs = &cluster;
-  config.numAttrs = has_clusters ? 1 : 0;
-  return config;
-}
-
 /// Clusters of each size that the device runs at a time; larger ones are not for it, as where one process has
 /// but few SMs of it.
 template <class Kernel>
 void find_clusters(Kernel* kernel, int warps, weight_only::machine& m) {
   m.most_ctas = 1;
   for (int size = 1; m.clusters && 1 << size <= weight_only::most_ctas; ++size) {
-    cudaLaunchAttribute cluster{};
-    const cudaLaunchConfig_t config =
-        weight_only_config(m.sms, 1 << size, warps, m.shared_bytes, true, cluster, nullptr);
-    const bool asked = cudaOccupancyMaxActiveClusters(&m.at_once[size], kernel, &config) == cudaSuccess;
-    if (!asked) static_cast<void>(cudaGetLastError());
-    if (!asked || m.at_once[size] < 1) return;
+    m.at_once[size] = clusters_that_fit(kernel, 1 << size, 32 * warps, m.shared_bytes);
+    if (m.at_once[size] < 1) return;
     m.most_ctas = 1 << size;
   }
 }
 
-/// What the current device offers to the kernel of a variant. Asked once by each thread of the CPU, for it
-/// takes longer than a launch.
+/// What the current device offers to the kernel of a variant. One that `may_be_empty` has static shared
+/// memory where it is not. Asked once by each thread of the CPU, for it takes longer than a launch.
 template <class Variant>
 errc weight_only_machine_of(weight_only::machine& m) {
   auto* const kernel = Variant::kernel();
@@ -74,8 +52,8 @@ errc weight_only_machine_of(weight_only::machine& m) {
                  : errc::cuda_failed;
     }
     m.shared_bytes -= static_cast<int>(attributes.sharedSizeBytes);
-    m.not_empty = attributes.sharedSizeBytes > 0;
-    m.clusters = attributes.ptxVersion >= 90;  // the kernel was compiled for them
+    // Whether the kernel was compiled for them.
+    m.clusters = attributes.ptxVersion >= 90 && (!Variant::may_be_empty || attributes.sharedSizeBytes > 0);
   } else {
     m = of_known;
   }

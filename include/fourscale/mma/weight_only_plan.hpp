@@ -15,8 +15,7 @@ namespace FOURSCALE_NAMESPACE::mma::weight_only {
 struct machine {
   int sms = 1, shared_bytes = 48 << 10;  ///< shared memory that a CTA may ask for
   bool clusters = false;
-  bool not_empty = true;  ///< false where a kernel was compiled without its instructions
-  int at_once[4] = {};    ///< clusters of 1, 2, 4 and 8 CTAs that run at a time; 0 where unknown
+  int at_once[4] = {};  ///< clusters of 1, 2, 4 and 8 CTAs that run at a time; 0 where unknown
   int most_ctas = weight_only::most_ctas;  ///< of a cluster, if there are any
 
   FOURSCALE_HD constexpr int clusters_of(int size_log2) const {

@@ -5,6 +5,7 @@
 
 #include "../ptx/prefetch.cuh"
 #include "../ptx/wgmma_rs.cuh"
+#include "ring.cuh"
 #include "weight_only_wgmma_sums.cuh"
 
 namespace FOURSCALE_NAMESPACE::mma::weight_only::by_wgmma {
@@ -28,7 +29,8 @@ FOURSCALE_HD constexpr tma_tensor tensor_of_x(int n_tiles, i64 rows, i64 k, i64 
           true};
 }
 
-/// Which slot of the ring a stage has: stages are counted over all of a CTA's.
+/// Which slot of the ring a stage has, for warpgroups, which take one in several: stages are counted over all
+/// of a CTA's.
 template <int NTiles>
 struct ring_slot {
   int slot;
@@ -79,15 +81,14 @@ FOURSCALE_D void load_stage(problem<T, Layout, TD> const& a, memory<NTiles>& m, 
 /// The warp that loads.
 template <int NTiles, class T, class Layout, class TD>
 FOURSCALE_D void load(problem<T, Layout, TD> const& a, memory<NTiles>& m, span_of tiles, span_of stages) {
-  int done = 0;
+  ring<memory<NTiles>::depth> at;
 #pragma unroll 1
   for (int n = 0; n < pairs_of(tiles); ++n) {
     const tile_pair pair(a.plan, tiles, n);
 #pragma unroll 1
-    for (int stage = stages.begin; stage < stages.end; ++stage, ++done) {
-      const ring_slot<NTiles> at(done);
-      ptx::mbarrier_wait(ptx::shared_address(m.empty + at.slot), at.parity ^ 1);
-      load_stage<NTiles>(a, m, at.slot, pair.first, pair.count, stage);
+    for (int stage = stages.begin; stage < stages.end; ++stage, at.next()) {
+      ptx::mbarrier_wait(ptx::shared_address(m.empty + at.stage), at.parity ^ 1);
+      load_stage<NTiles>(a, m, static_cast<int>(at.stage), pair.first, pair.count, stage);
     }
   }
 }
