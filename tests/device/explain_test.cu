@@ -271,8 +271,21 @@ TEST_CASE("explain: both copies", "[device][explain]") {
            notes::tiles_of_words, notes::format, notes::value_by_value));
   CHECK(is(device::explain_both(source<float>(), copy(), copy_t()), one_by_one, notes::one_by_one,
            notes::tiles_of_16_bits, notes::value_by_value));
+  using fp8_scale = fp8_block_scale;
   CHECK(is(device::explain_both(x, copy<fp8_block_e4m3, linear>(), copy_t<fp8_block_e4m3, linear>()),
-           one_by_one, notes::one_by_one, notes::tiles_of_small_blocks));
+           "both copies of blocks of 128 by tiles"));
+  CHECK(is(device::explain_both(source(large, large, 0, 2), copy<fp8_block_e4m3, linear>(large, large, 4),
+                                copy_t<fp8_block_e4m3, linear>(large, large, 0, 2)),
+           "both copies of blocks of 128 by tiles", notes::source_start, notes::code_start,
+           notes::scale_words));
+  CHECK(is(device::explain_both(x, copy<fp8_block_e4m3, linear>(), copy_t<fp8_block_e4m3, linear>(),
+                                quantizer{}, quantizer{}, blocks_2d<128, 128>{}),
+           "both copies of blocks of 128 x 128"));
+  const quantizer drawing{stochastic{philox{1, 2}}, fp8_scale{}};
+  CHECK(is(device::explain_both(x, copy<fp8_block_e4m3, linear>(), copy_t<fp8_block_e4m3, linear>(), drawing,
+                                drawing, blocks_2d<128, 128>{}),
+           "one copy, then its transpose", notes::one_by_one, notes::tiles_of_small_blocks,
+           notes::unlike_squares));
 }
 
 TEST_CASE("explain: both copies of 2-D blocks", "[device][explain]") {

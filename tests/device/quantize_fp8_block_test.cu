@@ -152,35 +152,50 @@ void check_values() {
   }
 }
 
-/// Both copies of a square matrix in one call.
-template <class F, class T, class Blocks, class Quantizer = quantizer<>>
-void check_both(Quantizer const& recipe = {}) {
-  if (!gpu_or_warn()) return;
-  constexpr i64 rows = 256, cols = 384;
-  std::vector<T> values(static_cast<size_t>(rows * cols));
+/// Both copies in one call.
+template <class F, class T, class Layout, class LayoutT, class Blocks, class Quantizer>
+void check_both_of(shape const& s, Quantizer const& rowwise, Quantizer const& columnwise) {
+  std::vector<T> values(static_cast<size_t>(s.start + s.rows * s.ld));
   for (size_t i = 0; i < values.size(); ++i)
-    values[i] = from_float<T>(special_values(i / static_cast<size_t>(cols), i));
+    values[i] = from_float<T>(special_values(i / static_cast<size_t>(s.ld), i));
   const device_bytes copy(static_cast<i64>(values.size() * sizeof(T)), 0);
   REQUIRE(cudaMemcpy(copy.data(), values.data(), values.size() * sizeof(T), cudaMemcpyHostToDevice) ==
           cudaSuccess);
-  const size_t of_codes = static_cast<size_t>(code_bytes<F>(rows, cols)),
-               of_scales = static_cast<size_t>(scale_bytes<F, linear>(rows, cols));
-  std::vector<u8> codes(of_codes), codes_t(of_codes), scales(of_scales), scales_t(of_scales);
-  const device_bytes d_codes(rows * cols, 0), d_codes_t(rows * cols, 0),
-      d_scales(static_cast<i64>(of_scales), 0), d_scales_t(static_cast<i64>(of_scales), 0);
-  using view = block_scaled_view<F, linear>;
-  REQUIRE(host::quantize_both(matrix_view<T const>{values.data(), rows, cols},
-                              view{codes, scales, rows, cols}, view{codes_t, scales_t, cols, rows}, recipe,
-                              recipe, Blocks{}) == errc::ok);
-  REQUIRE(device::quantize_both(matrix_view<T const>{reinterpret_cast<T const*>(copy.data()), rows, cols},
-                                view{d_codes.data(), d_scales.data(), rows, cols},
-                                view{d_codes_t.data(), d_scales_t.data(), cols, rows}, recipe, recipe,
-                                Blocks{}) == errc::ok);
+  std::vector<u8> codes(static_cast<size_t>(code_bytes<F>(s.rows, s.cols)), poison),
+      codes_t = codes, scales(static_cast<size_t>(scale_bytes<F, Layout>(s.rows, s.cols)), poison),
+      scales_t(static_cast<size_t>(scale_bytes<F, LayoutT>(s.cols, s.rows)), poison);
+  const device_bytes d_codes(s.rows * s.cols, s.code_start), d_codes_t(s.rows * s.cols, 0),
+      d_scales(static_cast<i64>(scales.size()), 0),
+      d_scales_t(static_cast<i64>(scales_t.size()), s.scale_start);
+  INFO(F::name << (Blocks::is_2d ? " 2-D " : " 1-D ") << s.rows << 'x' << s.cols << " ld " << s.ld
+               << " start " << s.start << ", codes at " << s.code_start << ", transposed scales at "
+               << s.scale_start);
+  using view = block_scaled_view<F, Layout>;
+  using view_t = block_scaled_view<F, LayoutT>;
+  REQUIRE(host::quantize_both(matrix_view<T const>{values.data() + s.start, s.rows, s.cols, s.ld},
+                              view{codes, scales, s.rows, s.cols}, view_t{codes_t, scales_t, s.cols, s.rows},
+                              rowwise, columnwise, Blocks{}) == errc::ok);
+  T const* const d_values = reinterpret_cast<T const*>(copy.data()) + s.start;
+  REQUIRE(device::quantize_both(matrix_view<T const>{d_values, s.rows, s.cols, s.ld},
+                                view{d_codes.data(), d_scales.data(), s.rows, s.cols},
+                                view_t{d_codes_t.data(), d_scales_t.data(), s.cols, s.rows}, rowwise,
+                                columnwise, Blocks{}) == errc::ok);
   REQUIRE(cudaDeviceSynchronize() == cudaSuccess);
-  CHECK(first_difference(d_codes.to_host(), poisoned(codes, 0)) == -1);
+  CHECK(first_difference(d_codes.to_host(), poisoned(codes, s.code_start)) == -1);
   CHECK(first_difference(d_scales.to_host(), poisoned(scales, 0)) == -1);
   CHECK(first_difference(d_codes_t.to_host(), poisoned(codes_t, 0)) == -1);
-  CHECK(first_difference(d_scales_t.to_host(), poisoned(scales_t, 0)) == -1);
+  CHECK(first_difference(d_scales_t.to_host(), poisoned(scales_t, s.scale_start)) == -1);
+}
+template <class F, class T, class Blocks, class Quantizer = quantizer<>>
+void check_both(Quantizer const& rowwise = {}, Quantizer const& columnwise = {}) {
+  if (!gpu_or_warn()) return;
+  for (const shape s :
+       {shape{256, 384, 384}, shape{128, 128, 136}, shape{128, 640, 640}, shape{1152, 256, 256},
+        shape{256, 128, 131, 1}, shape{128, 256, 256, 0, 8}, shape{256, 384, 384, 0, 0, 1}}) {
+    check_both_of<F, T, linear, linear, Blocks>(s, rowwise, columnwise);
+    check_both_of<F, T, swizzled_128x4, linear, Blocks>(s, rowwise, columnwise);
+    check_both_of<F, T, swizzled_128x4, swizzled_128x4, Blocks>(s, rowwise, columnwise);
+  }
 }
 
 }  // namespace
@@ -229,10 +244,14 @@ TEST_CASE("device: columns of FP8 blocks with stochastic rounding equal the host
 }
 
 TEST_CASE("device: both copies of FP8 blocks equal the host", "[device][fp8_block]") {
+  const quantizer drawing{stochastic{philox{0x0123'4567'89ab'cdef, 42}}, fp8_block_scale{}},
+      drawing_others{stochastic{philox{0x0123'4567'89ab'cdef, 43}}, fp8_block_scale{}};
+  const quantizer other_scales{nearest_even{}, fp8_block_scale{false}};
   check_both<fp8_block_e4m3, bf16, blocks_1d>();
+  check_both<fp8_block_e4m3, float, blocks_1d>();
+  check_both<fp8_block_e4m3, bf16, blocks_1d>(drawing, drawing_others);
   check_both<fp8_block_e4m3, bf16, blocks_2d<128, 128>>();
   check_both<fp8_block_e4m3, float, blocks_2d<128, 128>>();
-  check_both<fp8_block_e4m3, bf16, blocks_2d<128, 128>>(
-      quantizer{stochastic{philox{0x0123'4567'89ab'cdef, 42}}, fp8_block_scale{}});
-  check_both<fp8_block_e4m3, bf16, blocks_2d<128, 128>>(quantizer{nearest_even{}, fp8_block_scale{false}});
+  check_both<fp8_block_e4m3, bf16, blocks_2d<128, 128>>(drawing, drawing);
+  check_both<fp8_block_e4m3, bf16, blocks_2d<128, 128>>(other_scales, other_scales);
 }

@@ -99,20 +99,51 @@ struct tile_cursor {
   FOURSCALE_D bool padding(int k) const { return !inside(k) && at(k).row < Layout::padded_rows(q.rows); }
 };
 
+/// A square of 128 x 128 of a copy, from what `source` has of it. All threads of a CTA.
+template <block_format F, bool Is2d, producer Producer, class Layout, bool Aligned,
+          quantizer_for<F> Quantizer>
+FOURSCALE_D void quantize_wide_tile(i64 tile_row, i64 tile_block, Producer const& source,
+                                    wide_sink<F, Layout, Aligned> const& sink, Quantizer const& q,
+                                    [[maybe_unused]] reduction& shared) {
+  if constexpr (Is2d)
+    quantize_wide_square<F>(tile_row, tile_block, source, sink, q, shared);
+  else
+    quantize_wide_rows<F>(tile_cursor<F, Layout>{sink.q, tile_row * wide_block, tile_block * pieces_of_block},
+                          source, sink, q);
+}
+
 /// The CTA takes the square of columns 128 tile_row and on, rows 128 tile_block and on, of x, whose
 /// columnwise copy goes to the sink. `q` is prepared().
 template <block_format F, bool Is2d, bool Aligned, class T, class Layout, quantizer_for<F> Quantizer>
 FOURSCALE_D void quantize_wide_columns(i64 tile_row, i64 tile_block, matrix_view<T const> const& x,
                                        wide_sink<F, Layout, Aligned> const& sink, Quantizer const& q,
-                                       wide_tile<T>& tile, [[maybe_unused]] reduction& shared) {
-  const i64 first_row = tile_row * wide_block, first_piece = tile_block * pieces_of_block;
-  fill_tile<Aligned>(x, tile_block * wide_block, first_row, tile);
+                                       wide_tile<T>& tile, reduction& shared) {
+  fill_tile<Aligned>(x, tile_block * wide_block, tile_row * wide_block, tile);
   __syncthreads();
-  const tile_producer<T> source{tile, sink.q.rows, sink.q.cols, first_row, first_piece};
-  if constexpr (Is2d)
-    quantize_wide_square<F>(tile_row, tile_block, source, sink, q, shared);
-  else
-    quantize_wide_rows<F>(tile_cursor<F, Layout>{sink.q, first_row, first_piece}, source, sink, q);
+  quantize_wide_tile<F, Is2d>(
+      tile_row, tile_block,
+      tile_producer<T>{tile, sink.q.rows, sink.q.cols, tile_row * wide_block, tile_block * pieces_of_block},
+      sink, q, shared);
+}
+
+/// Both copies of that square, the rowwise one from x itself, which is still in L1.
+template <block_format F, bool Is2d, bool Aligned, class T, class Layout, class LayoutT,
+          quantizer_for<F> Rowwise, quantizer_for<F> Columnwise>
+FOURSCALE_D void quantize_wide_both(i64 down, i64 along, matrix_view<T const> const& x,
+                                    wide_sink<F, Layout, Aligned> const& sink, Rowwise const& rowwise,
+                                    wide_sink<F, LayoutT, Aligned> const& sink_t,
+                                    Columnwise const& columnwise, wide_tile<T>& tile, reduction& shared) {
+  fill_tile<Aligned>(x, down * wide_block, along * wide_block, tile);
+  const matrix_producer<T, piece_values, Aligned ? access::vectors : access::anywhere> rows{x.data, x.rows,
+                                                                                            x.cols, x.ld};
+  if (along < Layout::padded_blocks(sink.q.blocks()))
+    quantize_wide_tile<F, Is2d>(down, along, rows, sink, rowwise, shared);
+  __syncthreads();
+  if (down < LayoutT::padded_blocks(sink_t.q.blocks()))
+    quantize_wide_tile<F, Is2d>(
+        along, down,
+        tile_producer<T>{tile, sink_t.q.rows, sink_t.q.cols, along * wide_block, down * pieces_of_block},
+        sink_t, columnwise, shared);
 }
 
 }  // namespace FOURSCALE_NAMESPACE::cta

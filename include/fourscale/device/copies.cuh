@@ -60,7 +60,13 @@ errc quantize_both(matrix_view<T> const& x, block_scaled_view<F, Layout> const& 
                     detail::best_path_of_both<F, Blocks::is_2d, value, Rowwise, Columnwise>();
                 best != path::one_by_one) {
     if (detail::path_of_both<Blocks::is_2d, Rowwise, Columnwise>(input, q, qt) == best) {
-      if constexpr (best == path::both_squares)
+      if constexpr (best == path::both_wide && Blocks::is_2d)
+        detail::launch_wide_both<true>(input, q, qt, for_input<source>(rowwise), for_input<source>(rowwise),
+                                       stream);
+      else if constexpr (best == path::both_wide)
+        detail::launch_wide_both<false>(input, q, qt, for_input<source>(rowwise),
+                                        for_input<source>(columnwise), stream);
+      else if constexpr (best == path::both_squares)
         detail::launch_squares<F>(input, q, qt, for_input<source>(rowwise), stream, detail::spread_from);
       else
         detail::launch_both<value>(input, q, qt, for_input<source>(rowwise), for_input<source>(columnwise),
@@ -69,10 +75,8 @@ errc quantize_both(matrix_view<T> const& x, block_scaled_view<F, Layout> const& 
     }
   }
   if (const errc e = device::quantize(x, q, rowwise, shape, stream); e != errc::ok) return e;
-  if constexpr (Blocks::is_2d && !detail::both_wide_squares<F, value, Rowwise, Columnwise>)
+  if constexpr (Blocks::is_2d)
     return transpose(q, qt, stream);
-  else if constexpr (Blocks::is_2d)
-    return device::quantize(transposed(x), qt, rowwise, shape, stream);
   else
     return device::quantize(transposed(x), qt, columnwise, shape, stream);
 }

@@ -161,6 +161,13 @@ void explain_view(explanation& why, M const& x, block_scaled_view<F, Layout> con
   }
 }
 
+/// A copy in blocks of 128.
+template <class F, class Layout>
+void explain_wide(explanation& why, block_scaled_view<F, Layout> const& q) {
+  why.add(reinterpret_cast<u64>(q.codes) % 16 != 0, notes::code_start);
+  why.add(reinterpret_cast<u64>(q.scales) % 4 != 0, notes::scale_words);
+}
+
 /// One copy.
 template <bool Is2d, class M, class F, class Layout, class Quantizer>
 void explain_copy(explanation& why, M const& x, block_scaled_view<F, Layout> const& q,
@@ -176,8 +183,7 @@ void explain_copy(explanation& why, M const& x, block_scaled_view<F, Layout> con
                  : Is2d                     ? "blocks of 128 x 128, a CTA to each"
                                             : "blocks of 128, eight threads to each";
     explain_source(why, in_memory(x));
-    why.add(reinterpret_cast<u64>(q.codes) % 16 != 0, notes::code_start);
-    why.add(reinterpret_cast<u64>(q.scales) % 4 != 0, notes::scale_words);
+    explain_wide(why, q);
   } else {
     if constexpr (is_by_tiles(best))
       if (path_of<Is2d, Quantizer>(x, q) == best) {
@@ -264,17 +270,23 @@ explanation explain_both(matrix_view<T> const& x, block_scaled_view<F, Layout> c
   using value = typename decltype(input)::value_type;
   constexpr auto best = detail::best_path_of_both<F, Blocks::is_2d, value, Rowwise, Columnwise>();
   if (detail::path_of_both<Blocks::is_2d, Rowwise, Columnwise>(input, q, qt) != detail::path::one_by_one) {
-    if constexpr (detail::is_by_tiles(best))
+    if constexpr (detail::is_by_tiles(best)) {
       detail::explain_both_by_tiles<best>(why, input, q, qt, rowwise, columnwise);
+    } else {
+      why.kernel =
+          Blocks::is_2d ? "both copies of blocks of 128 x 128" : "both copies of blocks of 128 by tiles";
+      detail::explain_source(why, input);
+      detail::explain_wide(why, q);
+      detail::explain_wide(why, qt);
+    }
   } else {
-    constexpr bool then_other = !Blocks::is_2d || detail::both_wide_squares<F, value, Rowwise, Columnwise>;
-    why.kernel = then_other ? "one copy, then the other" : "one copy, then its transpose";
+    why.kernel = Blocks::is_2d ? "one copy, then its transpose" : "one copy, then the other";
     why.add(true, notes::one_by_one);
     detail::explain_no_tiles(why, input, q);
     detail::explain_no_tiles(why, input, qt);
-    why.add(!then_other && !detail::both_like_squares<F, Rowwise, Columnwise>, notes::unlike_squares);
+    why.add(Blocks::is_2d && !detail::both_like_squares<F, Rowwise, Columnwise>, notes::unlike_squares);
     why.add(device::explain(x, q, rowwise, shape));
-    if constexpr (then_other) why.add(device::explain(transposed(x), qt, columnwise, shape));
+    if constexpr (!Blocks::is_2d) why.add(device::explain(transposed(x), qt, columnwise, shape));
   }
   why.add(x.rows * x.cols < detail::values_of_a_wave, notes::few_values);
   return why;

@@ -23,6 +23,7 @@ enum class path : u8 {
   rows_of_squares,  ///< 2-D blocks of any view
   both,             ///< both copies of a matrix in memory, by tiles
   both_squares,     ///< the same under 2-D scales
+  both_wide,        ///< both copies in blocks of 128, or 128 x 128, by tiles of 128 x 128
   one_by_one,       ///< both copies, each by a path of its own; under 2-D scales the second from the first
 };
 
@@ -92,6 +93,8 @@ inline constexpr bool both_wide_squares = is_loadable<T>&& same_type<Rowwise, Co
 /// The same for both copies of a matrix of T.
 template <class F, bool Is2d, class T, class Rowwise, class Columnwise>
 constexpr path best_path_of_both() {
+  constexpr bool wide = is_loadable<T> && cta::is_wide<F, Rowwise> && cta::is_wide<F, Columnwise>;
+  if (Is2d ? both_wide_squares<F, T, Rowwise, Columnwise> : wide) return path::both_wide;
   constexpr bool squares = has_tiles<T, F> || (same_type<T, float> && has_tiles<bf16, F>);
   if (Is2d)
     return squares && both_like_squares<F, Rowwise, Columnwise> ? path::both_squares : path::one_by_one;

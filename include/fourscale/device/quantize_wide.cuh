@@ -76,6 +76,60 @@ void launch_wide_columns_from(matrix_view<T const> const& x, block_scaled_view<F
       cta::divisor(static_cast<u32>(along)), x, qt, quantizer);
 }
 
+/// Whether the buffers of a copy take whole words.
+template <class F, class Layout>
+bool takes_words(block_scaled_view<F, Layout> const& q) {
+  return reinterpret_cast<u64>(q.codes) % 16 == 0 && reinterpret_cast<u64>(q.scales) % 4 == 0;
+}
+
+/// A CTA makes both copies of a square.
+template <bool Is2d, bool Aligned, class F, class T, class Layout, class LayoutT, class Rowwise,
+          class Columnwise>
+FOURSCALE_KERNEL void __launch_bounds__(cta_threads, sizeof(T) == 2 ? 3 : 2)
+    quantize_wide_both_kernel(cta::divisor along, matrix_view<T const> x, block_scaled_view<F, Layout> q,
+                              block_scaled_view<F, LayoutT> qt, Rowwise rowwise, Columnwise columnwise) {
+  extern __shared__ __align__(16) u8 wide_both_memory[];
+  __shared__ cta::reduction shared;
+  const u32 at = cta::cta_from_end(), down = along.quotient(at);
+  cta::quantize_wide_both<F, Is2d>(down, at - down * along.d, x, cta::wide_sink<F, Layout, Aligned>{q},
+                                   rowwise, cta::wide_sink<F, LayoutT, Aligned>{qt}, columnwise,
+                                   *reinterpret_cast<cta::wide_tile<T>*>(wide_both_memory), shared);
+}
+
+template <bool Is2d, bool Aligned, class F, class T, class Layout, class LayoutT, class Rowwise,
+          class Columnwise>
+void launch_wide_both_from(matrix_view<T const> const& x, block_scaled_view<F, Layout> const& q,
+                           block_scaled_view<F, LayoutT> const& qt, Rowwise const& rowwise,
+                           Columnwise const& columnwise, cudaStream_t stream) {
+  constexpr int bytes = static_cast<int>(sizeof(cta::wide_tile<T>));
+  constexpr i64 n = F::block_size;
+  auto* const kernel = &quantize_wide_both_kernel<Is2d, Aligned, F, T, Layout, LayoutT, Rowwise, Columnwise>;
+  if constexpr (bytes > 48 << 10)  // an error of this is one of the launch, too
+    static_cast<void>(cudaFuncSetAttribute(reinterpret_cast<void const*>(kernel),
+                                           cudaFuncAttributeMaxDynamicSharedMemorySize, bytes));
+  // The squares of either copy, padding included.
+  const i64 along_r = Layout::padded_blocks(q.blocks()),
+            along_c = ceil_div<i64>(LayoutT::padded_rows(qt.rows), n),
+            down_r = ceil_div<i64>(Layout::padded_rows(q.rows), n),
+            down_c = LayoutT::padded_blocks(qt.blocks());
+  const i64 along = along_r > along_c ? along_r : along_c, down = down_r > down_c ? down_r : down_c;
+  kernel<<<static_cast<unsigned>(along * down), cta_threads, bytes, stream>>>(
+      cta::divisor(static_cast<u32>(along)), x, q, qt, rowwise, columnwise);
+}
+
+/// Both copies of a matrix in memory.
+template <bool Is2d, class F, class T, class Layout, class LayoutT, class Rowwise, class Columnwise>
+void launch_wide_both(matrix_view<T const> const& x, block_scaled_view<F, Layout> const& q,
+                      block_scaled_view<F, LayoutT> const& qt, Rowwise const& rowwise,
+                      Columnwise const& columnwise, cudaStream_t stream) {
+  const auto r = cta::prepared(rowwise);
+  const auto c = cta::prepared(columnwise);
+  if (rows_are_vectors(x) && takes_words(q) && takes_words(qt))
+    launch_wide_both_from<Is2d, true>(x, q, qt, r, c, stream);
+  else
+    launch_wide_both_from<Is2d, false>(x, q, qt, r, c, stream);
+}
+
 /// The columnwise copy of a matrix in memory.
 template <class F, class Layout, class T, class Quantizer, bool Is2d>
 void launch_wide_columns(matrix_view<T const> const& x, block_scaled_view<F, Layout> const& qt,
