@@ -28,7 +28,7 @@
 // sm_120a spills: 0
 // sm_120a registers: 255
 // sm_90a sass: HMMA.16816.F32.BF16
-// sm_90a: st.async.shared::cluster.mbarrier::complete_tx::bytes.b32
+// sm_90a: st.async.shared::cluster.mbarrier::complete_tx::bytes.v4.f32
 // sm_90a: stmatrix.sync.aligned.m8n8.x4.shared.b16
 // sm_90a sass: HGMMA.64x16x16.F32.BF16
 // sm_90a sass: WARPGROUP.DEPBAR.LE gsb0, 0x1

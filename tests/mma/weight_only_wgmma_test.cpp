@@ -134,10 +134,60 @@ TEST_CASE("weight-only by wgmma: lanes in a row use different banks", "[mma][wei
           banks |= 1u << (wg::code_offset(wg::local_row(swizzled_scales, warp, lane, 0), lane, 0) / 16 % 8);
         CHECK(banks == 0xff);
       }
-  u32 banks = 0;  // 32 lanes write a sum each
-  for (int lane = 0; lane < 32; ++lane)
-    banks |= 1u << (lane % 4 * 2 * wg::sum_pitch + wg::local_row(false, 0, lane, 0)) % 32;
-  CHECK(banks == 0xffff'ffffu);
+}
+
+TEST_CASE("weight-only by wgmma: sums have a place each, where lanes write and rows are read",
+          "[mma][weight_only]") {
+  for (const int n_tiles : {1, 2, 4, 8}) {
+    // The place of each row of W and of X, as those read it that store.
+    std::vector<int> place(static_cast<size_t>(wg::pair_rows * 8 * n_tiles), -1), count = place;
+    for (int& c : count) c = 0;
+    for (int row = 0; row < wg::pair_rows; ++row)
+      for (int chunk = 0; chunk < 2 * n_tiles; ++chunk)
+        for (int i = 0; i < 4; ++i) {
+          const int at = wg::sums_offset(n_tiles, row, chunk) + i,
+                    row_of_x = wg::row_of_x_at(n_tiles, chunk, i);
+          REQUIRE((at >= 0 && at < wg::pair_rows * 8 * n_tiles && row_of_x < 8 * n_tiles));
+          ++count[static_cast<size_t>(at)];
+          place[static_cast<size_t>(row * 8 * n_tiles + row_of_x)] = at;
+          CHECK(row_of_x >= wg::row_of_x_at(n_tiles, chunk, 0));
+        }
+    for (const int c : count) CHECK(c == 1);
+    for (const bool swizzled_scales : {false, true})
+      for (int warp = 0; warp < 4; ++warp)
+        for (int lane = 0; lane < 32; ++lane)
+          for (int j = 0; j < 2; ++j)
+            for (int k = 0; k < wg::parts_of_lane(n_tiles); ++k)
+              for (int i = 0; i < wg::part_floats(n_tiles); ++i) {
+                const int row = wg::local_row(swizzled_scales, warp, lane, j);
+                // Element e of wgmma's D: row e / 2 % 2 of a lane, column 8 (e / 4) + 2 (lane % 4) + e % 2.
+                const int e = wg::element_of_part(j, k, i), col = e / 4 * 8 + lane % 4 * 2 + e % 2;
+                CHECK((e / 2 % 2 == j && e >= 0 && e < 4 * n_tiles));
+                CHECK(wg::part_offset(n_tiles, row, lane, k) + i ==
+                      place[static_cast<size_t>(row * 8 * n_tiles + col)]);
+              }
+  }
+}
+
+TEST_CASE("weight-only by wgmma: sums that are written or read together are in different banks",
+          "[mma][weight_only]") {
+  for (const int n_tiles : {1, 2, 4, 8})
+    for (int chunk = 0; chunk < 2 * n_tiles; ++chunk)
+      for (int first = 0; first < wg::pair_rows; first += 8) {
+        u32 banks = 0;
+        for (int row = first; row < first + 8; ++row)
+          banks |= 1u << (wg::sums_offset(n_tiles, row, chunk) / 4 % 8);
+        CHECK(banks == 0xff);
+      }
+  for (const int n_tiles : {4, 8})  // with 16 rows of X, two lanes share one
+    for (const bool swizzled_scales : {false, true})
+      for (int first = 0; first < 32; first += 8) {
+        u32 banks = 0;
+        for (int lane = first; lane < first + 8; ++lane)
+          banks |=
+              1u << (wg::part_offset(n_tiles, wg::local_row(swizzled_scales, 1, lane, 0), lane, 1) / 4 % 8);
+        CHECK(banks == 0xff);
+      }
 }
 
 TEST_CASE("weight-only by wgmma: rows that a CTA stores are whole eights, which a warp's lanes share",

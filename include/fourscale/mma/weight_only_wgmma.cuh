@@ -209,7 +209,7 @@ template <int NTiles, class T, class Layout, class TD>
 FOURSCALE_D void multiply(problem<T, Layout, TD> const& a, memory<NTiles>& m, span_of tiles, span_of stages) {
   constexpr bool swizzled = Layout::has_padding;
   const int group = __shfl_sync(~0u, static_cast<int>(threadIdx.x) / 128, 0), pairs = pairs_of(tiles);
-  const sums_on_their_way<NTiles> way{m, a.plan, group, static_cast<int>(a.x.rows), swizzled};
+  const sums_on_their_way<NTiles> way{m, a.plan, group, swizzled};
   const float amax = load_amax(a);
   int mine = group, end = 0;
 #pragma unroll 1

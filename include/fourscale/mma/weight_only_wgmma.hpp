@@ -26,8 +26,7 @@ inline constexpr int store_warps = 3;
 FOURSCALE_HD constexpr int first_storer(int n_tiles) { return first_loader(n_tiles) + 32; }
 FOURSCALE_HD constexpr int threads(int n_tiles) { return first_storer(n_tiles) + 32 * store_warps; }
 
-/// Sums of one row of X; four more than there are keep the banks apart.
-inline constexpr int pair_rows = most_tiles * tile_rows, sum_pitch = pair_rows + 4;
+inline constexpr int pair_rows = most_tiles * tile_rows;  ///< of W, for which there are sums
 
 /// What a CTA has in shared memory.
 template <int NTiles>
@@ -36,8 +35,8 @@ struct memory {
   alignas(1024) u8 codes[depth][most_tiles][tile_bytes];
   alignas(1024) u8 x[depth][x_stage_bytes(NTiles)];
   alignas(128) u8 scales[depth][most_tiles][tile_scales];
-  alignas(16) float sums[8 * NTiles][sum_pitch];    ///< of warpgroups: [row of X][row of W]
-  alignas(16) float inbox[8 * NTiles * pair_rows];  ///< of CTAs: [CTA][row of X][own row of W]
+  alignas(16) float sums[pair_rows * 8 * NTiles];   ///< of warpgroups, where sums_offset() says
+  alignas(16) float inbox[pair_rows * 8 * NTiles];  ///< of CTAs: for each the same, of own rows
   std::uint64_t full[depth], empty[depth];          ///< barriers: of stages,
   std::uint64_t sums_free, inbox_full, inbox_free;  ///< and of sums
 };
@@ -85,6 +84,31 @@ FOURSCALE_HD constexpr int ordered_x_offset(int n_tiles, int row, int half, int 
 /// X of instruction i of a half: what is added to the descriptor of a stage.
 FOURSCALE_HD constexpr u32 x_descriptor_step(int n_tiles, int half, int i) {
   return static_cast<u32>((2 * half + i / 4) * slice_bytes(n_tiles) + i % 4 * 32) / 16;
+}
+
+// Sums of a row of W are chunks of four: what a lane has of a row for two of the instruction's tiles of eight
+// columns or, of one tile, what two lanes have.
+
+/// Which row of X is element `i` of a chunk.
+FOURSCALE_HD constexpr int row_of_x_at(int n_tiles, int chunk, int i) {
+  return n_tiles == 1 ? chunk * 4 + i : (chunk / 4 * 2 + i / 2) * 8 + chunk % 4 * 2 + i % 2;
+}
+/// Where a chunk of a row begins, in floats. Rows have their chunks in other orders, so that eight rows, and
+/// the eight lanes that write together (but for 16 rows of X), use different banks.
+FOURSCALE_HD constexpr int sums_offset(int n_tiles, int row, int chunk) {
+  const int chunks = 2 * n_tiles, order = chunks >= 8 ? row % 8 : row / (8 / chunks) % chunks;
+  return (row * chunks + (chunk ^ order)) * 4;
+}
+/// The same of part k of a lane: `part_floats` each.
+FOURSCALE_HD constexpr int part_floats(int n_tiles) { return n_tiles == 1 ? 2 : 4; }
+FOURSCALE_HD constexpr int parts_of_lane(int n_tiles) { return n_tiles == 1 ? 1 : n_tiles / 2; }
+FOURSCALE_HD constexpr int part_offset(int n_tiles, int row, int lane, int k) {
+  const int t = lane % 4;
+  return n_tiles == 1 ? sums_offset(1, row, t / 2) + t % 2 * 2 : sums_offset(n_tiles, row, 4 * k + t);
+}
+/// Element i of part k of row j of a lane, of the elements of wgmma's D.
+FOURSCALE_HD constexpr int element_of_part(int j, int k, int i) {
+  return (2 * k + i / 2) * 4 + 2 * j + i % 2;
 }
 
 /// A cluster takes a run of tiles, two at a time, and each CTA of it a part of the stages along K.

@@ -46,12 +46,21 @@ FOURSCALE_HD constexpr int sums_barrier(int group) { return 4 + group; }
 FOURSCALE_HD constexpr int turn_barrier(int group) { return 8 + group; }
 inline constexpr int begin_barrier = 12, sent_barrier = 13;
 
+template <int Floats>
+struct part_of {
+  using type = float4;
+};
+template <>
+struct part_of<2> {
+  using type = float2;
+};
+
 /// Where a warpgroup's sums go: the first warpgroup writes them, others add theirs, the last one sends them.
 template <int NTiles>
 struct sums_on_their_way {
   memory<NTiles>& m;
   plan const& p;
-  int group, rows_of_x;
+  int group;
   bool swizzled;
 
   static constexpr int last = warpgroups(NTiles) - 1;
@@ -80,65 +89,90 @@ struct sums_on_their_way {
   }
 
  private:
-  /// Of element i of a lane: row of X, and of the pair.
-  FOURSCALE_D static int row_of_x_at(int i) {
-    return i / 4 * 8 + static_cast<int>(threadIdx.x) % 4 * 2 + i % 2;
-  }
+  static constexpr int width = part_floats(NTiles), parts = parts_of_lane(NTiles);
+  using part = typename part_of<width>::type;
+
+  FOURSCALE_D static int lane() { return static_cast<int>(threadIdx.x) % 32; }
   FOURSCALE_D int row_at(int tile, int j) const {
-    const int lane = static_cast<int>(threadIdx.x) % 32, warp = static_cast<int>(threadIdx.x) / 32 % 4;
-    return tile * tile_rows + local_row(swizzled, warp, lane, j);
+    return tile * tile_rows + local_row(swizzled, static_cast<int>(threadIdx.x) / 32 % 4, lane(), j);
   }
+  FOURSCALE_D part& part_at(int tile, int j, int k) const {
+    return *reinterpret_cast<part*>(m.sums + part_offset(NTiles, row_at(tile, j), lane(), k));
+  }
+  FOURSCALE_D static part part_of_sums(tile_sums<NTiles> const& sums, int j, int k) {
+    part v;
+    FOURSCALE_UNROLL
+    for (int i = 0; i < width; ++i) element(v, i) = sums[element_of_part(j, k, i)];
+    return v;
+  }
+  FOURSCALE_D static float& element(part& v, int i) { return i == 0 ? v.x : i == 1 ? v.y : last_two(v, i); }
+  FOURSCALE_D static float& last_two(float2& v, int) { return v.y; }
+  FOURSCALE_D static float& last_two(float4& v, int i) { return i == 2 ? v.z : v.w; }
+
   FOURSCALE_D void add_earlier(tile_sums<NTiles>& sums, int tile) const {
-    float earlier[4 * NTiles];  // all are read before the first is written
+    part earlier[2][parts];  // all are read before the first is written
     FOURSCALE_UNROLL
-    for (int i = 0; i < 4 * NTiles; ++i) earlier[i] = m.sums[row_of_x_at(i)][row_at(tile, i / 2 % 2)];
+    for (int i = 0; i < 2 * parts; ++i) earlier[i / parts][i % parts] = part_at(tile, i / parts, i % parts);
     FOURSCALE_UNROLL
-    for (int i = 0; i < 4 * NTiles; ++i) sums[i] = ptx::add_rn_f32(earlier[i], sums[i]);
+    for (int i = 0; i < 2 * parts * width; ++i) {
+      const int j = i / width / parts, k = i / width % parts;
+      float& sum = sums[element_of_part(j, k, i % width)];
+      sum = ptx::add_rn_f32(element(earlier[j][k], i % width), sum);
+    }
   }
   FOURSCALE_D void write(tile_sums<NTiles> const& sums, int tile) const {
     FOURSCALE_UNROLL
-    for (int i = 0; i < 4 * NTiles; ++i) m.sums[row_of_x_at(i)][row_at(tile, i / 2 % 2)] = sums[i];
+    for (int i = 0; i < 2 * parts; ++i)
+      part_at(tile, i / parts, i % parts) = part_of_sums(sums, i / parts, i % parts);
   }
+  /// To the CTA whose rows they are, as its first, second, ... rows.
   FOURSCALE_D void send(tile_sums<NTiles> const& sums, tile_pair const& pair, int tile) const {
-    u32 inbox[2], full[2];
     FOURSCALE_UNROLL
     for (int j = 0; j < 2; ++j) {
-      const int row = row_at(tile, j), owner = row / pair.part;
-      const u32 to = static_cast<u32>(owner);
-      inbox[j] = ptx::mapa_shared_cluster(ptx::shared_address(m.inbox), to) +
-                 static_cast<u32>(cta_team::rank() * 8 * NTiles * pair.part + row - owner * pair.part) * 4;
-      full[j] = ptx::mapa_shared_cluster(ptx::shared_address(&m.inbox_full), to);
+      const int row = row_at(tile, j), owner = row / pair.part, first = cta_team::rank() * pair.part;
+      const u32 inbox = ptx::mapa_shared_cluster(ptx::shared_address(m.inbox), static_cast<u32>(owner)),
+                full = ptx::mapa_shared_cluster(ptx::shared_address(&m.inbox_full), static_cast<u32>(owner));
+      FOURSCALE_UNROLL
+      for (int k = 0; k < parts; ++k) {
+        const int at = part_offset(NTiles, first + row - owner * pair.part, lane(), k);
+        ptx::st_async(inbox + static_cast<u32>(at * 4), part_of_sums(sums, j, k), full);
+      }
     }
-    FOURSCALE_UNROLL
-    for (int i = 0; i < 4 * NTiles; ++i)
-      if (row_of_x_at(i) < rows_of_x)
-        ptx::st_async_f32(inbox[i / 2 % 2] + static_cast<u32>(row_of_x_at(i) * pair.part * 4), sums[i],
-                          full[i / 2 % 2]);
   }
 };
 
 /// Waits for the sums of all CTAs for this CTA's rows of a pair, adds them up, in order, and stores them:
-/// thread `thread` of `threads`.
+/// thread `thread` of `threads`. Neighbouring threads take neighbouring rows of W.
 template <int NTiles, class T, class Layout, class TD>
 FOURSCALE_D void store_pair(problem<T, Layout, TD> const& a, memory<NTiles>& m, tile_pair const& pair,
                             float amax, int thread, int threads) {
-  constexpr int at_once = sums_at_once;
   const float factor_of_all = weight_factor(a.factors.alpha, a.w.amax.range, amax);
-  const int quads_log2 = 31 - __clz(pair.part / at_once), all = static_cast<int>(a.x.rows) << quads_log2;
+  const int part_log2 = 31 - __clz(pair.part), all = 2 * NTiles << part_log2;
   while (!cuda::ptx::mbarrier_try_wait_parity(cuda::ptx::sem_acquire, cuda::ptx::scope_cluster, &m.inbox_full,
                                               pair.parity)) {
   }
 #pragma unroll 1
   for (int e = thread; e < all; e += threads) {
-    const int row_of_x = e >> quads_log2, mine = (e - (row_of_x << quads_log2)) * at_once,
+    const int chunk = e >> part_log2, mine = e - (chunk << part_log2),
               row = cta_team::rank() * pair.part + mine;
     const i64 n = row_of_tile(Layout::has_padding, pair.first + row / tile_rows, row % tile_rows);
-    float const* const from = m.inbox + row_of_x * pair.part + mine;
-    float4 sum = *reinterpret_cast<float4 const*>(from);
+    if (n >= a.d.cols || row_of_x_at(NTiles, chunk, 0) >= a.x.rows) continue;
+    const auto part = [&](int cta) {
+      return *reinterpret_cast<float4 const*>(m.inbox + sums_offset(NTiles, cta * pair.part + mine, chunk));
+    };
+    float4 sum = part(0);
 #pragma unroll 1
-    for (int i = 1; i < a.plan.ctas; ++i)
-      sum = add(sum, *reinterpret_cast<float4 const*>(from + i * 8 * NTiles * pair.part));
-    store_sums(a, row_of_x, n, sum, factor_of_all);
+    for (int cta = 1; cta < a.plan.ctas; ++cta) sum = add(sum, part(cta));
+    const float factor = a.w.amax.by_row()
+                             ? weight_factor(a.factors.alpha, a.w.amax.range, amax_of_row(a.w, n))
+                             : factor_of_all,
+                sums[4] = {sum.x, sum.y, sum.z, sum.w};
+    FOURSCALE_UNROLL
+    for (int i = 0; i < 4; ++i) {
+      const int row_of_x = row_of_x_at(NTiles, chunk, i);
+      if (row_of_x < a.x.rows)
+        store_output(a.d.at(row_of_x, n), factor, ptx::mul_rn_f32(sums[i], sum_factor), a.factors.beta);
+    }
   }
 }
 
@@ -160,9 +194,9 @@ FOURSCALE_D void store(problem<T, Layout, TD> const& a, memory<NTiles>& m, span_
     const tile_pair pair(a.plan, tiles, n);
     const bool more = n + 1 < pairs;
     if (thread == 0)
-      cuda::ptx::mbarrier_arrive_expect_tx(
-          cuda::ptx::sem_release, cuda::ptx::scope_cta, cuda::ptx::space_shared, &m.inbox_full,
-          static_cast<u32>(a.plan.ctas * pair.part * static_cast<int>(a.x.rows)) * 4);
+      cuda::ptx::mbarrier_arrive_expect_tx(cuda::ptx::sem_release, cuda::ptx::scope_cta,
+                                           cuda::ptx::space_shared, &m.inbox_full,
+                                           static_cast<u32>(a.plan.ctas * pair.part * 8 * NTiles) * 4);
     store_pair(a, m, pair, amax, thread, more ? 32 * store_warps : last_store_threads<NTiles>());
     __syncwarp();
     if (more && lane < a.plan.ctas)

@@ -70,14 +70,25 @@ FOURSCALE_D inline float ld_shared_cluster_f32([[maybe_unused]] u32 from) {
   return x;
 }
 
-/// st.async.shared::cluster.mbarrier::complete_tx::bytes.b32 [to], x, [barrier];   Both addresses are in one
-/// CTA; its barrier counts four bytes when x is there. PTX 8.1.
-FOURSCALE_D inline void st_async_f32([[maybe_unused]] u32 to, [[maybe_unused]] float x,
-                                     [[maybe_unused]] u32 barrier) {
+/// st.async.shared::cluster.mbarrier::complete_tx::bytes.v2.f32 [to], {x, y}, [barrier];   Both addresses are
+/// in one CTA; its barrier counts eight bytes when they are there. PTX 8.1. Of v4: 16 bytes.
+FOURSCALE_D inline void st_async([[maybe_unused]] u32 to, [[maybe_unused]] float2 v,
+                                 [[maybe_unused]] u32 barrier) {
 #if FOURSCALE_HAS_CLUSTER
-  asm volatile("st.async.shared::cluster.mbarrier::complete_tx::bytes.b32 [%0], %1, [%2];" ::"r"(to), "f"(x),
-               "r"(barrier)
+  asm volatile("st.async.shared::cluster.mbarrier::complete_tx::bytes.v2.f32 [%0], {%1, %2}, [%3];" ::"r"(to),
+               "f"(v.x), "f"(v.y), "r"(barrier)
                : "memory");
+#else
+  clusters_need_sm_90_or_later();
+#endif
+}
+FOURSCALE_D inline void st_async([[maybe_unused]] u32 to, [[maybe_unused]] float4 v,
+                                 [[maybe_unused]] u32 barrier) {
+#if FOURSCALE_HAS_CLUSTER
+  asm volatile(
+      "st.async.shared::cluster.mbarrier::complete_tx::bytes.v4.f32 [%0], {%1, %2, %3, %4}, [%5];" ::"r"(to),
+      "f"(v.x), "f"(v.y), "f"(v.z), "f"(v.w), "r"(barrier)
+      : "memory");
 #else
   clusters_need_sm_90_or_later();
 #endif
