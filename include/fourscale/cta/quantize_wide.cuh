@@ -132,44 +132,56 @@ FOURSCALE_D void quantize_wide_rows(Cursor const& cursor, Producer const& source
   }
 }
 
-/// The 256 threads of a CTA take the block of 128 rows at tile_row, tile_block of the scale layout. A thread
-/// takes a piece of rows r, r + 32, r + 64 and r + 96.
+/// A cursor over the pieces of a square of 128 x 128: a thread takes one of rows r, r + 32, r + 64 and r
+/// + 96.
+template <class F, class Layout>
+struct tile_cursor {
+  static constexpr int batch = wide_block * pieces_of_block / threads;
+  block_scaled_view<F, Layout> const& q;
+  i64 first_row, first_piece;
+
+  FOURSCALE_D place place_at(int r, int p) const {
+    const i64 row = first_row + r, piece = first_piece + p;
+    return {row, piece, row * (q.blocks() * pieces_of_block) + piece};
+  }
+  FOURSCALE_D place at(int k) const {
+    const int thread = static_cast<int>(threadIdx.x);
+    return place_at(thread / pieces_of_block + k * (threads / pieces_of_block), thread % pieces_of_block);
+  }
+  FOURSCALE_D bool is_inside(place const& p) const {
+    return first_piece / pieces_of_block < q.blocks() && p.row < q.rows;
+  }
+  FOURSCALE_D bool inside(int k) const { return is_inside(at(k)); }
+  FOURSCALE_D bool padding(int k) const { return !inside(k) && at(k).row < Layout::padded_rows(q.rows); }
+};
+
+/// The 256 threads of a CTA take a square, which has one scale.
 template <block_format F, producer Producer, class Layout, bool Aligned, quantizer_for<F> Quantizer>
-FOURSCALE_D void quantize_wide_square(i64 tile_row, i64 tile_block, Producer const& source,
+FOURSCALE_D void quantize_wide_square(tile_cursor<F, Layout> const& cursor, Producer const& source,
                                       wide_sink<F, Layout, Aligned> const& sink, Quantizer const& q,
                                       reduction& shared) {
-  constexpr int steps = wide_block * pieces_of_block / threads, apart = threads / pieces_of_block;
-  const i64 first_row = tile_row * wide_block, pieces = source.cols / piece_values;
-  const int thread = static_cast<int>(threadIdx.x);
-  const bool in_row = tile_block < sink.q.blocks();
-  const auto place_at = [&](int row, int piece) {
-    const i64 r = first_row + row, p = tile_block * pieces_of_block + piece;
-    return place{r, p, r * pieces + p};
-  };
-  const auto at = [&](int k) {
-    return place_at(thread / pieces_of_block + apart * k, thread % pieces_of_block);
-  };
-  const auto inside = [&](place const& p) { return in_row && p.row < sink.q.rows; };
+  constexpr int steps = tile_cursor<F, Layout>::batch;
   typename Producer::block_type raw[steps] = {};
   FOURSCALE_UNROLL
   for (int k = 0; k < steps; ++k)
-    if (inside(at(k))) raw[k] = source.load(at(k));
+    if (cursor.inside(k)) raw[k] = source.load(cursor.at(k));
   i32 most = 0;
   FOURSCALE_UNROLL
   for (int k = 0; k < steps; ++k) {
     const i32 amax = bit_cast<i32>(raw[k].amax());
     most = amax > most ? amax : most;
   }
-  const block_scale<F> scaled = scale_for<F>(q.scale, largest(bit_cast<float>(most), shared),
-                                             tensor_scale<F>{}, detail::block_position(place_at(0, 0)));
-  if (thread < wide_block) {
-    const place of_row = place_at(thread, 0);
+  const block_scale<F> scaled =
+      scale_for<F>(q.scale, largest(bit_cast<float>(most), shared), tensor_scale<F>{},
+                   detail::block_position(cursor.place_at(0, 0)));
+  if (const int thread = static_cast<int>(threadIdx.x); thread < wide_block) {
+    const place of_row = cursor.place_at(thread, 0);
     if (of_row.row < Layout::padded_rows(sink.q.rows))
-      sink.store_scale(of_row, inside(of_row) ? scaled.scale : f32{});
+      sink.store_scale(of_row, cursor.is_inside(of_row) ? scaled.scale : f32{});
   }
   FOURSCALE_UNROLL
   for (int k = 0; k < steps; ++k)
-    if (inside(at(k))) detail::round_piece<F>(raw[k], scaled.multiplier, q.round, at(k), sink);
+    if (cursor.inside(k)) detail::round_piece<F>(raw[k], scaled.multiplier, q.round, cursor.at(k), sink);
 }
 
 }  // namespace FOURSCALE_NAMESPACE::cta

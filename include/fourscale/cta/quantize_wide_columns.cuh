@@ -80,36 +80,17 @@ struct tile_producer {
   }
 };
 
-/// A cursor over the pieces of a tile: a thread takes one of columns c, c + 32, c + 64 and c + 96.
-template <class F, class Layout>
-struct tile_cursor {
-  static constexpr int batch = wide_block * pieces_of_block / threads;
-  block_scaled_view<F, Layout> const& q;
-  i64 first_row, first_piece;
-
-  FOURSCALE_D place at(int k) const {
-    const i64 row = first_row + static_cast<int>(threadIdx.x) / pieces_of_block +
-                    k * (threads / pieces_of_block),
-              piece = first_piece + static_cast<int>(threadIdx.x) % pieces_of_block;
-    return {row, piece, row * (q.blocks() * pieces_of_block) + piece};
-  }
-  FOURSCALE_D bool inside(int k) const {
-    return at(k).row < q.rows && first_piece / pieces_of_block < q.blocks();
-  }
-  FOURSCALE_D bool padding(int k) const { return !inside(k) && at(k).row < Layout::padded_rows(q.rows); }
-};
-
 /// A square of 128 x 128 of a copy, from what `source` has of it. All threads of a CTA.
 template <block_format F, bool Is2d, producer Producer, class Layout, bool Aligned,
           quantizer_for<F> Quantizer>
 FOURSCALE_D void quantize_wide_tile(i64 tile_row, i64 tile_block, Producer const& source,
                                     wide_sink<F, Layout, Aligned> const& sink, Quantizer const& q,
                                     [[maybe_unused]] reduction& shared) {
+  const tile_cursor<F, Layout> cursor{sink.q, tile_row * wide_block, tile_block * pieces_of_block};
   if constexpr (Is2d)
-    quantize_wide_square<F>(tile_row, tile_block, source, sink, q, shared);
+    quantize_wide_square<F>(cursor, source, sink, q, shared);
   else
-    quantize_wide_rows<F>(tile_cursor<F, Layout>{sink.q, tile_row * wide_block, tile_block * pieces_of_block},
-                          source, sink, q);
+    quantize_wide_rows<F>(cursor, source, sink, q);
 }
 
 /// The CTA takes the square of columns 128 tile_row and on, rows 128 tile_block and on, of x, whose

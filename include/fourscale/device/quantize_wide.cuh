@@ -22,7 +22,9 @@ FOURSCALE_KERNEL void __launch_bounds__(cta_threads, sizeof(typename Producer::b
     quantize_wide_squares_kernel(cta::divisor along, Producer source, Sink sink, Quantizer q) {
   __shared__ cta::reduction shared;
   const u32 at = cta::cta_from_end(), row = along.quotient(at);
-  cta::quantize_wide_square<F>(row, at - row * along.d, source, sink, q, shared);
+  const cta::tile_cursor cursor{sink.q, row * i64{F::block_size},
+                                (at - row * along.d) * i64{cta::pieces_of_block}};
+  cta::quantize_wide_square<F>(cursor, source, sink, q, shared);
 }
 
 /// True if wide_sink may be `Aligned`.
@@ -74,12 +76,6 @@ void launch_wide_columns_from(matrix_view<T const> const& x, block_scaled_view<F
             squares = along * Layout::padded_blocks(qt.blocks());
   kernel<<<static_cast<unsigned>(squares), cta_threads, bytes, stream>>>(
       cta::divisor(static_cast<u32>(along)), x, qt, quantizer);
-}
-
-/// Whether the buffers of a copy take whole words.
-template <class F, class Layout>
-bool takes_words(block_scaled_view<F, Layout> const& q) {
-  return reinterpret_cast<u64>(q.codes) % 16 == 0 && reinterpret_cast<u64>(q.scales) % 4 == 0;
 }
 
 /// A CTA makes both copies of a square.
