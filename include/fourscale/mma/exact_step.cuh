@@ -184,20 +184,101 @@ struct exact_place {
   u32 stage_a, stage_b;
 };
 
+/// Limits of a warp's accumulators in 16 rows and eight columns: of the upper eight rows, and of the lower
+/// ones. Below them the adder drops nothing.
+struct kept_limits {
+  float upper = 0.0f, lower = 0.0f;
+
+  /// Of four accumulators of a lane. False for NaN.
+  FOURSCALE_D bool keep(float const* c) const {
+    return (fabsf(c[0]) < upper) & (fabsf(c[1]) < upper) & (fabsf(c[2]) < lower) & (fabsf(c[3]) < lower);
+  }
+};
+namespace detail {
+
+/// Sums of the four blocks for a lane's four outputs.
+struct blocks_of_step {
+  float sums[4][4];
+
+  FOURSCALE_D explicit blocks_of_step(exact_place at) {
+    u32 rows_a[4][4], rows_b[4][2];
+    load_step_a(at.stage_a, rows_a);
+    load_step_b(at.stage_b, rows_b);
+    constexpr float zero[4] = {};
+    FOURSCALE_UNROLL
+    for (int block = 0; block < 4; ++block)
+      ptx::mma_sync_m16n8k16_bf16(sums[block], rows_a[block], rows_b[block], zero);
+  }
+  FOURSCALE_D float4 of(int i) const { return {sums[0][i], sums[1][i], sums[2][i], sums[3][i]}; }
+};
+
+}  // namespace detail
+
 /// The accumulators c and the step. `dropped`: the adder may drop bits here. Never inlined either.
 __noinline__ FOURSCALE_D inline float4 exact_step(decoded_operand const& a, decoded_operand const& b,
                                                   exact_place at, bool dropped, float4 c) {
-  u32 rows_a[4][4], rows_b[4][2];
-  float sums[4][4];
-  load_step_a(at.stage_a, rows_a);
-  load_step_b(at.stage_b, rows_b);
-  constexpr float zero[4] = {};
+  const detail::blocks_of_step x(at);
+  return dropped ? detail::add_and_drop(a, b, {at.row_a, at.row_b, at.step}, c, x.of(0), x.of(1), x.of(2),
+                                        x.of(3))
+                 : detail::add_blocks(c, x.of(0), x.of(1), x.of(2), x.of(3));
+}
+/// A step that a warp makes by blocks for its 16 rows, where accumulators themselves tell whether the adder
+/// may drop bits. In shared memory, since registers are for the sums.
+struct exact_columns {
+  decoded_operand const *a, *b;
+  exact_place first;  ///< of the first group of eight columns
+  u32 kept;           ///< groups of which nothing is dropped, whatever the accumulators
+  fourscale::model::kept_factors const *rows,
+      *cols;  ///< for the other groups: of the upper eight rows and the lower ones; of each group
+
+  FOURSCALE_D kept_limits limits(int group) const {
+    constexpr float all = fourscale::model::value_facts::infinite();
+    if ((kept >> group & 1) != 0) return {all, all};
+    return {largest_kept(rows[0], cols[group]), largest_kept(rows[1], cols[group])};
+  }
+};
+/// A group's accumulators and the step. All lanes take a longer way where one has to. Never inlined: it is
+/// called for each group of columns.
+__noinline__ FOURSCALE_D inline float4 exact_step(exact_columns const& x, int group, float4 c) {
+  exact_place at = x.first;
+  at.row_b += group * bounds_rows;
+  at.stage_b += static_cast<u32>(group * bounds_rows * decoded_row_bytes);
+  const detail::blocks_of_step blocks(at);
+  float y[4] = {c.x, c.y, c.z, c.w};
+  detail::bracket all[4];
+  bool open = false;
   FOURSCALE_UNROLL
-  for (int block = 0; block < 4; ++block)
-    ptx::mma_sync_m16n8k16_bf16(sums[block], rows_a[block], rows_b[block], zero);
-  const auto of = [&](int i) { return float4{sums[0][i], sums[1][i], sums[2][i], sums[3][i]}; };
-  return dropped ? detail::add_and_drop(a, b, {at.row_a, at.row_b, at.step}, c, of(0), of(1), of(2), of(3))
-                 : detail::add_blocks(c, of(0), of(1), of(2), of(3));
+  for (int i = 0; i < 4; ++i) {
+    all[i] = detail::bracket_of(y[i], blocks.of(i));
+    open = open | (all[i].low != all[i].high);
+  }
+  const bool kept = x.limits(group).keep(y);
+  if (__all_sync(~0u, kept & !open)) return {all[0].high, all[1].high, all[2].high, all[3].high};
+  if (!__all_sync(~0u, kept))
+    return detail::add_and_drop(*x.a, *x.b, {at.row_a, at.row_b, at.step}, c, blocks.of(0), blocks.of(1),
+                                blocks.of(2), blocks.of(3));
+  FOURSCALE_UNROLL
+  for (int i = 0; i < 4; ++i) y[i] = detail::add_in_double(y[i], blocks.of(i));
+  return {y[0], y[1], y[2], y[3]};
+}
+/// The groups of columns `which` of a step, to a lane's accumulators. A warp has few of them, so that it
+/// looks at four at a time. One warp; x is its own.
+template <int Groups>
+FOURSCALE_D void add_exactly(exact_columns const& x, u32 which, float* sums) {
+  __syncwarp();                          // x has been written
+  which = __reduce_or_sync(~0u, which);  // the same in all lanes, as the compiler sees
+  FOURSCALE_UNROLL
+  for (int four = 0; four < Groups; four += 4) {
+    if ((which >> four & 15) == 0) continue;
+    FOURSCALE_UNROLL
+    for (int group = four; group < four + 4; ++group) {
+      if ((which >> group & 1) == 0) continue;
+      float* const c = sums + 4 * group;
+      const float4 y = exact_step(x, group, {c[0], c[1], c[2], c[3]});
+      c[0] = y.x, c[1] = y.y, c[2] = y.z, c[3] = y.w;
+    }
+  }
+  __syncwarp();  // x has been read
 }
 
 }  // namespace FOURSCALE_NAMESPACE::mma

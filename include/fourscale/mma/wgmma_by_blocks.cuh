@@ -13,7 +13,7 @@
 
 #include "../ptx/elect.cuh"
 #include "../ptx/mbarrier.cuh"
-#include "wgmma_blocks.cuh"
+#include "../ptx/wgmma.cuh"
 #include "wgmma_tile.cuh"
 
 namespace FOURSCALE_NAMESPACE::mma::wgmma::by_blocks {
@@ -25,7 +25,7 @@ template <int Cols>
 struct tile {
   static constexpr int cols = wgmma::tile<Cols>::half_cols, col_groups = cols / bounds_rows;
   static constexpr int b_bytes = cols * decoded_row_bytes, stage_bytes = a_bytes + b_bytes;
-  static constexpr int batch_groups = wgmma::tile<Cols>::batch_groups;
+  static constexpr int batch_groups = 2;
   static_assert(col_groups % batch_groups == 0 && row_groups + col_groups <= 32);
 };
 
@@ -33,6 +33,7 @@ template <int Cols>
 struct shared_memory {
   alignas(1024) u8 stage[stages][tile<Cols>::stage_bytes];  ///< A, then B
   output_strip outputs[strips];
+  exact_columns left[strips];
   fourscale::model::kept_factors factors[stages][row_groups + tile<Cols>::col_groups];
   kept_limits limits[strips][tile<Cols>::col_groups];  ///< of the warp's step
   alignas(8) std::uint64_t full[stages], empty[stages];
@@ -61,6 +62,70 @@ FOURSCALE_D inline float mean_width(decoded_operand const& x) {
 template <class P>
 FOURSCALE_D bool is_faster(P const& p) {
   return mean_width(p.a) + mean_width(p.b) >= p.widths_by_blocks;
+}
+
+/// The blocks of a step for a warp's 16 rows and Groups times eight columns: four products of K = 16 for each
+/// output, each from zero, and each exact.
+template <int Groups>
+struct batch_of_blocks {
+  static constexpr int outputs = 4 * Groups;  ///< of a lane, as mma.sync has them
+  float sums[4][outputs];
+
+  /// Blocks of the rows of A, and the address of the batch's rows of B.
+  FOURSCALE_D void multiply(u32 const (&a)[4][4], u32 rows_b) {
+    constexpr float zero[4] = {};
+    u32 b[Groups][4][2];
+    FOURSCALE_UNROLL
+    for (int group = 0; group < Groups; ++group)
+      load_step_b(rows_b + static_cast<u32>(group * bounds_rows * decoded_row_bytes), b[group]);
+    FOURSCALE_UNROLL
+    for (int group = 0; group < Groups; ++group) FOURSCALE_UNROLL
+    for (int block = 0; block < 4; ++block) {
+      float d[4];
+      ptx::mma_sync_m16n8k16_bf16(d, a[block], b[group][block], zero);
+      FOURSCALE_UNROLL
+      for (int i = 0; i < 4; ++i) sums[block][4 * group + i] = d[i];
+    }
+  }
+  FOURSCALE_D float4 of(int i) const { return {sums[0][i], sums[1][i], sums[2][i], sums[3][i]}; }
+};
+
+/// A batch to the accumulators c, but for groups with an output of which the adder may drop bits, which is
+/// when the accumulator is not below the limit: their bits are returned. All lanes take a longer way where
+/// one has to; what that is, each group or output asks only then.
+template <int Groups>
+FOURSCALE_D u32 add_batch(batch_of_blocks<Groups> const& batch, kept_limits const (&limits)[Groups],
+                          float* c) {
+  constexpr int outputs = 4 * Groups;
+  static_assert(outputs <= 32);
+  detail::bracket all[outputs];
+  u32 differ = 0, left = 0;
+  bool kept = true;
+  FOURSCALE_UNROLL
+  for (int i = 0; i < outputs; ++i) {
+    all[i] = detail::bracket_of(c[i], batch.of(i));
+    differ |= bit_cast<u32>(all[i].low) ^ bit_cast<u32>(all[i].high);
+    if (i % 4 == 3) kept = kept & limits[i / 4].keep(c + i - 3);
+  }
+  if (!__all_sync(~0u, kept & (differ == 0))) {
+    u32 open = 0;
+    FOURSCALE_UNROLL
+    for (int i = 0; i < outputs; ++i) open |= u32{all[i].low != all[i].high} << i;
+    open = __reduce_or_sync(~0u, open);
+    FOURSCALE_UNROLL
+    for (int i = 0; i < outputs; ++i)
+      if (open >> i & 1) all[i].high = detail::add_in_double(c[i], batch.of(i));
+    FOURSCALE_UNROLL
+    for (int group = 0; group < Groups; ++group) {
+      if (__all_sync(~0u, limits[group].keep(c + 4 * group))) continue;
+      left |= 1u << group;
+      FOURSCALE_UNROLL
+      for (int i = 4 * group; i < 4 * group + 4; ++i) all[i].high = c[i];
+    }
+  }
+  FOURSCALE_UNROLL
+  for (int i = 0; i < outputs; ++i) c[i] = all[i].high;
+  return left;
 }
 
 /// The tiles of a CTA, down the columns, and the ring of stages that goes on through them.
@@ -141,30 +206,25 @@ FOURSCALE_D void find_limits(shared_memory<Cols>& m, int stage, int strip) {
   __syncwarp();
 }
 
-/// A step of a warpgroup, of which the warp has the strip: the groups of columns that are left. The products
-/// of a batch are made while those of the one before are added.
+/// A step of a warp: the groups of columns that are left. The products of a batch are made while those of the
+/// one before are added.
 template <int Cols>
 FOURSCALE_D u32 multiply_step(shared_memory<Cols>& m, int stage, int strip,
                               float (&sums)[tile<Cols>::cols / 2]) {
   using tile = by_blocks::tile<Cols>;
   constexpr int groups = tile::batch_groups, batches = tile::col_groups / groups;
-  constexpr u32 batch_words = groups * bounds_rows * decoded_row_bytes / 16;
   const u32 base = ptx::shared_address(m.stage[0]) + static_cast<u32>(stage * tile::stage_bytes),
-            a = static_cast<u32>(
-                ptx::wgmma_descriptor_b128(base + static_cast<u32>(strip / 4 * 64 * decoded_row_bytes))),
-            b = static_cast<u32>(ptx::wgmma_descriptor_b128(base + a_bytes));
+            rows_b = base + a_bytes;
+  u32 a[4][4], left = 0;
+  load_step_a(base + static_cast<u32>(strip * output_rows * decoded_row_bytes), a);
   batch_of_blocks<groups> blocks[2];
-  blocks[0].issue(a, b);
+  blocks[0].multiply(a, rows_b);
   find_limits(m, stage, strip);
-  u32 left = 0;
   FOURSCALE_UNROLL
   for (int i = 0; i < batches; ++i) {
-    if (i + 1 < batches) {
-      blocks[(i + 1) % 2].issue(a, b + static_cast<u32>(i + 1) * batch_words);
-      blocks[i % 2].template wait<1>();
-    } else {
-      blocks[i % 2].template wait<0>();
-    }
+    if (i + 1 < batches)
+      blocks[(i + 1) % 2].multiply(
+          a, rows_b + static_cast<u32>((i + 1) * groups * bounds_rows * decoded_row_bytes));
     kept_limits limits[groups];
     FOURSCALE_UNROLL
     for (int k = 0; k < groups; ++k) limits[k] = m.limits[strip][i * groups + k];
@@ -188,11 +248,17 @@ FOURSCALE_D void multiply(P const& p, shared_memory<Cols>& m) {
       const u32 left = multiply_step(m, w.stage, strip, sums);
       if (left != 0) {
         const u32 stage = ptx::shared_address(m.stage[w.stage]);
-        add_and_drop<tile::cols>(
-            p.a, p.b,
-            {row, col, step, stage + static_cast<u32>(strip * output_rows * decoded_row_bytes),
-             stage + a_bytes},
-            left, sums);
+        auto const* const factors = m.factors[w.stage];
+        exact_columns& x = m.left[strip];
+        if (threadIdx.x % 32 == 0)
+          x = {&p.a,
+               &p.b,
+               {row, col, step, stage + static_cast<u32>(strip * output_rows * decoded_row_bytes),
+                stage + a_bytes},
+               0,
+               factors + 2 * strip,
+               factors + row_groups};
+        add_exactly<tile::col_groups>(x, left, sums);
       }
       if (p.steps != nullptr && threadIdx.x % 32 == 0)
         count_steps(*p.steps, min(p.d.rows - row, i64{output_rows}), p.d.cols - col,

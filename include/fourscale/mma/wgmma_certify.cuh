@@ -39,12 +39,16 @@ FOURSCALE_D inline u32 largest_of_lanes(u32 lane, u32 const (&words)[4]) {
 template <int Cols>
 struct certify_lane {
   static constexpr int eights = tile<Cols>::col_groups / 8;
+  static constexpr u32 most_misses = 16;
   u32 g, t, row, col;
 
   /// Which sums are exact: sums over places of products of magnitudes, by mma.sync. It has the upper eight
   /// rows of strip g as row g and the lower ones as g + 8; as column n the columns 4 (n % 2) + n / 2 of
   /// eight, so that its columns 2 t and 2 t + 1 are t and t + 4. The order of places is its own.
-  FOURSCALE_D u32 exact(decoded_operand const& a, decoded_operand const& b, u32 step) const {
+  ///
+  /// `misses`: how often in a row the tile as a whole was asked in vain. From `most_misses` on, only every
+  /// 16th step is asked.
+  FOURSCALE_D u32 exact(decoded_operand const& a, decoded_operand const& b, u32 step, u32& misses) const {
     constexpr u32 each = sizeof(fourscale::model::step_magnitudes) / sizeof(uint4);
     const u32 rows_a = decoded_operand::groups_of(static_cast<u32>(a.rows)),
               rows_b = decoded_operand::groups_of(static_cast<u32>(b.rows));
@@ -60,7 +64,10 @@ struct certify_lane {
       if (c < rows_b)
         right[i] = __ldcg(reinterpret_cast<uint4 const*>(b.magnitudes) + u64{step * rows_b + c} * each + t);
     }
-    if (tile_is_exact(upper, lower, right)) return tile<Cols>::all_cols;
+    if (misses < most_misses || step % 16 == 0) {
+      misses = tile_is_exact(upper, lower, right) ? 0 : misses + 1;
+      if (misses == 0) return tile<Cols>::all_cols;
+    }
     float sums[eights][4]{};
     FOURSCALE_UNROLL
     for (int word = 0; word < 4; ++word) {
@@ -192,6 +199,7 @@ FOURSCALE_D void certify(P const& p, shared_memory<Cols>& m, u32 warp) {
   u32 all = 0, turn = warp,
       windows = 0;  // runs that no window certifies, those before the warp's next; windows
   window_words window;
+  u32 misses = 0;
   while (walk.more()) {
     const int row = walk.row(), col = walk.col(), first = walk.first, runs = walk.runs;
     certify_lane<Cols> const at{lane / 4, lane % 4, static_cast<u32>(row / bounds_rows),
@@ -221,7 +229,7 @@ FOURSCALE_D void certify(P const& p, shared_memory<Cols>& m, u32 warp) {
       for (u32 left = ~window.hold & whole_run; left != 0; left &= left - 1) {
         const u32 i = static_cast<u32>(__ffs(static_cast<int>(left))) - 1,
                   step = static_cast<u32>(first_step) + i;
-        certificates c{at.exact(p.a, p.b, step), all_cols};
+        certificates c{at.exact(p.a, p.b, step, misses), all_cols};
         if ((window.kept >> i & 1) == 0) {
           c.kept = at.kept(p.a, p.b, step);
           at.leave_factors(p.a, p.b, step, m.factors_of_rows[slot][i], m.factors_of_cols[slot][i]);

@@ -8,13 +8,13 @@
 //   certify  three warps compare the bounds of rows and columns: where are sums exact?    -> `window_filled`,
 //            (wgmma_certify.cuh)                                                          -> `certified`
 //   multiply two warpgroups, 64 rows each, in turns: one adds while the other one's products are made.
-//            Where no certificate holds, the step is made again, exactly                  -> `empty`
+//            Where no certificate holds, a warp makes the step again, exactly             -> `empty`
 #pragma once
 
 #include "../ptx/cluster.cuh"
 #include "../ptx/elect.cuh"
 #include "../ptx/mbarrier.cuh"
-#include "wgmma_blocks.cuh"
+#include "../ptx/wgmma.cuh"
 #include "wgmma_certify.cuh"
 
 namespace FOURSCALE_NAMESPACE::mma::wgmma {
@@ -140,6 +140,11 @@ template <int Cols>
 FOURSCALE_D void wait_for_stage(multiply_state<Cols> const& s, int stage, u32 run) {
   ptx::mbarrier_wait(s.full(stage), run & 1);
 }
+/// Lets a stage be written over, in both CTAs.
+template <int Cols>
+FOURSCALE_D void release_stage(multiply_state<Cols> const& s, int stage) {
+  if (s.tells) ptx::mbarrier_arrive_cluster(s.empty + 8 * static_cast<u32>(stage));
+}
 /// Lets the certificates of a run be written over.
 template <int Cols>
 FOURSCALE_D void release_run(multiply_state<Cols> const& s, multiply_place& x) {
@@ -187,7 +192,7 @@ FOURSCALE_D bool multiply_run(multiply_state<Cols> const& s, multiply_place& x, 
     else if (more)
       wait_for_stage(s, 0, x.run() ^ 1);
     ptx::wgmma_wait_group<0>();
-    if (s.tells) ptx::mbarrier_arrive_cluster(s.empty + 8 * static_cast<u32>(i));
+    release_stage(s, i);
     add_chain(sums, chain);
   }
   x.next_run();
@@ -201,97 +206,58 @@ FOURSCALE_D inline int strip_of_thread() {
   return static_cast<int>(thread) / 32 - 4;
 }
 
-/// A warp's outputs in a step of its part.
+/// A step whose chain is done: adds all groups of columns but `redone`.
 template <int Cols>
-FOURSCALE_D exact_place place_of(multiply_state<Cols> const& s, shared_memory<Cols> const& m, int step) {
-  const int strip = strip_of_thread();
-  auto const& walk = m.walks[strip];
-  const u32 stage = s.base + static_cast<u32>(step % run_steps * tile<Cols>::stage_bytes);
-  return {walk.row() + strip * output_rows, walk.col(), walk.first * run_steps + step,
-          stage + static_cast<u32>(strip * output_rows * decoded_row_bytes), stage + a_bytes};
-}
-
-/// A step whose chain is done: adds it where its sums are exact. Batches of columns with a group where a warp
-/// of the warpgroup needs blocks, `redone`, are made by blocks.
-template <class P, int Cols>
-FOURSCALE_D void add_with_care(P const& p, multiply_state<Cols> const& s, shared_memory<Cols> const& m,
-                               u32 run, int step, certificates c, u32 redone, accumulator<Cols>& sums,
-                               accumulator<Cols> const& chain) {
-  using tile = wgmma::tile<Cols>;
-  constexpr u32 batch = (1u << tile::batch_groups) - 1;
+FOURSCALE_D void add_chain_but(u32 redone, accumulator<Cols>& sums, accumulator<Cols> const& chain) {
   FOURSCALE_UNROLL
-  for (int first = 0; first < tile::col_groups; first += tile::batch_groups)
-    if ((redone >> first & batch) == 0) {
+  for (int group = 0; group < tile<Cols>::col_groups; ++group)
+    if ((redone >> group & 1) == 0) {
       FOURSCALE_UNROLL
-      for (int i = 4 * first; i < 4 * (first + tile::batch_groups); ++i)
-        sums[i] = __fadd_rz(sums[i], chain[i]);
+      for (int i = 4 * group; i < 4 * group + 4; ++i) sums[i] = __fadd_rz(sums[i], chain[i]);
     }
-  const u32 kept = __reduce_and_sync(~0u, c.kept);
-  if (p.steps != nullptr && threadIdx.x % 32 == 0) {
-    const exact_place at = place_of(s, m, step);
-    count_steps(*p.steps, min(p.d.rows - at.row_a, i64{output_rows}), p.d.cols - at.row_b, kept & ~c.exact,
-                tile::all_cols & ~kept);
-  }
-  const int stage = step % run_steps;
-  const u32 word = static_cast<u32>(stage * (tile::stage_bytes / 16));
-  auto const* const rows = m.factors_of_rows[run % certified_runs][stage] + 2 * strip_of_thread();
-  auto const* const cols = m.factors_of_cols[run % certified_runs][stage];
-  u32 left = 0;
-  FOURSCALE_UNROLL
-  for (int first = 0; first < tile::col_groups; first += tile::batch_groups) {
-    if ((redone >> first & batch) == 0) continue;
-    batch_of_blocks<tile::batch_groups> blocks;
-    blocks.issue(s.a_word + word,
-                 s.b_word() + word + static_cast<u32>(first * (bounds_rows * decoded_row_bytes / 16)));
-    kept_limits limits[tile::batch_groups] = {};
-    FOURSCALE_UNROLL
-    for (int i = 0; i < tile::batch_groups; ++i) {
-      if ((kept >> (first + i) & 1) == 0)
-        limits[i] = {largest_kept(rows[0], cols[first + i]), largest_kept(rows[1], cols[first + i])};
-    }
-    blocks.template wait<0>();
-    left |= add_batch(blocks, limits, sums + 4 * first) << first;
-  }
-  if (left != 0) add_and_drop<Cols>(p.a, p.b, place_of(s, m, step), left, sums);
 }
 
-/// All columns of each batch with one that is not fast.
-template <int Cols>
-FOURSCALE_D u32 redone_batches(u32 not_fast) {
-  constexpr u32 batch = (1u << tile<Cols>::batch_groups) - 1;
-  u32 redone = 0;
-  FOURSCALE_UNROLL
-  for (int first = 0; first < tile<Cols>::col_groups; first += tile<Cols>::batch_groups)
-    if ((not_fast >> first & batch) != 0) redone |= batch << first;
-  return redone;
+/// The groups of columns `redone` of a step, by blocks. Where a tile is has been left in shared memory.
+template <class P, int Cols>
+FOURSCALE_D void add_by_blocks(P const& p, multiply_state<Cols> const& s, shared_memory<Cols>& m, u32 run,
+                               int step, certificates c, u32 redone, accumulator<Cols>& sums) {
+  const int stage = step % run_steps, strip = strip_of_thread();
+  exact_columns& x = m.redone[strip];
+  if (s.one) {
+    const u32 at = s.base + static_cast<u32>(stage * tile<Cols>::stage_bytes);
+    x.first.step = m.walks[strip].first * run_steps + step;
+    x.first.stage_a = at + static_cast<u32>(strip * output_rows * decoded_row_bytes);
+    x.first.stage_b = at + a_bytes;
+    x.kept = c.kept;
+    x.rows = m.factors_of_rows[run % certified_runs][stage] + 2 * strip;
+    x.cols = m.factors_of_cols[run % certified_runs][stage];
+    if (p.steps != nullptr)
+      count_steps(*p.steps, min(p.d.rows - x.first.row_a, i64{output_rows}), p.d.cols - x.first.row_b,
+                  c.kept & ~c.exact, tile<Cols>::all_cols & ~c.kept);
+  }
+  add_exactly<tile<Cols>::col_groups>(x, redone, sums);
 }
 
-/// Run `run` of the `runs` of a part, whatever the certificates say.
+/// Run `run` of the `runs` of a part, whatever the certificates say. As multiply_run(), but as a loop: the
+/// code has to stay in the instruction cache.
 template <class P, int Cols>
 FOURSCALE_D bool multiply_with_care(P const& p, shared_memory<Cols>& m, multiply_state<Cols> const& s,
                                     multiply_place& x, int run, int runs, accumulator<Cols>& sums,
                                     accumulator<Cols>& chain) {
 #pragma unroll 1
   for (int i = 0; i < run_steps; ++i) {
-    if (i > 0) wait_for_stage(s, i, x.run());
     issue_step(s, i, chain);
-    certificates const* const of_rows = m.of_rows[x.certified() % certified_runs][i];
-    const int strip = strip_of_thread();
-    u32 fast = tile<Cols>::all_cols;
-    FOURSCALE_UNROLL
-    for (int warp = 0; warp < 4; ++warp) {
-      const certificates c = of_rows[strip / 4 * 4 + warp];
-      fast &= c.exact & c.kept;
-    }
-    const u32 redone = redone_batches<Cols>(__reduce_or_sync(~0u, tile<Cols>::all_cols & ~fast));
+    const certificates c = m.of_rows[x.certified() % certified_runs][i][strip_of_thread()];
+    const u32 redone = tile<Cols>::all_cols & ~(c.exact & c.kept);
+    if (i + 1 < run_steps) wait_for_stage(s, i + 1, x.run());
     ptx::wgmma_wait_group<0>();
-    if (redone == 0)
-      add_chain(sums, chain);
-    else
-      add_with_care(p, s, m, x.certified(), run * run_steps + i, of_rows[strip], redone, sums, chain);
-    __syncwarp();
-    if (s.tells) ptx::mbarrier_arrive_cluster(s.empty + 8 * static_cast<u32>(i));
+    if (redone == 0) release_stage(s, i);
+    add_chain_but<Cols>(redone, sums, chain);
+    if (redone == 0) continue;
+    add_by_blocks(p, s, m, x.certified(), run * run_steps + i, c, redone, sums);
+    release_stage(s, i);  // add_by_blocks() ends when all lanes have read
   }
+  __syncwarp();  // all lanes have read the certificates
   release_run(s, x);
   x.next_run();
   if (x.left == 0) return false;
@@ -323,6 +289,9 @@ FOURSCALE_D void multiply(P const& p, shared_memory<Cols>& m, int group) {
     }
     const int runs = walk.runs;
     int run = 0;
+    if (s.one)
+      m.redone[strip] = {&p.a, &p.b,    {walk.row() + strip * output_rows, walk.col(), 0, 0, 0},
+                         0,    nullptr, nullptr};
 #pragma unroll 1
     while (run < runs) {
       if (fast) {

@@ -40,8 +40,6 @@ struct tile {
   static constexpr int half_cols = Cols / cluster_ctas;  ///< of B, which each CTA loads for both
   static constexpr int b_bytes = Cols * decoded_row_bytes, stage_bytes = a_bytes + b_bytes;
   static constexpr u32 all_cols = (1u << col_groups) - 1;
-  static constexpr int batch_groups = Cols == 192 ? 3 : 4;  ///< whose blocks have registers at a time
-  static_assert(col_groups % batch_groups == 0);
   /// launch_wgmma() refuses what has more tiles than this can count.
   using walk = tile_parts<tile_rows, Cols, cluster_ctas>;
 };
@@ -56,6 +54,7 @@ struct shared_memory {
   /// For steps in which the adder may drop bits: of eight rows each, and of eight columns.
   fourscale::model::kept_factors factors_of_rows[certified_runs][run_steps][tile_rows / bounds_rows],
       factors_of_cols[certified_runs][run_steps][tile<Cols>::col_groups];
+  exact_columns redone[strips];  ///< of each warp
   /// All of a warpgroup's certificates of the step hold.
   alignas(16) u32 fast[certified_runs][multiply_groups][run_steps];
   u32 window[2];

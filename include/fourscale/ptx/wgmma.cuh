@@ -40,7 +40,7 @@ FOURSCALE_D void wgmma_wait_group() {
 /// of B, 16 values along K; a thread has N / 2 elements. `a`, `b`: low words of wgmma_descriptor_b128().
 /// Element i of a thread of warp w (of four), lane l: row 16 w + l / 4 + 8 (i / 2 % 2), column 8 (i / 4) + 2
 /// (l % 4) + i % 2: mma.sync's m16n8, N / 8 times. Asynchronous: D is there after wgmma_wait_group(). N is
-/// 192, 128, 32 or 24.
+/// 192 or 128.
 FOURSCALE_D inline void wgmma_bf16([[maybe_unused]] float (&d)[96], [[maybe_unused]] u32 a,
                                    [[maybe_unused]] u32 b, [[maybe_unused]] bool accumulate) {
 #if FOURSCALE_HAS_WGMMA
@@ -108,39 +108,6 @@ FOURSCALE_D inline void wgmma_bf16([[maybe_unused]] float (&d)[64], [[maybe_unus
   wgmma_needs_sm_90a(d, a, b, accumulate);
 #endif
 }
-FOURSCALE_D inline void wgmma_bf16([[maybe_unused]] float (&d)[16], [[maybe_unused]] u32 a,
-                                   [[maybe_unused]] u32 b, [[maybe_unused]] bool accumulate) {
-#if FOURSCALE_HAS_WGMMA
-  asm volatile(
-      "{ .reg .pred p; .reg .b64 a, b; setp.ne.b32 p, %18, 0; mov.b64 a, {%16, %19}; mov.b64 b, {%17, %19}; "
-      "wgmma.mma_async.sync.aligned.m64n32k16.f32.bf16.bf16 {"
-      "%0, %1, %2, %3, %4, %5, %6, %7, "
-      "%8, %9, %10, %11, %12, %13, %14, %15 "
-      "}, a, b, p, 1, 1, 0, 0; }"
-      : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3]), "+f"(d[4]), "+f"(d[5]), "+f"(d[6]), "+f"(d[7]),
-        "+f"(d[8]), "+f"(d[9]), "+f"(d[10]), "+f"(d[11]), "+f"(d[12]), "+f"(d[13]), "+f"(d[14]), "+f"(d[15])
-      : "r"(a), "r"(b), "r"(accumulate ? 1 : 0), "n"(wgmma_descriptor_b128(0) >> 32));
-#else
-  wgmma_needs_sm_90a(d, a, b, accumulate);
-#endif
-}
-FOURSCALE_D inline void wgmma_bf16([[maybe_unused]] float (&d)[12], [[maybe_unused]] u32 a,
-                                   [[maybe_unused]] u32 b, [[maybe_unused]] bool accumulate) {
-#if FOURSCALE_HAS_WGMMA
-  asm volatile(
-      "{ .reg .pred p; .reg .b64 a, b; setp.ne.b32 p, %14, 0; mov.b64 a, {%12, %15}; mov.b64 b, {%13, %15}; "
-      "wgmma.mma_async.sync.aligned.m64n24k16.f32.bf16.bf16 {"
-      "%0, %1, %2, %3, %4, %5, %6, %7, "
-      "%8, %9, %10, %11 "
-      "}, a, b, p, 1, 1, 0, 0; }"
-      : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3]), "+f"(d[4]), "+f"(d[5]), "+f"(d[6]), "+f"(d[7]),
-        "+f"(d[8]), "+f"(d[9]), "+f"(d[10]), "+f"(d[11])
-      : "r"(a), "r"(b), "r"(accumulate ? 1 : 0), "n"(wgmma_descriptor_b128(0) >> 32));
-#else
-  wgmma_needs_sm_90a(d, a, b, accumulate);
-#endif
-}
-
 /// The registers that a thread of this warpgroup may use from here on: a multiple of 8, 24 to 256. All warps
 /// of the warpgroup execute it. PTX ISA 9.7.20.5.
 template <int Registers>
