@@ -19,8 +19,9 @@ struct data {
     sparse,     ///< one value in 100, the others zero
     student_3,  ///< Student's t of three degrees of freedom
     cols_2,     ///< each column times exp(2 N(0, 1)): tokens of a weight gradient
-    blocks_1_5  ///< each 16 values of a row times exp(1.5 N(0, 1))
+    blocks      ///< each 16 values of a row times exp(spread N(0, 1))
   } kind = usual;
+  float spread = 1.5f;  ///< of blocks
 
   __device__ float operator()(u64 row, u64 col, u64 i) const {
     if (kind == usual) return f4::test::activation(row, i);
@@ -44,8 +45,8 @@ struct data {
       }
       case cols_2:
         return x * expf(2.0f * of_row(c, copy + 1000));
-      case blocks_1_5:
-        return x * expf(1.5f * of_row(r, copy + 2000 + c / 16 * 4096));
+      case blocks:
+        return x * expf(spread * of_row(r, copy + 2000 + c / 16 * 4096));
       case half_zero:
         return words(0, r, copy, 2).words[2] % 2 == 0 ? 0.0f : x;
       case channels:

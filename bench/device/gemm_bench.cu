@@ -3,6 +3,7 @@
 // same run: from decoded operands, and from packed ones. `certified` is the share of steps whose sum a
 // certificate proved exact; `native` is accumulate::native by cublasLt, `own` the same by our kernel;
 // `distance` is the largest between native and Blackwell's bits, in percent of the bound.
+// gemm_ways: both ways of the kernel by wgmma, by certificates and by blocks, for blocks of growing spread.
 #include <fourscale/interop/cublaslt.cuh>
 
 #include "cublaslt.cuh"
@@ -194,6 +195,41 @@ void add_gemm(gemm_shape s, std::string const& name, data a, data b) {
       [=](benchmark::State& state) { measure(state, s, a, b); });
 }
 
+__global__ void width_kernel(f4::mma::decoded_operand a, f4::mma::decoded_operand b, float* width) {
+  *width = f4::mma::wgmma::by_blocks::mean_width(a) + f4::mma::wgmma::by_blocks::mean_width(b);
+}
+
+void measure_ways(benchmark::State& state, gemm_shape s, data kind_a, data kind_b) {
+  const operand a(s.m, s.k, kind_a, 1), b(s.n, s.k, kind_b, 2);
+  const buffer<bf16> d(s.m * s.n);
+  const buffer<u8> workspace(f4::device::gemm_workspace_bytes(s.m, s.n, s.k));
+  const buffer<float> width(1);
+  using call_type = f4::device::detail::wgmma_call<nvfp4, swizzled_128x4, nvfp4, swizzled_128x4, bf16>;
+  call_type certified(a.view, b.view, f4::matrix_view<bf16>{d.data(), s.m, s.n}, {}, workspace.data(),
+                      nullptr);
+  call_type by_blocks = certified;
+  certified.p.widths_by_blocks = 1e9f;
+  by_blocks.p.widths_by_blocks = 0.0f;
+  require(certified.decode(nullptr));
+  width_kernel<<<1, 32>>>(certified.p.a, certified.p.b, width.data());
+  const double flop = 2.0 * static_cast<double>(s.m) * static_cast<double>(s.n) * static_cast<double>(s.k);
+  for (auto _ : state) {
+    const std::vector<double> t = medians({[&](i64) { require(certified.multiply(nullptr)); },
+                                           [&](i64) { require(by_blocks.multiply(nullptr)); }},
+                                          9, 2);
+    state.SetIterationTime(t[0] < t[1] ? t[0] : t[1]);
+    state.counters["width"] = static_cast<double>(width.to_host()[0]);
+    state.counters["certified_TFLOP/s"] = flop / t[0] * 1e-12;
+    state.counters["by_blocks_TFLOP/s"] = flop / t[1] * 1e-12;
+  }
+}
+
+void add_ways(gemm_shape s, int percent, bool both) {
+  const data blocks{data::blocks, 0.01f * static_cast<float>(percent)};
+  add("gemm_ways/spread_" + std::to_string(percent) + (both ? "_both" : "_by_gaussian"),
+      [=](benchmark::State& state) { measure_ways(state, s, blocks, both ? blocks : data{data::gaussian}); });
+}
+
 const bool registered = [] {
   constexpr data gaussian{data::gaussian};
   for (const gemm_shape s : {gemm_shape{4096, 4096, 4096}, {8192, 8192, 8192}, {8192, 14336, 4096}})
@@ -205,8 +241,8 @@ const bool registered = [] {
   add_gemm(hard, "t3_by_gaussian", {data::student_3}, gaussian);
   add_gemm(hard, "lognormal_tokens_by_gaussian", {data::cols_2}, gaussian);
   add_gemm(hard, "t2_by_t2", {data::student}, {data::student});
-  add_gemm(hard, "lognormal_blocks_by_gaussian", {data::blocks_1_5}, gaussian);
-  add_gemm(hard, "lognormal_blocks", {data::blocks_1_5}, {data::blocks_1_5});
+  add_gemm(hard, "lognormal_blocks_by_gaussian", {data::blocks}, gaussian);
+  add_gemm(hard, "lognormal_blocks", {data::blocks}, {data::blocks});
   for (const gemm_shape s : {gemm_shape{512, 512, 4096},
                              {1024, 1024, 1024},
                              {2048, 2048, 2048},
@@ -216,6 +252,8 @@ const bool registered = [] {
                              {512, 14336, 4096},
                              {100, 4096, 4096}})
     add_gemm(s, "gaussian", gaussian, gaussian);
+  for (const bool both : {false, true})
+    for (const int percent : {30, 50, 60, 70, 85, 100, 150}) add_ways(hard, percent, both);
   return true;
 }();
 

@@ -85,7 +85,7 @@ void add_gemm(gemm_shape s, std::string const& name, data a, data b) {
 }
 
 const bool registered = [] {
-  constexpr data gaussian{data::gaussian}, student{data::student}, blocks{data::blocks_1_5};
+  constexpr data gaussian{data::gaussian}, student{data::student}, blocks{data::blocks};
   for (const gemm_shape s : {gemm_shape{4096, 4096, 4096}, {8192, 8192, 4096}}) {
     add_gemm<f4::mxfp8_e4m3>(s, "gaussian", gaussian, gaussian);
     add_gemm<f4::mxfp8_e4m3>(s, "t2", student, student);
