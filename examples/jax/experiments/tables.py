@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Reads the runs of run.py: losses and gaps, verdicts, the tokens that MXFP4 needs, and pictures of them; and what
-estimators.py, speed.py, gpus.py and bits.py wrote, where it is there. So RESULTS is the folder of one size, or the one
-of experiments E to G.
+estimators.py, speed.py, gpus.py, bits.py and spread.py wrote, where it is there. So RESULTS is the folder of one size,
+or the one of experiments E to H.
 
     python examples/jax/experiments/tables.py RESULTS [--pictures docs]
 """
@@ -16,6 +16,7 @@ from analysis import holm, is_greater, is_within, p_value, paired, write_csv
 from arms import ARMS, EXPERIMENTS
 from gpus import summary as summary_of_places
 from run import CURVE, records
+from spread import summary as summary_of_spread
 
 METRICS = ("train", "validation")
 
@@ -152,7 +153,7 @@ def speed_rows(measured):
 
 
 def show_others(folder):
-    """E to G, of what is in a folder."""
+    """E to H, of what is in a folder."""
     read = lambda name: [json.loads(line) for line in path.read_text().splitlines()] if (
         path := folder / f"{name}.jsonl").exists() else []
     if measured := read("estimators"):
@@ -171,6 +172,9 @@ def show_others(folder):
         show([{column: row.get(column, "") for column in columns} for row in rows])
     if steps := read("bits"):
         print(f"\nG. The same bits: {sum(row['holds'] for row in steps)} of {len(steps)} steps")
+    if gemms := read("spread"):
+        print("\nH. Outputs of steps that are made again, percent")
+        show(summary_of_spread(gemms))
 
 
 def main(arguments=None):

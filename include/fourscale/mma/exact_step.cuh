@@ -194,6 +194,7 @@ struct kept_limits {
     return (fabsf(c[0]) < upper) & (fabsf(c[1]) < upper) & (fabsf(c[2]) < lower) & (fabsf(c[3]) < lower);
   }
 };
+
 namespace detail {
 
 /// Sums of the four blocks for a lane's four outputs.
@@ -222,6 +223,7 @@ __noinline__ FOURSCALE_D inline float4 exact_step(decoded_operand const& a, deco
                                         x.of(3))
                  : detail::add_blocks(c, x.of(0), x.of(1), x.of(2), x.of(3));
 }
+
 /// A step that a warp makes by blocks for its 16 rows, where accumulators themselves tell whether the adder
 /// may drop bits. In shared memory, since registers are for the sums.
 struct exact_columns {

@@ -6,14 +6,14 @@
 //
 //   load      one warp has TMA fill a stage with a step of A and of B                      -> `full`
 //   bound     one warp leaves what says of accumulators that the adder drops nothing       -> `full`
-//   multiply  two warpgroups, 64 rows each: products of blocks, and brackets around sums   -> `empty`
+//   multiply  eight warps, 16 rows each: products of blocks, and brackets around sums      -> `empty`
 #pragma once
 
 #include <cuda/ptx>
 
 #include "../ptx/elect.cuh"
 #include "../ptx/mbarrier.cuh"
-#include "../ptx/wgmma.cuh"
+#include "../ptx/wgmma.cuh"  // setmaxnreg
 #include "wgmma_tile.cuh"
 
 namespace FOURSCALE_NAMESPACE::mma::wgmma::by_blocks {
@@ -233,7 +233,7 @@ FOURSCALE_D u32 multiply_step(shared_memory<Cols>& m, int stage, int strip,
   return left;
 }
 
-/// A warpgroup: 64 rows of every tile.
+/// A warp: 16 rows of every tile.
 template <class P, int Cols>
 FOURSCALE_D void multiply(P const& p, shared_memory<Cols>& m) {
   using tile = by_blocks::tile<Cols>;

@@ -7,8 +7,11 @@ import math
 import pathlib
 import shutil
 import sys
+from collections import Counter
 
+import numpy as np
 import pytest
+from fourscale_jax import linear
 
 sys.path.insert(0, str(pathlib.Path(__file__).parents[2] / "experiments"))
 
@@ -18,6 +21,7 @@ import corpus  # noqa: E402
 import estimators  # noqa: E402
 import gpus  # noqa: E402
 import run  # noqa: E402
+import spread  # noqa: E402
 import tables  # noqa: E402
 
 
@@ -134,7 +138,7 @@ def test_committed_tables_follow_from_committed_results(tmp_path, capsys):
     for folder in (".", "xs", "s"):
         tables.main([str(tmp_path / "results" / folder)])
     printed = capsys.readouterr().out
-    assert all(f"\n{experiment}. " in printed for experiment in "ABCDEFG") and "The same bits: 20 of 20" in printed
+    assert all(f"\n{experiment}. " in printed for experiment in "ABCDEFGH") and "The same bits: 20 of 20" in printed
     compared = 0
     for path in filter(pathlib.Path.exists, written):
         both = tmp_path / "results" / path.relative_to(RESULTS), path
@@ -213,3 +217,26 @@ def test_a_branch_goes_on_from_the_trunk_on_its_batches():
     for _ in range(2):  # a state can be used again
         _, second = trainer.run(arms.ARMS["te_nvfp4"]._replace(trunk="te_nvfp4", at=0.7), 3, state)
         assert [float(x) for x in first + second] == whole
+
+
+def test_spread_certifies_only_sums_that_are_exact():
+    random = np.random.Generator(np.random.Philox(1))
+    shares = []
+    for wide in (0, 1, 2):  # the spread of block scales, in bits
+        a, b = (spread.values(random.integers(0, 256, (64, 128), dtype=np.uint8),
+                              np.exp2(np.rint(wide * random.standard_normal((64, 16)))).astype(
+                                  spread.ml_dtypes.float8_e4m3fn).view(np.uint8)) for _ in range(2))
+        units = [spread.in_lowest_bits(x) for x in (a, b)]
+        largest = np.einsum("iks,jks->kij", *units).reshape(4, 8, 8, 8, 8).max(axis=(2, 4))
+        certified = spread.certified(a, b)
+        assert np.all(largest[certified] < 2**24)
+        shares.append(spread.not_exact(a, b))
+    assert shares[0] == shares[1] == 0 and 0.1 < shares[2] < 0.9, shares
+
+
+def test_spread_knows_the_three_gemms(monkeypatch):
+    monkeypatch.setattr(linear, "scaled_matmul", linear.scaled_matmul)  # what it replaces comes back
+    rows = spread.record((1,), "", layers=1, width=64, heads=2, hidden=128, sequence=64, batch=2)
+    assert Counter(row["gemm"] for row in rows) == {"fprop": 4, "dgrad": 4, "wgrad": 4}
+    assert all(row["k"] == 128 for row in rows if row["gemm"] == "wgrad")  # tokens
+    assert [row["gemms"] for row in spread.summary(rows)] == [4, 4, 4]
