@@ -18,7 +18,15 @@ using f4::nvfp4, f4::swizzled_128x4, f4::bf16;
 
 struct gemm_shape {
   i64 m, n, k;
+
+  double flop() const {
+    return 2.0 * static_cast<double>(m) * static_cast<double>(n) * static_cast<double>(k);
+  }
 };
+
+/// A call of the kernel by wgmma.
+template <class T>
+using wgmma_call = f4::device::detail::wgmma_call<nvfp4, swizzled_128x4, nvfp4, swizzled_128x4, T>;
 
 /// A quantized matrix of this data, and its values without the tensor scale.
 struct operand {
@@ -79,8 +87,7 @@ struct native_gemm {
     };
   }
   launch by_own() const {
-    using call_type = f4::device::detail::wgmma_call<nvfp4, swizzled_128x4, nvfp4, swizzled_128x4, T>;
-    return [call = call_type(a.view, b.view, to, {}, memory.data(), nullptr)](i64) {
+    return [call = wgmma_call<T>(a.view, b.view, to, {}, memory.data(), nullptr)](i64) {
       require(call.multiply(nullptr));
     };
   }
@@ -141,8 +148,7 @@ gemm_times time_all(operand const& a, operand const& b, f4::matrix_view<bf16> to
   peer.choose(a.values.data(), b.values.data(), of_peer.data());
   const native_gemm<bf16> native(a, b);
   native.run();
-  using call_type = f4::device::detail::wgmma_call<nvfp4, swizzled_128x4, nvfp4, swizzled_128x4, bf16>;
-  const call_type prepared(a.view, b.view, to, {}, workspace, nullptr);
+  const wgmma_call<bf16> prepared(a.view, b.view, to, {}, workspace, nullptr);
   const f4::device::detail::bf16_call by_mma_sync(a.view, b.view, to, {}, workspace, nullptr);
   const std::vector<double> t = medians(
       {[&](i64) { peer.run(a.values.data(), b.values.data(), of_peer.data()); },
@@ -171,7 +177,7 @@ void measure(benchmark::State& state, gemm_shape s, data kind_a, data kind_b) {
   const double all = static_cast<double>(counted.in_f32 + counted.in_double + counted.by_model);
   for (auto _ : state) {
     const gemm_times t = time_all(a, b, to, workspace.data(), call);
-    const double flop = 2.0 * static_cast<double>(s.m) * static_cast<double>(s.n) * static_cast<double>(s.k);
+    const double flop = s.flop();
     const double decoded = static_cast<double>((s.m + s.n) * s.k) * (2.0 + 0.5625 + 1.0 / 16 + 1.0 / 8);
     state.SetIterationTime(t.packed);
     state.counters["cublasLt_TFLOP/s"] = flop / t.cublaslt * 1e-12;
@@ -204,23 +210,21 @@ void measure_ways(benchmark::State& state, gemm_shape s, data kind_a, data kind_
   const buffer<bf16> d(s.m * s.n);
   const buffer<u8> workspace(f4::device::gemm_workspace_bytes(s.m, s.n, s.k));
   const buffer<float> width(1);
-  using call_type = f4::device::detail::wgmma_call<nvfp4, swizzled_128x4, nvfp4, swizzled_128x4, bf16>;
-  call_type certified(a.view, b.view, f4::matrix_view<bf16>{d.data(), s.m, s.n}, {}, workspace.data(),
-                      nullptr);
-  call_type by_blocks = certified;
+  wgmma_call<bf16> certified(a.view, b.view, f4::matrix_view<bf16>{d.data(), s.m, s.n}, {}, workspace.data(),
+                             nullptr);
+  wgmma_call<bf16> by_blocks = certified;
   certified.p.widths_by_blocks = 1e9f;
   by_blocks.p.widths_by_blocks = 0.0f;
   require(certified.decode(nullptr));
   width_kernel<<<1, 32>>>(certified.p.a, certified.p.b, width.data());
-  const double flop = 2.0 * static_cast<double>(s.m) * static_cast<double>(s.n) * static_cast<double>(s.k);
   for (auto _ : state) {
     const std::vector<double> t = medians({[&](i64) { require(certified.multiply(nullptr)); },
                                            [&](i64) { require(by_blocks.multiply(nullptr)); }},
                                           9, 2);
     state.SetIterationTime(t[0] < t[1] ? t[0] : t[1]);
     state.counters["width"] = static_cast<double>(width.to_host()[0]);
-    state.counters["certified_TFLOP/s"] = flop / t[0] * 1e-12;
-    state.counters["by_blocks_TFLOP/s"] = flop / t[1] * 1e-12;
+    state.counters["certified_TFLOP/s"] = s.flop() / t[0] * 1e-12;
+    state.counters["by_blocks_TFLOP/s"] = s.flop() / t[1] * 1e-12;
   }
 }
 

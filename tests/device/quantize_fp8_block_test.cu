@@ -4,6 +4,7 @@
 #include <fourscale/fourscale.cuh>
 #include <vector>
 
+#include "device/matches_host.cuh"
 #include "support/data.hpp"
 #include "support/everywhere.hpp"
 
@@ -101,16 +102,21 @@ void check_form(std::vector<T> const& values, T const* d_values, shape const& s,
   CHECK(first_difference(d_scales.to_host(), poisoned(scales, s.scale_start)) == -1);
 }
 
-/// Both kinds of blocks, both layouts.
-template <class F, class T, bool Columns = false, class Quantizer = quantizer<>>
-void check(shape const& s, float (*value)(u64 row, u64 i), Quantizer const& recipe = {}) {
+/// The values of a shape.
+template <class T>
+std::vector<T> values_of(shape const& s, float (*value)(u64 row, u64 i)) {
   std::vector<T> values(static_cast<size_t>(s.start + s.rows * s.ld));
   for (size_t i = 0; i < values.size(); ++i)
     values[i] = from_float<T>(value(i / static_cast<size_t>(s.ld), i));
-  const device_bytes copy(static_cast<i64>(values.size() * sizeof(T)), 0);
-  REQUIRE(cudaMemcpy(copy.data(), values.data(), values.size() * sizeof(T), cudaMemcpyHostToDevice) ==
-          cudaSuccess);
-  T const* const d_values = reinterpret_cast<T const*>(copy.data());
+  return values;
+}
+
+/// Both kinds of blocks, both layouts.
+template <class F, class T, bool Columns = false, class Quantizer = quantizer<>>
+void check(shape const& s, float (*value)(u64 row, u64 i), Quantizer const& recipe = {}) {
+  const std::vector<T> values = values_of<T>(s, value);
+  const device_buffer<T> copy(values);
+  T const* const d_values = copy.data();
   check_form<F, T, linear, blocks_1d, Columns>(values, d_values, s, recipe);
   check_form<F, T, swizzled_128x4, blocks_1d, Columns>(values, d_values, s, recipe);
   check_form<F, T, linear, blocks_2d<128, 128>, Columns>(values, d_values, s, recipe);
@@ -155,12 +161,8 @@ void check_values() {
 /// Both copies in one call.
 template <class F, class T, class Layout, class LayoutT, class Blocks, class Quantizer>
 void check_both_of(shape const& s, Quantizer const& rowwise, Quantizer const& columnwise) {
-  std::vector<T> values(static_cast<size_t>(s.start + s.rows * s.ld));
-  for (size_t i = 0; i < values.size(); ++i)
-    values[i] = from_float<T>(special_values(i / static_cast<size_t>(s.ld), i));
-  const device_bytes copy(static_cast<i64>(values.size() * sizeof(T)), 0);
-  REQUIRE(cudaMemcpy(copy.data(), values.data(), values.size() * sizeof(T), cudaMemcpyHostToDevice) ==
-          cudaSuccess);
+  const std::vector<T> values = values_of<T>(s, special_values);
+  const device_buffer<T> copy(values);
   std::vector<u8> codes(static_cast<size_t>(code_bytes<F>(s.rows, s.cols)), poison),
       codes_t = codes, scales(static_cast<size_t>(scale_bytes<F, Layout>(s.rows, s.cols)), poison),
       scales_t(static_cast<size_t>(scale_bytes<F, LayoutT>(s.cols, s.rows)), poison);
@@ -175,7 +177,7 @@ void check_both_of(shape const& s, Quantizer const& rowwise, Quantizer const& co
   REQUIRE(host::quantize_both(matrix_view<T const>{values.data() + s.start, s.rows, s.cols, s.ld},
                               view{codes, scales, s.rows, s.cols}, view_t{codes_t, scales_t, s.cols, s.rows},
                               rowwise, columnwise, Blocks{}) == errc::ok);
-  T const* const d_values = reinterpret_cast<T const*>(copy.data()) + s.start;
+  T const* const d_values = copy.data() + s.start;
   REQUIRE(device::quantize_both(matrix_view<T const>{d_values, s.rows, s.cols, s.ld},
                                 view{d_codes.data(), d_scales.data(), s.rows, s.cols},
                                 view_t{d_codes_t.data(), d_scales_t.data(), s.cols, s.rows}, rowwise,

@@ -27,16 +27,14 @@ MODEL = dict(quantization="te_nvfp4", accumulate="native", layers=2, width=512, 
 ROWS, SAMPLED = 512, 16  # of an operand, the first; steps along K, evenly
 STEP, GROUP = 64, 8  # values of a step of the MMA; rows that share a certificate
 UNIT = 2.0**-10  # all values are multiples of it: half of the least E4M3
-ALL_CODES = np.array([0, 0.5, 1, 1.5, 2, 3, 4, 6])
 BY_BLOCKS = 180  # eighths of a bit: the kernel's least_widths
 
 
 def values(codes, scales):
     """[rows, steps, 64] without the tensor scale."""
-    codes = np.stack([codes & 15, codes >> 4], -1).reshape(len(codes), -1)
-    signed = np.where(codes & 8, -1, 1) * ALL_CODES[codes & 7]
+    codes = np.stack([codes & 15, codes >> 4], -1).reshape(len(codes), -1).view(ml_dtypes.float4_e2m1fn)
     scales = scales.view(ml_dtypes.float8_e4m3fn).astype(np.float64)
-    x = signed * np.repeat(scales, 16, axis=1)
+    x = codes.astype(np.float64) * np.repeat(scales, 16, axis=1)
     pad = -x.shape[1] % STEP
     return np.pad(x, ((0, -len(x) % GROUP), (0, pad))).reshape(-1, (x.shape[1] + pad) // STEP, STEP)
 

@@ -93,6 +93,17 @@ FOURSCALE_D void quantize_wide_tile(i64 tile_row, i64 tile_block, Producer const
     quantize_wide_rows<F>(cursor, source, sink, q);
 }
 
+/// The same of the columnwise copy, from the tile.
+template <block_format F, bool Is2d, class T, class Layout, bool Aligned, quantizer_for<F> Quantizer>
+FOURSCALE_D void quantize_wide_tile(i64 tile_row, i64 tile_block, wide_tile<T> const& tile,
+                                    wide_sink<F, Layout, Aligned> const& sink, Quantizer const& q,
+                                    reduction& shared) {
+  quantize_wide_tile<F, Is2d>(
+      tile_row, tile_block,
+      tile_producer<T>{tile, sink.q.rows, sink.q.cols, tile_row * wide_block, tile_block * pieces_of_block},
+      sink, q, shared);
+}
+
 /// The CTA takes the square of columns 128 tile_row and on, rows 128 tile_block and on, of x, whose
 /// columnwise copy goes to the sink. `q` is prepared().
 template <block_format F, bool Is2d, bool Aligned, class T, class Layout, quantizer_for<F> Quantizer>
@@ -101,10 +112,7 @@ FOURSCALE_D void quantize_wide_columns(i64 tile_row, i64 tile_block, matrix_view
                                        wide_tile<T>& tile, reduction& shared) {
   fill_tile<Aligned>(x, tile_block * wide_block, tile_row * wide_block, tile);
   __syncthreads();
-  quantize_wide_tile<F, Is2d>(
-      tile_row, tile_block,
-      tile_producer<T>{tile, sink.q.rows, sink.q.cols, tile_row * wide_block, tile_block * pieces_of_block},
-      sink, q, shared);
+  quantize_wide_tile<F, Is2d>(tile_row, tile_block, tile, sink, q, shared);
 }
 
 /// Both copies of that square, the rowwise one from x itself, which is still in L1.
@@ -121,10 +129,7 @@ FOURSCALE_D void quantize_wide_both(i64 down, i64 along, matrix_view<T const> co
     quantize_wide_tile<F, Is2d>(down, along, rows, sink, rowwise, shared);
   __syncthreads();
   if (down < LayoutT::padded_blocks(sink_t.q.blocks()))
-    quantize_wide_tile<F, Is2d>(
-        along, down,
-        tile_producer<T>{tile, sink_t.q.rows, sink_t.q.cols, along * wide_block, down * pieces_of_block},
-        sink_t, columnwise, shared);
+    quantize_wide_tile<F, Is2d>(along, down, tile, sink_t, columnwise, shared);
 }
 
 }  // namespace FOURSCALE_NAMESPACE::cta

@@ -52,6 +52,18 @@ void launch_wide_from(Producer const& source, block_scaled_view<F, Layout> const
   }
 }
 
+/// A CTA for each of `along` x `down` squares, with memory for one of T.
+template <class T, class... Parameters, class... Arguments>
+void launch_by_squares(void (*kernel)(cta::divisor, Parameters...), i64 along, i64 down, cudaStream_t stream,
+                       Arguments const&... arguments) {
+  constexpr int bytes = static_cast<int>(sizeof(cta::wide_tile<T>));
+  if constexpr (bytes > 48 << 10)  // an error of this is one of the launch, too
+    static_cast<void>(cudaFuncSetAttribute(reinterpret_cast<void const*>(kernel),
+                                           cudaFuncAttributeMaxDynamicSharedMemorySize, bytes));
+  kernel<<<static_cast<unsigned>(along * down), cta_threads, bytes, stream>>>(
+      cta::divisor(static_cast<u32>(along)), arguments...);
+}
+
 /// A CTA takes a square of x; they are counted along the rows of x.
 template <bool Is2d, bool Aligned, class F, class T, class Layout, class Quantizer>
 FOURSCALE_KERNEL void __launch_bounds__(cta_threads, sizeof(T) == 2 ? 3 : 2)
@@ -67,15 +79,9 @@ FOURSCALE_KERNEL void __launch_bounds__(cta_threads, sizeof(T) == 2 ? 3 : 2)
 template <bool Is2d, bool Aligned, class F, class T, class Layout, class Quantizer>
 void launch_wide_columns_from(matrix_view<T const> const& x, block_scaled_view<F, Layout> const& qt,
                               Quantizer const& quantizer, cudaStream_t stream) {
-  constexpr int bytes = static_cast<int>(sizeof(cta::wide_tile<T>));
-  auto* const kernel = &quantize_wide_columns_kernel<Is2d, Aligned, F, T, Layout, Quantizer>;
-  if constexpr (bytes > 48 << 10)  // an error of this is one of the launch, too
-    static_cast<void>(cudaFuncSetAttribute(reinterpret_cast<void const*>(kernel),
-                                           cudaFuncAttributeMaxDynamicSharedMemorySize, bytes));
-  const i64 along = ceil_div<i64>(Layout::padded_rows(qt.rows), F::block_size),
-            squares = along * Layout::padded_blocks(qt.blocks());
-  kernel<<<static_cast<unsigned>(squares), cta_threads, bytes, stream>>>(
-      cta::divisor(static_cast<u32>(along)), x, qt, quantizer);
+  launch_by_squares<T>(&quantize_wide_columns_kernel<Is2d, Aligned, F, T, Layout, Quantizer>,
+                       ceil_div<i64>(Layout::padded_rows(qt.rows), F::block_size),
+                       Layout::padded_blocks(qt.blocks()), stream, x, qt, quantizer);
 }
 
 /// A CTA makes both copies of a square.
@@ -97,20 +103,15 @@ template <bool Is2d, bool Aligned, class F, class T, class Layout, class LayoutT
 void launch_wide_both_from(matrix_view<T const> const& x, block_scaled_view<F, Layout> const& q,
                            block_scaled_view<F, LayoutT> const& qt, Rowwise const& rowwise,
                            Columnwise const& columnwise, cudaStream_t stream) {
-  constexpr int bytes = static_cast<int>(sizeof(cta::wide_tile<T>));
   constexpr i64 n = F::block_size;
-  auto* const kernel = &quantize_wide_both_kernel<Is2d, Aligned, F, T, Layout, LayoutT, Rowwise, Columnwise>;
-  if constexpr (bytes > 48 << 10)  // an error of this is one of the launch, too
-    static_cast<void>(cudaFuncSetAttribute(reinterpret_cast<void const*>(kernel),
-                                           cudaFuncAttributeMaxDynamicSharedMemorySize, bytes));
   // The squares of either copy, padding included.
   const i64 along_r = Layout::padded_blocks(q.blocks()),
             along_c = ceil_div<i64>(LayoutT::padded_rows(qt.rows), n),
             down_r = ceil_div<i64>(Layout::padded_rows(q.rows), n),
             down_c = LayoutT::padded_blocks(qt.blocks());
-  const i64 along = along_r > along_c ? along_r : along_c, down = down_r > down_c ? down_r : down_c;
-  kernel<<<static_cast<unsigned>(along * down), cta_threads, bytes, stream>>>(
-      cta::divisor(static_cast<u32>(along)), x, q, qt, rowwise, columnwise);
+  launch_by_squares<T>(&quantize_wide_both_kernel<Is2d, Aligned, F, T, Layout, LayoutT, Rowwise, Columnwise>,
+                       along_r > along_c ? along_r : along_c, down_r > down_c ? down_r : down_c, stream, x, q,
+                       qt, rowwise, columnwise);
 }
 
 /// Both copies of a matrix in memory.

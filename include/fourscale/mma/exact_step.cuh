@@ -195,30 +195,44 @@ struct kept_limits {
   }
 };
 
-namespace detail {
+/// The blocks of a step for a warp's 16 rows and Groups times eight columns: four products of K = 16 for each
+/// output, each from zero, and each exact.
+template <int Groups>
+struct batch_of_blocks {
+  static constexpr int outputs = 4 * Groups;  ///< of a lane, as mma.sync has them
+  float sums[4][outputs];
 
-/// Sums of the four blocks for a lane's four outputs.
-struct blocks_of_step {
-  float sums[4][4];
-
-  FOURSCALE_D explicit blocks_of_step(exact_place at) {
-    u32 rows_a[4][4], rows_b[4][2];
-    load_step_a(at.stage_a, rows_a);
-    load_step_b(at.stage_b, rows_b);
+  /// Blocks of the rows of A, and the address of the batch's rows of B.
+  FOURSCALE_D void multiply(u32 const (&a)[4][4], u32 rows_b) {
     constexpr float zero[4] = {};
+    u32 b[Groups][4][2];
     FOURSCALE_UNROLL
-    for (int block = 0; block < 4; ++block)
-      ptx::mma_sync_m16n8k16_bf16(sums[block], rows_a[block], rows_b[block], zero);
+    for (int group = 0; group < Groups; ++group)
+      load_step_b(rows_b + static_cast<u32>(group * bounds_rows * decoded_row_bytes), b[group]);
+    FOURSCALE_UNROLL
+    for (int group = 0; group < Groups; ++group) FOURSCALE_UNROLL
+    for (int block = 0; block < 4; ++block) {
+      float d[4];
+      ptx::mma_sync_m16n8k16_bf16(d, a[block], b[group][block], zero);
+      FOURSCALE_UNROLL
+      for (int i = 0; i < 4; ++i) sums[block][4 * group + i] = d[i];
+    }
   }
   FOURSCALE_D float4 of(int i) const { return {sums[0][i], sums[1][i], sums[2][i], sums[3][i]}; }
 };
-
-}  // namespace detail
+/// Of the rows and the first group of columns at a place.
+FOURSCALE_D inline batch_of_blocks<1> multiply_blocks(exact_place at) {
+  u32 rows_a[4][4];
+  load_step_a(at.stage_a, rows_a);
+  batch_of_blocks<1> blocks;
+  blocks.multiply(rows_a, at.stage_b);
+  return blocks;
+}
 
 /// The accumulators c and the step. `dropped`: the adder may drop bits here. Never inlined either.
 __noinline__ FOURSCALE_D inline float4 exact_step(decoded_operand const& a, decoded_operand const& b,
                                                   exact_place at, bool dropped, float4 c) {
-  const detail::blocks_of_step x(at);
+  const batch_of_blocks<1> x = multiply_blocks(at);
   return dropped ? detail::add_and_drop(a, b, {at.row_a, at.row_b, at.step}, c, x.of(0), x.of(1), x.of(2),
                                         x.of(3))
                  : detail::add_blocks(c, x.of(0), x.of(1), x.of(2), x.of(3));
@@ -245,7 +259,7 @@ __noinline__ FOURSCALE_D inline float4 exact_step(exact_columns const& x, int gr
   exact_place at = x.first;
   at.row_b += group * bounds_rows;
   at.stage_b += static_cast<u32>(group * bounds_rows * decoded_row_bytes);
-  const detail::blocks_of_step blocks(at);
+  const batch_of_blocks<1> blocks = multiply_blocks(at);
   float y[4] = {c.x, c.y, c.z, c.w};
   detail::bracket all[4];
   bool open = false;

@@ -75,6 +75,12 @@ FOURSCALE_D float load_amax(P const& a) {
   return a.w.amax.by_row() ? 0.0f : amax_of_row(a.w, 0);
 }
 
+/// The factor of a row of W. `of_all`: for a tensor with one amax.
+template <class P>
+FOURSCALE_D float factor_of_row(P const& a, i64 n, float of_all) {
+  return a.w.amax.by_row() ? weight_factor(a.factors.alpha, a.w.amax.range, amax_of_row(a.w, n)) : of_all;
+}
+
 inline constexpr int sums_at_once = 4;  ///< of neighbouring rows of W
 
 /// Stores the elements of row m of D from column n on. `factor_of_all`: for a tensor with one amax.
@@ -84,9 +90,7 @@ FOURSCALE_D void store_sums(P const& a, i64 m, i64 n, float4 sum, float factor_o
   FOURSCALE_UNROLL
   for (int i = 0; i < sums_at_once; ++i) {
     if (n + i >= a.d.cols) break;
-    const float factor = a.w.amax.by_row()
-                             ? weight_factor(a.factors.alpha, a.w.amax.range, amax_of_row(a.w, n + i))
-                             : factor_of_all;
+    const float factor = factor_of_row(a, n + i, factor_of_all);
     store_output(a.d.at(m, n + i), factor, ptx::mul_rn_f32(sums[i], sum_factor), a.factors.beta);
   }
 }

@@ -163,10 +163,7 @@ FOURSCALE_D void store_pair(problem<T, Layout, TD> const& a, memory<NTiles>& m, 
     float4 sum = part(0);
 #pragma unroll 1
     for (int cta = 1; cta < a.plan.ctas; ++cta) sum = add(sum, part(cta));
-    const float factor = a.w.amax.by_row()
-                             ? weight_factor(a.factors.alpha, a.w.amax.range, amax_of_row(a.w, n))
-                             : factor_of_all,
-                sums[4] = {sum.x, sum.y, sum.z, sum.w};
+    const float factor = factor_of_row(a, n, factor_of_all), sums[4] = {sum.x, sum.y, sum.z, sum.w};
     FOURSCALE_UNROLL
     for (int i = 0; i < 4; ++i) {
       const int row_of_x = row_of_x_at(NTiles, chunk, i);

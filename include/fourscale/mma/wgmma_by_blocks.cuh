@@ -25,7 +25,7 @@ template <int Cols>
 struct tile {
   static constexpr int cols = wgmma::tile<Cols>::half_cols, col_groups = cols / bounds_rows;
   static constexpr int b_bytes = cols * decoded_row_bytes, stage_bytes = a_bytes + b_bytes;
-  static constexpr int batch_groups = 2;
+  static constexpr int batch_groups = 2;  ///< whose blocks have registers at a time, twice
   static_assert(col_groups % batch_groups == 0 && row_groups + col_groups <= 32);
 };
 
@@ -63,32 +63,6 @@ template <class P>
 FOURSCALE_D bool is_faster(P const& p) {
   return mean_width(p.a) + mean_width(p.b) >= p.widths_by_blocks;
 }
-
-/// The blocks of a step for a warp's 16 rows and Groups times eight columns: four products of K = 16 for each
-/// output, each from zero, and each exact.
-template <int Groups>
-struct batch_of_blocks {
-  static constexpr int outputs = 4 * Groups;  ///< of a lane, as mma.sync has them
-  float sums[4][outputs];
-
-  /// Blocks of the rows of A, and the address of the batch's rows of B.
-  FOURSCALE_D void multiply(u32 const (&a)[4][4], u32 rows_b) {
-    constexpr float zero[4] = {};
-    u32 b[Groups][4][2];
-    FOURSCALE_UNROLL
-    for (int group = 0; group < Groups; ++group)
-      load_step_b(rows_b + static_cast<u32>(group * bounds_rows * decoded_row_bytes), b[group]);
-    FOURSCALE_UNROLL
-    for (int group = 0; group < Groups; ++group) FOURSCALE_UNROLL
-    for (int block = 0; block < 4; ++block) {
-      float d[4];
-      ptx::mma_sync_m16n8k16_bf16(d, a[block], b[group][block], zero);
-      FOURSCALE_UNROLL
-      for (int i = 0; i < 4; ++i) sums[block][4 * group + i] = d[i];
-    }
-  }
-  FOURSCALE_D float4 of(int i) const { return {sums[0][i], sums[1][i], sums[2][i], sums[3][i]}; }
-};
 
 /// A batch to the accumulators c, but for groups with an output of which the adder may drop bits, which is
 /// when the accumulator is not below the limit: their bits are returned. All lanes take a longer way where

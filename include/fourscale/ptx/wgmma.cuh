@@ -108,6 +108,7 @@ FOURSCALE_D inline void wgmma_bf16([[maybe_unused]] float (&d)[64], [[maybe_unus
   wgmma_needs_sm_90a(d, a, b, accumulate);
 #endif
 }
+
 /// The registers that a thread of this warpgroup may use from here on: a multiple of 8, 24 to 256. All warps
 /// of the warpgroup execute it. PTX ISA 9.7.20.5.
 template <int Registers>
