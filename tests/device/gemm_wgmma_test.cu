@@ -48,6 +48,13 @@ TEST_CASE("device gemm wgmma: accumulators that are too large for the least prod
   if (hopper_or_warn()) check_large_accumulators<wgmma_gemm<192>>();
 }
 
+TEST_CASE("device gemm wgmma: rows of many sizes have limits of their own", "[device][gemm][blackwell]") {
+  if (!hopper_or_warn()) return;
+  check_rows_of_many_sizes<wgmma_gemm<128>>();
+  check_rows_of_many_sizes<wgmma_gemm<192>>();
+  check_rows_of_many_sizes<wgmma_gemm<192, 0, true>>();
+}
+
 TEST_CASE("device gemm wgmma: many tiles of either width", "[device][gemm][blackwell]") {
   if (!hopper_or_warn()) return;
   check_many_tiles<wgmma_gemm<128>>();

@@ -188,6 +188,21 @@ void check_large_accumulators() {
   CHECK(same_bits(c.on_device(Gemm{}), c.oracle()));
 }
 
+/// rows_of_many_sizes() of gemm_limits.hpp: no step has to be made again for the rows' different sizes.
+template <class Gemm>
+void check_rows_of_many_sizes() {
+  if (!gpu_or_warn()) return;
+  for (const bool drops : {false, true}) {
+    auto c = rows_of_many_sizes(drops);
+    gemm_steps steps;
+    CHECK(same_bits(c.on_device(Gemm{&steps}), c.oracle()));
+    if (!certifies<Gemm>()) continue;
+    const i64 again = drops ? 4 * 16 * c.o.n * 16 : 0;  // at most: strips of 16 rows
+    CHECK(steps.in_f32 >= c.o.m * c.o.n * 16 - again);
+    CHECK((steps.by_model > 0) == drops);
+  }
+}
+
 /// Large products cancel, and the least one is left: a sum of 64 in f32 is 0 instead. It is one bit too wide
 /// for a certificate. In a step one row of each 128, or one column of each 192, is so; all others are easy.
 template <class Gemm>

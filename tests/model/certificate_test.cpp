@@ -171,9 +171,8 @@ limit_counts check_limits(host_buffer<nvfp4> const& a, host_buffer<nvfp4> const&
         auto const &x = rows_a[static_cast<size_t>(i * steps + step)],
                    &y = rows_b[static_cast<size_t>(j * steps + step)];
         const float next = block_scaled_dot(model::nvfp4_mma, x, y, c), exact = exact_step(x, y, c);
-        const bool below =
-            std::abs(c) < largest_kept(model::kept_factors(bounds_a[static_cast<size_t>(step)]),
-                                       model::kept_factors(bounds_b[static_cast<size_t>(step)]));
+        const bool below = std::abs(c) < largest_kept(bounds_a[static_cast<size_t>(step)],
+                                                      bounds_b[static_cast<size_t>(step)]);
         if (below) CHECK(bit_cast<u32>(next) == bit_cast<u32>(exact));
         (below ? counts.below : counts.others)++;
         counts.drops += bit_cast<u32>(next) != bit_cast<u32>(exact);
@@ -222,7 +221,7 @@ TEST_CASE("certificate: the limit of accumulators, with scales of all sizes", "[
 TEST_CASE("certificate: the limit of accumulators is 36 bits above the lowest product",
           "[model][certificate]") {
   const auto limit = [](model::accumulator_bounds a, model::accumulator_bounds b) {
-    return largest_kept(model::kept_factors(a), model::kept_factors(b));
+    return largest_kept(a, b);
   };
   CHECK(limit({17, 50}, {18, 50}) == 0x1p16f);  // lowest bits of 2^-10 each
   CHECK(limit({17, 50}, {18, 40}) == 0x1p26f);

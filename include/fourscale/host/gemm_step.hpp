@@ -231,8 +231,7 @@ inline bool is_fast(model::block_bounds a, model::block_bounds b, float const* s
 /// The adder drops nothing of an accumulator nor of the products added to it.
 inline bool is_kept(bounds_of_64 const& a, bounds_of_64 const& b, float sum) {
   return nothing_is_dropped(a.step, b.step) ||
-         (sum < 0.0f ? -sum : sum) <
-             largest_kept(model::kept_factors(a.of_accumulators), model::kept_factors(b.of_accumulators));
+         (sum < 0.0f ? -sum : sum) < largest_kept(a.of_accumulators, b.of_accumulators);
 }
 inline bool is_kept(model::block_bounds a, model::block_bounds b, float sum) {
   return nothing_is_dropped(a, b) && model::kept_accumulators(a, b).have(sum);

@@ -37,15 +37,22 @@ FOURSCALE_D u32 largest_bytes(u32 const (&x)[N]) {
   return (odd & ~lower) | even;
 }
 
+/// What accumulators of eight rows are asked in a step: the largest model::accumulator_bounds::span, and the
+/// depth of each row. Rows differ in size, and so do their accumulators.
+struct alignas(16) accumulators_of_eight {
+  u8 depths[bounds_rows] = {};
+  u8 span = 0;
+};
+
 /// rows x k in device memory, k padded with zeros to whole steps. Everything starts at multiples of 256
 /// bytes. Eight values along K lie in the order 0 4 1 5 2 6 3 7, that of codes_to_bf16: sums of products do
 /// not know it.
 struct decoded_operand {
-  bf16* values = nullptr;                           ///< [row][padded_k], each a code times its block scale
-  group_exponent* exponents = nullptr;              ///< [row][padded_k / 16]
-  fourscale::model::step_bounds* bounds = nullptr;  ///< [step][row_groups()], the largest of eight rows
-  fourscale::model::accumulator_bounds* of_accumulators = nullptr;  ///< the same
-  fourscale::model::step_magnitudes* magnitudes = nullptr;          ///< the same
+  bf16* values = nullptr;                            ///< [row][padded_k], each a code times its block scale
+  group_exponent* exponents = nullptr;               ///< [row][padded_k / 16]
+  fourscale::model::step_bounds* bounds = nullptr;   ///< [step][row_groups()], the largest of eight rows
+  accumulators_of_eight* of_accumulators = nullptr;  ///< the same, and of each row
+  fourscale::model::step_magnitudes* magnitudes = nullptr;  ///< the largest of eight rows
   u32* widths = nullptr;  ///< [row_groups()], sums over all steps of those of eight rows
   i64 rows = 0, steps = 0;
 
@@ -68,7 +75,7 @@ struct decoded_operand {
     return round_up<i64>(steps * row_groups() * i64{sizeof(fourscale::model::step_bounds)}, alignment);
   }
   FOURSCALE_HD constexpr i64 accumulator_bytes() const {
-    return round_up<i64>(steps * row_groups() * i64{sizeof(fourscale::model::accumulator_bounds)}, alignment);
+    return round_up<i64>(steps * row_groups() * i64{sizeof(accumulators_of_eight)}, alignment);
   }
   FOURSCALE_HD constexpr i64 magnitude_bytes() const {
     return round_up<i64>(steps * row_groups() * i64{sizeof(fourscale::model::step_magnitudes)}, alignment);
@@ -91,7 +98,7 @@ struct decoded_operand {
     behind += d.exponent_bytes();
     d.bounds = reinterpret_cast<fourscale::model::step_bounds*>(behind);
     behind += d.bounds_bytes();
-    d.of_accumulators = reinterpret_cast<fourscale::model::accumulator_bounds*>(behind);
+    d.of_accumulators = reinterpret_cast<accumulators_of_eight*>(behind);
     behind += d.accumulator_bytes();
     d.magnitudes = reinterpret_cast<fourscale::model::step_magnitudes*>(behind);
     d.widths = reinterpret_cast<u32*>(behind + d.magnitude_bytes());

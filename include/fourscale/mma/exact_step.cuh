@@ -5,6 +5,7 @@
 #pragma once
 
 #include "../ptx/ldmatrix.cuh"
+#include "../ptx/mbarrier.cuh"
 #include "../ptx/mma_sync_f16.cuh"
 #include "../view/accumulate.hpp"
 #include "decoded_operand.cuh"
@@ -195,6 +196,30 @@ struct kept_limits {
   }
 };
 
+/// What a lane's accumulators are asked in a step, in rows r and r + 8 of a warp's 16, r = lane / 4: depths
+/// of these and of columns, which is closer than kept_limits. Where they lie in shared memory: of the rows,
+/// and of columns from the first group on.
+struct row_limits {
+  u32 upper, lower;
+  u32 cols;  ///< address of the lane's two columns in the first group
+
+  FOURSCALE_D row_limits(u32 depths_of_rows, u32 depths_of_cols) {
+    const u32 lane = threadIdx.x % 32;
+    upper = ptx::load_shared_u8(depths_of_rows + lane / 4);
+    lower = ptx::load_shared_u8(depths_of_rows + lane / 4 + 8);
+    cols = depths_of_cols + lane % 4 * 2;
+  }
+  /// Of a group's four accumulators, where scales drop nothing. False for NaN.
+  FOURSCALE_D bool keep(int group, float const* c) const {
+    using fourscale::model::accumulator_limit;
+    const u32 both = ptx::load_shared_u16(cols + static_cast<u32>(group * bounds_rows));
+    const u32 left = both & 0xffu, right = both >> 8;
+    return (fabsf(c[0]) < accumulator_limit(upper + left)) &
+           (fabsf(c[1]) < accumulator_limit(upper + right)) &
+           (fabsf(c[2]) < accumulator_limit(lower + left)) & (fabsf(c[3]) < accumulator_limit(lower + right));
+  }
+};
+
 /// The blocks of a step for a warp's 16 rows and Groups times eight columns: four products of K = 16 for each
 /// output, each from zero, and each exact.
 template <int Groups>
@@ -243,42 +268,81 @@ __noinline__ FOURSCALE_D inline float4 exact_step(decoded_operand const& a, deco
 struct exact_columns {
   decoded_operand const *a, *b;
   exact_place first;  ///< of the first group of eight columns
-  u32 kept;           ///< groups of which nothing is dropped, whatever the accumulators
-  fourscale::model::kept_factors const *rows,
-      *cols;  ///< for the other groups: of the upper eight rows and the lower ones; of each group
+  u32 kept,           ///< groups of which nothing is dropped, whatever the accumulators
+      limited;        ///< groups of which scales drop nothing
+  u32 rows, cols;     ///< addresses of depths: see row_limits
 
-  FOURSCALE_D kept_limits limits(int group) const {
-    constexpr float all = fourscale::model::value_facts::infinite();
-    if ((kept >> group & 1) != 0) return {all, all};
-    return {largest_kept(rows[0], cols[group]), largest_kept(rows[1], cols[group])};
+  /// Of a group's four accumulators.
+  FOURSCALE_D bool keeps(int group, float const* c) const {
+    if ((kept >> group & 1) != 0) return true;
+    return (limited >> group & 1) != 0 && row_limits(rows, cols).keep(group, c);
   }
 };
-/// A group's accumulators and the step. All lanes take a longer way where one has to. Never inlined: it is
-/// called for each group of columns.
+
+/// Blocks of `Groups` groups from `first` on to a lane's accumulators c. All lanes take a longer way where
+/// one has to.
+template <int Groups>
+FOURSCALE_D void add_groups(exact_columns const& x, int first, batch_of_blocks<Groups> const& blocks,
+                            float* c) {
+  detail::bracket all[4 * Groups];
+  bool kept[Groups], closed = true, all_kept = true;
+  FOURSCALE_UNROLL
+  for (int group = 0; group < Groups; ++group) {
+    FOURSCALE_UNROLL
+    for (int i = 4 * group; i < 4 * group + 4; ++i) {
+      all[i] = detail::bracket_of(c[i], blocks.of(i));
+      closed = closed & (all[i].low == all[i].high);
+    }
+    kept[group] = x.keeps(first + group, c + 4 * group);
+    all_kept = all_kept & kept[group];
+  }
+  if (__all_sync(~0u, all_kept & closed)) {
+    FOURSCALE_UNROLL
+    for (int i = 0; i < 4 * Groups; ++i) c[i] = all[i].high;
+    return;
+  }
+  FOURSCALE_UNROLL
+  for (int group = 0; group < Groups; ++group) {
+    float* const y = c + 4 * group;
+    float4 const sums[4] = {blocks.of(4 * group), blocks.of(4 * group + 1), blocks.of(4 * group + 2),
+                            blocks.of(4 * group + 3)};
+    if (__all_sync(~0u, kept[group])) {
+      FOURSCALE_UNROLL
+      for (int i = 0; i < 4; ++i) y[i] = detail::add_in_double(y[i], sums[i]);
+    } else {
+      const step_place at{x.first.row_a, x.first.row_b + (first + group) * bounds_rows, x.first.step};
+      const float4 z =
+          detail::add_and_drop(*x.a, *x.b, at, {y[0], y[1], y[2], y[3]}, sums[0], sums[1], sums[2], sums[3]);
+      y[0] = z.x, y[1] = z.y, y[2] = z.z, y[3] = z.w;
+    }
+  }
+}
+/// A group's accumulators and the step. Never inlined: it is called for each group of columns.
 __noinline__ FOURSCALE_D inline float4 exact_step(exact_columns const& x, int group, float4 c) {
   exact_place at = x.first;
-  at.row_b += group * bounds_rows;
   at.stage_b += static_cast<u32>(group * bounds_rows * decoded_row_bytes);
   const batch_of_blocks<1> blocks = multiply_blocks(at);
   float y[4] = {c.x, c.y, c.z, c.w};
-  detail::bracket all[4];
-  bool open = false;
-  FOURSCALE_UNROLL
-  for (int i = 0; i < 4; ++i) {
-    all[i] = detail::bracket_of(y[i], blocks.of(i));
-    open = open | (all[i].low != all[i].high);
-  }
-  const bool kept = x.limits(group).keep(y);
-  if (__all_sync(~0u, kept & !open)) return {all[0].high, all[1].high, all[2].high, all[3].high};
-  if (!__all_sync(~0u, kept))
-    return detail::add_and_drop(*x.a, *x.b, {at.row_a, at.row_b, at.step}, c, blocks.of(0), blocks.of(1),
-                                blocks.of(2), blocks.of(3));
-  FOURSCALE_UNROLL
-  for (int i = 0; i < 4; ++i) y[i] = detail::add_in_double(y[i], blocks.of(i));
+  add_groups(x, group, blocks, y);
   return {y[0], y[1], y[2], y[3]};
 }
-/// The groups of columns `which` of a step, to a lane's accumulators. A warp has few of them, so that it
-/// looks at four at a time. One warp; x is its own.
+/// Accumulators of a lane in two groups of columns.
+struct two_groups {
+  float4 first, second;
+};
+/// `group` and the next one, in less time than one by one: products of one are made while others are added.
+__noinline__ FOURSCALE_D inline two_groups exact_steps(exact_columns const& x, int group, two_groups c) {
+  u32 rows_a[4][4];
+  load_step_a(x.first.stage_a, rows_a);
+  batch_of_blocks<2> blocks;
+  blocks.multiply(rows_a, x.first.stage_b + static_cast<u32>(group * bounds_rows * decoded_row_bytes));
+  float y[8] = {c.first.x, c.first.y, c.first.z, c.first.w, c.second.x, c.second.y, c.second.z, c.second.w};
+  add_groups(x, group, blocks, y);
+  return {{y[0], y[1], y[2], y[3]}, {y[4], y[5], y[6], y[7]}};
+}
+
+/// The groups of columns `which` of a step, to a lane's accumulators, in pairs where both are among them. A
+/// warp often has few, so that it looks at four at a time. One warp; x is its own.
 template <int Groups>
 FOURSCALE_D void add_exactly(exact_columns const& x, u32 which, float* sums) {
   __syncwarp();                          // x has been written
@@ -287,11 +351,19 @@ FOURSCALE_D void add_exactly(exact_columns const& x, u32 which, float* sums) {
   for (int four = 0; four < Groups; four += 4) {
     if ((which >> four & 15) == 0) continue;
     FOURSCALE_UNROLL
-    for (int group = four; group < four + 4; ++group) {
-      if ((which >> group & 1) == 0) continue;
+    for (int group = four; group < four + 4; group += 2) {
+      const u32 both = which >> group & 3;
       float* const c = sums + 4 * group;
-      const float4 y = exact_step(x, group, {c[0], c[1], c[2], c[3]});
-      c[0] = y.x, c[1] = y.y, c[2] = y.z, c[3] = y.w;
+      two_groups y{{c[0], c[1], c[2], c[3]}, {c[4], c[5], c[6], c[7]}};
+      if (both == 3) {
+        y = exact_steps(x, group, y);
+      } else if (both == 1) {
+        y.first = exact_step(x, group, y.first);
+      } else if (both == 2) {
+        y.second = exact_step(x, group + 1, y.second);
+      }
+      c[0] = y.first.x, c[1] = y.first.y, c[2] = y.first.z, c[3] = y.first.w;
+      c[4] = y.second.x, c[5] = y.second.y, c[6] = y.second.z, c[7] = y.second.w;
     }
   }
   __syncwarp();  // x has been read

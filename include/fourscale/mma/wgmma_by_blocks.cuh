@@ -34,7 +34,9 @@ struct shared_memory {
   alignas(1024) u8 stage[stages][tile<Cols>::stage_bytes];  ///< A, then B
   output_strip outputs[strips];
   exact_columns left[strips];
-  fourscale::model::kept_factors factors[stages][row_groups + tile<Cols>::col_groups];
+  /// What accumulators are asked: the largest of eight rows or columns each, and depths of each of them.
+  fourscale::model::accumulator_bounds bounds[stages][row_groups + tile<Cols>::col_groups];
+  alignas(8) u8 depths_of_rows[stages][tile_rows], depths_of_cols[stages][tile<Cols>::cols];
   kept_limits limits[strips][tile<Cols>::col_groups];  ///< of the warp's step
   alignas(8) std::uint64_t full[stages], empty[stages];
 };
@@ -151,16 +153,23 @@ FOURSCALE_D void bound(P const& p, shared_memory<Cols>& m) {
   for (walk<Cols> w(p); w.more(); w.next()) {
     const i64 groups = x.row_groups(),
               group = of_a ? w.row() / bounds_rows + lane : w.col() / bounds_rows + lane - row_groups;
-    auto const* from = x.of_accumulators + group;
+    auto const* from = reinterpret_cast<uint4 const*>(x.of_accumulators) + group;
     const bool there = used && group < groups;
-    fourscale::model::accumulator_bounds next;
+    uint4 next{};
     if (there) next = *from;
     for (int step = 0; step < steps; ++step, w.next_stage()) {
-      const fourscale::model::kept_factors factors(next);
+      const uint4 eight = next;
       from += groups;
       if (there && step + 1 < steps) next = *from;
+      const u32 four = largest_bytes<2>({eight.x, eight.y}), two = largest_bytes<2>({four, four >> 16}),
+                depth = max(two & 0xffu, two >> 8 & 0xffu);
       wait(m.empty + w.stage, w.parity ^ 1);
-      if (used) m.factors[w.stage][lane] = factors;
+      if (used) {
+        m.bounds[w.stage][lane] = {static_cast<u8>(eight.z), static_cast<u8>(depth)};
+        u8* const depths = of_a ? m.depths_of_rows[w.stage] + lane * bounds_rows
+                                : m.depths_of_cols[w.stage] + (lane - row_groups) * bounds_rows;
+        *reinterpret_cast<uint2*>(depths) = {eight.x, eight.y};
+      }
       __syncwarp();
       if (lane == 0) cuda::ptx::mbarrier_arrive(m.full + w.stage);
     }
@@ -173,11 +182,24 @@ FOURSCALE_D void find_limits(shared_memory<Cols>& m, int stage, int strip) {
   const int lane = static_cast<int>(threadIdx.x) % 32;
   __syncwarp();  // the step before has been read
   if (lane < tile<Cols>::col_groups) {
-    fourscale::model::kept_factors const *const rows = m.factors[stage] + 2 * strip,
-                                                &cols = m.factors[stage][row_groups + lane];
+    auto const* const rows = m.bounds[stage] + 2 * strip;
+    auto const& cols = m.bounds[stage][row_groups + lane];
     m.limits[strip][lane] = {largest_kept(rows[0], cols), largest_kept(rows[1], cols)};
   }
   __syncwarp();
+}
+
+/// The groups of columns of which a warp's scales drop nothing.
+template <int Cols>
+FOURSCALE_D u32 groups_limited(shared_memory<Cols>& m, int stage, int strip) {
+  const int lane = static_cast<int>(threadIdx.x) % 32;
+  bool limited = false;
+  if (lane < tile<Cols>::col_groups) {
+    auto const* const rows = m.bounds[stage] + 2 * strip;
+    auto const& cols = m.bounds[stage][row_groups + lane];
+    limited = scales_drop_nothing(rows[0], cols) && scales_drop_nothing(rows[1], cols);
+  }
+  return __ballot_sync(~0u, limited);
 }
 
 /// A step of a warp: the groups of columns that are left. The products of a batch are made while those of the
@@ -221,8 +243,7 @@ FOURSCALE_D void multiply(P const& p, shared_memory<Cols>& m) {
       wait(m.full + w.stage, w.parity);
       const u32 left = multiply_step(m, w.stage, strip, sums);
       if (left != 0) {
-        const u32 stage = ptx::shared_address(m.stage[w.stage]);
-        auto const* const factors = m.factors[w.stage];
+        const u32 stage = ptx::shared_address(m.stage[w.stage]), limited = groups_limited(m, w.stage, strip);
         exact_columns& x = m.left[strip];
         if (threadIdx.x % 32 == 0)
           x = {&p.a,
@@ -230,8 +251,9 @@ FOURSCALE_D void multiply(P const& p, shared_memory<Cols>& m) {
                {row, col, step, stage + static_cast<u32>(strip * output_rows * decoded_row_bytes),
                 stage + a_bytes},
                0,
-               factors + 2 * strip,
-               factors + row_groups};
+               limited,
+               ptx::shared_address(m.depths_of_rows[w.stage] + strip * output_rows),
+               ptx::shared_address(m.depths_of_cols[w.stage])};
         add_exactly<tile::col_groups>(x, left, sums);
       }
       if (p.steps != nullptr && threadIdx.x % 32 == 0)

@@ -106,20 +106,39 @@ struct certify_lane {
     return all_of_four(bits << t);
   }
 
-  /// What tells, with an accumulator at hand, whether the adder drops anything of that output.
-  FOURSCALE_D void leave_factors(decoded_operand const& a, decoded_operand const& b, u32 step,
-                                 fourscale::model::kept_factors* of_rows,
-                                 fourscale::model::kept_factors* of_cols) const {
+  /// Where scales drop nothing. The depths of rows and of columns are left at these places, eight at a time:
+  /// with an accumulator at hand they tell whether the adder drops anything of that output.
+  FOURSCALE_D u32 limited(decoded_operand const& a, decoded_operand const& b, u32 step, u8* of_rows,
+                          u8* of_cols) const {
     constexpr u32 rows = tile_rows / bounds_rows, both = rows + tile<Cols>::col_groups;
-    for (u32 i = 4 * g + t; i < both; i += 32) {
+    static_assert(rows % 4 == 0 && rows <= 32 && both <= 64);
+    const u32 lane = 4 * g + t;
+    u32 spans[2];
+    FOURSCALE_UNROLL
+    for (u32 k = 0; k < 2; ++k) {
+      const u32 i = 32 * k + lane;
       const bool of_a = i < rows;
       decoded_operand const& x = of_a ? a : b;
       const u32 groups = decoded_operand::groups_of(static_cast<u32>(x.rows)),
                 group = of_a ? row + i : col + i - rows;
-      fourscale::model::accumulator_bounds bounds;
-      if (group < groups) bounds = x.of_accumulators[u64{step} * groups + group];
-      (of_a ? of_rows + i : of_cols + (i - rows))[0] = fourscale::model::kept_factors(bounds);
+      uint4 eight{};
+      if (i < both && group < groups)
+        eight = __ldcg(reinterpret_cast<uint4 const*>(x.of_accumulators) + u64{step} * groups + group);
+      if (i < both)
+        *reinterpret_cast<uint2*>(of_a ? of_rows + i * bounds_rows : of_cols + (i - rows) * bounds_rows) = {
+            eight.x, eight.y};
+      spans[k] = eight.z & 0xffu;
     }
+    const u32 strip = max(__shfl_sync(~0u, spans[0], static_cast<int>(2 * g)),
+                          __shfl_sync(~0u, spans[0], static_cast<int>(2 * g + 1)));
+    u32 bits = 0;
+    FOURSCALE_UNROLL
+    for (u32 i = 0; i < 2 * eights; ++i) {
+      const u32 first = rows + 4 * i,
+                span = __shfl_sync(~0u, spans[first / 32], static_cast<int>(first % 32 + t));
+      if (strip + span <= 35) bits |= 1u << (4 * i);
+    }
+    return all_of_four(bits << t);
   }
 
  private:
@@ -232,7 +251,9 @@ FOURSCALE_D void certify(P const& p, shared_memory<Cols>& m, u32 warp) {
         certificates c{at.exact(p.a, p.b, step, misses), all_cols};
         if ((window.kept >> i & 1) == 0) {
           c.kept = at.kept(p.a, p.b, step);
-          at.leave_factors(p.a, p.b, step, m.factors_of_rows[slot][i], m.factors_of_cols[slot][i]);
+          const u32 limited =
+              at.limited(p.a, p.b, step, m.depths_of_rows[slot][i], m.depths_of_cols[slot][i]);
+          if (at.t == 0) m.limited[slot][i][at.g] = limited;
         }
         const u32 not_fast = __ballot_sync(~0u, (c.exact & c.kept) != all_cols);
         if (at.t == 0) m.of_rows[slot][i][at.g] = c;

@@ -217,6 +217,35 @@ FOURSCALE_D void add_chain_but(u32 redone, accumulator<Cols>& sums, accumulator<
     }
 }
 
+/// Addresses of the depths that a step's accumulators are asked for, of the warp's rows and of all columns.
+template <int Cols>
+FOURSCALE_D u32 depths_of_rows(multiply_state<Cols> const& s, u32 run, int stage) {
+  return s.at(offsetof(shared_memory<Cols>, depths_of_rows)) +
+         ((run % certified_runs * run_steps) + static_cast<u32>(stage)) * tile_rows +
+         static_cast<u32>(strip_of_thread() * output_rows);
+}
+template <int Cols>
+FOURSCALE_D u32 depths_of_cols(multiply_state<Cols> const& s, u32 run, int stage) {
+  return s.at(offsetof(shared_memory<Cols>, depths_of_cols)) +
+         ((run % certified_runs * run_steps) + static_cast<u32>(stage)) * Cols;
+}
+/// Of the groups of columns `asked`, those of whose outputs the adder drops nothing, as the accumulators
+/// tell.
+template <int Cols>
+FOURSCALE_D u32 kept_by_accumulators(multiply_state<Cols> const& s, u32 run, int stage, u32 asked,
+                                     accumulator<Cols> const& sums) {
+  const row_limits limits(depths_of_rows(s, run, stage), depths_of_cols(s, run, stage));
+  u32 kept = 0;
+  FOURSCALE_UNROLL
+  for (int four = 0; four < tile<Cols>::col_groups; four += 4) {
+    if ((asked >> four & 15) == 0) continue;
+    FOURSCALE_UNROLL
+    for (int group = four; group < four + 4; ++group)
+      kept |= u32{limits.keep(group, sums + 4 * group)} << group;
+  }
+  return asked & ~__reduce_or_sync(~0u, ~kept);
+}
+
 /// The groups of columns `redone` of a step, by blocks. Where a tile is has been left in shared memory.
 template <class P, int Cols>
 FOURSCALE_D void add_by_blocks(P const& p, multiply_state<Cols> const& s, shared_memory<Cols>& m, u32 run,
@@ -229,8 +258,9 @@ FOURSCALE_D void add_by_blocks(P const& p, multiply_state<Cols> const& s, shared
     x.first.stage_a = at + static_cast<u32>(strip * output_rows * decoded_row_bytes);
     x.first.stage_b = at + a_bytes;
     x.kept = c.kept;
-    x.rows = m.factors_of_rows[run % certified_runs][stage] + 2 * strip;
-    x.cols = m.factors_of_cols[run % certified_runs][stage];
+    x.limited = m.limited[run % certified_runs][stage][strip];
+    x.rows = depths_of_rows(s, run, stage);
+    x.cols = depths_of_cols(s, run, stage);
     if (p.steps != nullptr)
       count_steps(*p.steps, min(p.d.rows - x.first.row_a, i64{output_rows}), p.d.cols - x.first.row_b,
                   c.kept & ~c.exact, tile<Cols>::all_cols & ~c.kept);
@@ -247,7 +277,13 @@ FOURSCALE_D bool multiply_with_care(P const& p, shared_memory<Cols>& m, multiply
 #pragma unroll 1
   for (int i = 0; i < run_steps; ++i) {
     issue_step(s, i, chain);
-    const certificates c = m.of_rows[x.certified() % certified_runs][i][strip_of_thread()];
+    certificates c = m.of_rows[x.certified() % certified_runs][i][strip_of_thread()];
+    // While the tensor core works: accumulators themselves, where norms of what they are made of say too
+    // little.
+    if (u32 asked = c.exact & ~c.kept; asked != 0) {
+      asked &= m.limited[x.certified() % certified_runs][i][strip_of_thread()];
+      c.kept |= kept_by_accumulators<Cols>(s, x.certified(), i, asked, sums);
+    }
     const u32 redone = tile<Cols>::all_cols & ~(c.exact & c.kept);
     if (i + 1 < run_steps) wait_for_stage(s, i + 1, x.run());
     ptx::wgmma_wait_group<0>();
@@ -290,8 +326,7 @@ FOURSCALE_D void multiply(P const& p, shared_memory<Cols>& m, int group) {
     const int runs = walk.runs;
     int run = 0;
     if (s.one)
-      m.redone[strip] = {&p.a, &p.b,    {walk.row() + strip * output_rows, walk.col(), 0, 0, 0},
-                         0,    nullptr, nullptr};
+      m.redone[strip] = {&p.a, &p.b, {walk.row() + strip * output_rows, walk.col(), 0, 0, 0}, 0, 0, 0, 0};
 #pragma unroll 1
     while (run < runs) {
       if (fast) {

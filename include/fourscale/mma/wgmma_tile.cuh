@@ -51,9 +51,11 @@ struct shared_memory {
   typename tile<Cols>::walk walks[strips + certify_warps];  ///< the same: registers are for the sums
   /// Certificates of the last runs that no window certifies; bits: eight columns each.
   certificates of_rows[certified_runs][run_steps][strips];
-  /// For steps in which the adder may drop bits: of eight rows each, and of eight columns.
-  fourscale::model::kept_factors factors_of_rows[certified_runs][run_steps][tile_rows / bounds_rows],
-      factors_of_cols[certified_runs][run_steps][tile<Cols>::col_groups];
+  /// For steps in which the adder may drop bits: depths of accumulators (accumulators_of_eight), and where
+  /// scales drop nothing, as in `of_rows`.
+  alignas(8) u8 depths_of_rows[certified_runs][run_steps][tile_rows],
+      depths_of_cols[certified_runs][run_steps][Cols];
+  u32 limited[certified_runs][run_steps][strips];
   exact_columns redone[strips];  ///< of each warp
   /// All of a warpgroup's certificates of the step hold.
   alignas(16) u32 fast[certified_runs][multiply_groups][run_steps];

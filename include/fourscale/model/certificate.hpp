@@ -67,17 +67,18 @@ FOURSCALE_HD constexpr float power_of_two(int exponent) {
 
 }  // namespace detail
 
-/// The two factors of largest_kept() that a row has, or the columns of B: powers of two.
-struct kept_factors {
-  float depth, span;
-
-  FOURSCALE_HD constexpr explicit kept_factors(accumulator_bounds x)
-      : depth(detail::power_of_two(58 - x.depth)), span(detail::power_of_two(x.span < 64 ? x.span : 64)) {}
-};
-/// The MMA drops nothing where the accumulator's magnitude is below this: its exponent is then at most 35
-/// more than that of the products' lowest bit. 0 where the scales may make it drop bits of either.
-FOURSCALE_HD constexpr float largest_kept(kept_factors a, kept_factors b) {
-  return a.span * b.span <= 0x1p35f ? a.depth * b.depth : 0.0f;
+/// Scales alone make the MMA drop no bit, neither of a product nor of the accumulator.
+FOURSCALE_HD constexpr bool scales_drop_nothing(accumulator_bounds a, accumulator_bounds b) {
+  return a.span + b.span <= 35;
+}
+/// Of a row of A and one of B whose depths have this sum, the limit of accumulators: 2^36 times the products'
+/// lowest bit. Where the magnitude is below, and scales drop nothing, the MMA drops nothing: the exponent is
+/// at most 35 more than that of the lowest bit.
+FOURSCALE_HD constexpr float accumulator_limit(u32 depths) {
+  return bit_cast<float>((116u + 127u - depths) << 23);
+}
+FOURSCALE_HD constexpr float largest_kept(accumulator_bounds a, accumulator_bounds b) {
+  return scales_drop_nothing(a, b) ? accumulator_limit(u32{a.depth} + b.depth) : 0.0f;
 }
 
 /// What is known of 16 codes of E2M1, in halves: the bits that any magnitude has, and the sum of all squares.

@@ -35,7 +35,22 @@ FOURSCALE_D inline void mbarrier_arrive_cluster([[maybe_unused]] u32 barrier) {
 /// inner loop more than the register.
 FOURSCALE_D inline void keep(u32& x) { asm volatile("" : "+r"(x)); }
 
-/// A word, or four, at a shared address: read here, whatever is known of the memory.
+/// A byte, two of them, a word, or four words at a shared address: read here, whatever is known of the
+/// memory.
+FOURSCALE_D inline u32 load_shared_u8([[maybe_unused]] u32 address) {
+  u32 x = 0;
+#if FOURSCALE_DEVICE_PASS
+  asm volatile("ld.shared.u8 %0, [%1];" : "=r"(x) : "r"(address) : "memory");
+#endif
+  return x;
+}
+FOURSCALE_D inline u32 load_shared_u16([[maybe_unused]] u32 address) {
+  unsigned short x = 0;
+#if FOURSCALE_DEVICE_PASS
+  asm volatile("ld.shared.u16 %0, [%1];" : "=h"(x) : "r"(address) : "memory");
+#endif
+  return x;
+}
 FOURSCALE_D inline u32 load_shared_u32([[maybe_unused]] u32 address) {
   u32 x = 0;
 #if FOURSCALE_DEVICE_PASS
