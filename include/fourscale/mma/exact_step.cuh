@@ -209,10 +209,13 @@ struct row_limits {
     lower = ptx::load_shared_u8(depths_of_rows + lane / 4 + 8);
     cols = depths_of_cols + lane % 4 * 2;
   }
+  /// The lane's two columns of a group.
+  FOURSCALE_D u32 of_cols(int group) const {
+    return ptx::load_shared_u16(cols + static_cast<u32>(group * bounds_rows));
+  }
   /// Of a group's four accumulators, where scales drop nothing. False for NaN.
-  FOURSCALE_D bool keep(int group, float const* c) const {
+  FOURSCALE_D bool keep(u32 both, float const* c) const {
     using fourscale::model::accumulator_limit;
-    const u32 both = ptx::load_shared_u16(cols + static_cast<u32>(group * bounds_rows));
     const u32 left = both & 0xffu, right = both >> 8;
     return (fabsf(c[0]) < accumulator_limit(upper + left)) &
            (fabsf(c[1]) < accumulator_limit(upper + right)) &
@@ -275,7 +278,8 @@ struct exact_columns {
   /// Of a group's four accumulators.
   FOURSCALE_D bool keeps(int group, float const* c) const {
     if ((kept >> group & 1) != 0) return true;
-    return (limited >> group & 1) != 0 && row_limits(rows, cols).keep(group, c);
+    const row_limits limits(rows, cols);
+    return (limited >> group & 1) != 0 && limits.keep(limits.of_cols(group), c);
   }
 };
 

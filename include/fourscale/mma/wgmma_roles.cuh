@@ -239,9 +239,11 @@ FOURSCALE_D u32 kept_by_accumulators(multiply_state<Cols> const& s, u32 run, int
   FOURSCALE_UNROLL
   for (int four = 0; four < tile<Cols>::col_groups; four += 4) {
     if ((asked >> four & 15) == 0) continue;
+    u32 cols[4];
     FOURSCALE_UNROLL
-    for (int group = four; group < four + 4; ++group)
-      kept |= u32{limits.keep(group, sums + 4 * group)} << group;
+    for (int i = 0; i < 4; ++i) cols[i] = limits.of_cols(four + i);
+    FOURSCALE_UNROLL
+    for (int i = 0; i < 4; ++i) kept |= u32{limits.keep(cols[i], sums + 4 * (four + i))} << (four + i);
   }
   return asked & ~__reduce_or_sync(~0u, ~kept);
 }
