@@ -203,7 +203,7 @@ void check_random(small_options const& o) {
   CHECK(worst <= 1.0);
 }
 
-std::vector<small_options> sizes() {
+inline std::vector<small_options> sizes() {
   return {
       {1, 1, 16},                      // one block
       {1, 1, 256},                     // one stage
