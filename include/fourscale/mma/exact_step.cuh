@@ -19,23 +19,41 @@ FOURSCALE_HD constexpr u32 chunk_place(int row, int chunk) {
   return static_cast<u32>(row * decoded_row_bytes + (chunk ^ row % 8) * 16);
 }
 
-/// The four blocks of 16 rows of A at this address, as mma.sync takes them.
-FOURSCALE_D inline void load_step_a(u32 rows, u32 (&a)[4][4]) {
-  const int lane = static_cast<int>(threadIdx.x) % 32;
-  FOURSCALE_UNROLL
-  for (int block = 0; block < 4; ++block)
-    ptx::ldmatrix_m8n8_x4_b16(a[block], rows + chunk_place(lane % 16, 2 * block + lane / 16));
+/// Where a lane finds its part of the first block of 16 rows of A, as mma.sync has it: behind their address.
+FOURSCALE_D inline u32 place_in_a() {
+  return chunk_place(static_cast<int>(threadIdx.x) % 16, static_cast<int>(threadIdx.x) % 32 / 16);
 }
-/// The four blocks of 8 rows of B.
-FOURSCALE_D inline void load_step_b(u32 rows, u32 (&b)[4][2]) {
-  const int lane = static_cast<int>(threadIdx.x) % 32;
+/// The four blocks of 16 rows of A: this address and place_in_a().
+FOURSCALE_D inline void load_step_a(u32 place, u32 (&a)[4][4]) {
   FOURSCALE_UNROLL
-  for (int half = 0; half < 2; ++half) {
-    u32 r[4];
-    ptx::ldmatrix_m8n8_x4_b16(r, rows + chunk_place(lane % 8, 4 * half + lane / 8));
-    b[2 * half][0] = r[0], b[2 * half][1] = r[1], b[2 * half + 1][0] = r[2], b[2 * half + 1][1] = r[3];
+  for (u32 block = 0; block < 4; ++block) ptx::ldmatrix_m8n8_x4_b16(a[block], place ^ 32 * block);
+}
+
+/// The same for two blocks of 8 rows of B. In the second and the fourth block, rows 2 i and 2 i + 1 change
+/// places, and so do the columns of their products: what is added is then in an even and an odd register. Two
+/// of the same kind take twice as long to read.
+FOURSCALE_D inline u32 place_in_b() {
+  const int lane = static_cast<int>(threadIdx.x) % 32;
+  return chunk_place((lane % 8) ^ (lane / 16), lane / 8);
+}
+/// Rows of B in a step: their address and place_in_b(), and where the last two blocks are.
+struct rows_of_step_b {
+  u32 place, other;
+  FOURSCALE_D rows_of_step_b(u32 first_place) : place(first_place), other(first_place ^ 64) {}
+  /// The four blocks of groups of 8 rows, from one on.
+  template <int Groups>
+  FOURSCALE_D void load(int first, u32 (&b)[Groups][4][2]) const {
+    FOURSCALE_UNROLL
+    for (int i = 0; i < Groups; ++i) {
+      const u32 behind = static_cast<u32>((first + i) * bounds_rows * decoded_row_bytes);
+      u32 r[4];
+      ptx::ldmatrix_m8n8_x4_b16(r, place + behind);
+      b[i][0][0] = r[0], b[i][0][1] = r[1], b[i][1][0] = r[2], b[i][1][1] = r[3];
+      ptx::ldmatrix_m8n8_x4_b16(r, other + behind);
+      b[i][2][0] = r[0], b[i][2][1] = r[1], b[i][3][0] = r[2], b[i][3][1] = r[3];
+    }
   }
-}
+};
 
 namespace detail {
 
@@ -108,9 +126,20 @@ FOURSCALE_D inline float add_in_double(float c, float4 sums) {
 struct bracket {
   float low, high;
 };
-FOURSCALE_D inline bracket bracket_of(float c, float4 sums) {
-  return {__fadd_rz(c, __fadd_rd(__fadd_rd(sums.x, sums.y), __fadd_rd(sums.z, sums.w))),
-          __fadd_rz(c, __fadd_ru(__fadd_ru(sums.x, sums.y), __fadd_ru(sums.z, sums.w)))};
+/// What it begins with: the first two sums of blocks and the last two, rounded down and up.
+struct sums_of_two {
+  bracket first, last;
+};
+FOURSCALE_D inline sums_of_two add_in_twos(float4 sums) {
+  return {{__fadd_rd(sums.x, sums.y), __fadd_ru(sums.x, sums.y)},
+          {__fadd_rd(sums.z, sums.w), __fadd_ru(sums.z, sums.w)}};
+}
+FOURSCALE_D inline bracket sum_of(sums_of_two const& x) {
+  return {__fadd_rd(x.first.low, x.last.low), __fadd_ru(x.first.high, x.last.high)};
+}
+FOURSCALE_D inline bracket sum_of(float4 sums) { return sum_of(add_in_twos(sums)); }
+FOURSCALE_D inline bracket bracket_of(float c, bracket sum) {
+  return {__fadd_rz(c, sum.low), __fadd_rz(c, sum.high)};
 }
 
 /// The adder's own rule.
@@ -155,8 +184,8 @@ namespace detail {
 /// What the adder makes of a lane's four accumulators, c, and the sums of four blocks for each, where it
 /// drops nothing. A whole warp: all lanes take the longer way where one has to.
 FOURSCALE_D inline float4 add_blocks(float4 c, float4 of_x, float4 of_y, float4 of_z, float4 of_w) {
-  bracket const all[4] = {bracket_of(c.x, of_x), bracket_of(c.y, of_y), bracket_of(c.z, of_z),
-                          bracket_of(c.w, of_w)};
+  bracket const all[4] = {bracket_of(c.x, sum_of(of_x)), bracket_of(c.y, sum_of(of_y)),
+                          bracket_of(c.z, sum_of(of_z)), bracket_of(c.w, sum_of(of_w))};
   bool open = false;
   for (bracket const& x : all) open = open || x.low != x.high;
   if (!__any_sync(~0u, open)) return {all[0].high, all[1].high, all[2].high, all[3].high};
@@ -189,7 +218,6 @@ struct exact_place {
 /// ones. Below them the adder drops nothing.
 struct kept_limits {
   float upper = 0.0f, lower = 0.0f;
-
   /// Of four accumulators of a lane. False for NaN.
   FOURSCALE_D bool keep(float const* c) const {
     return (fabsf(c[0]) < upper) & (fabsf(c[1]) < upper) & (fabsf(c[2]) < lower) & (fabsf(c[3]) < lower);
@@ -230,37 +258,34 @@ struct batch_of_blocks {
   static constexpr int outputs = 4 * Groups;  ///< of a lane, as mma.sync has them
   float sums[4][outputs];
 
-  /// Blocks of the rows of A, and the address of the batch's rows of B.
-  FOURSCALE_D void multiply(u32 const (&a)[4][4], u32 rows_b) {
-    constexpr float zero[4] = {};
-    u32 b[Groups][4][2];
-    FOURSCALE_UNROLL
-    for (int group = 0; group < Groups; ++group)
-      load_step_b(rows_b + static_cast<u32>(group * bounds_rows * decoded_row_bytes), b[group]);
+  /// Blocks of the rows of A and of the columns.
+  FOURSCALE_D void multiply(u32 const (&a)[4][4], u32 const (&b)[Groups][4][2]) {
     FOURSCALE_UNROLL
     for (int group = 0; group < Groups; ++group) FOURSCALE_UNROLL
     for (int block = 0; block < 4; ++block) {
       float d[4];
-      ptx::mma_sync_m16n8k16_bf16(d, a[block], b[group][block], zero);
+      ptx::mma_sync_m16n8k16_bf16(d, a[block], b[group][block], {});
       FOURSCALE_UNROLL
-      for (int i = 0; i < 4; ++i) sums[block][4 * group + i] = d[i];
+      for (int i = 0; i < 4; ++i) sums[block][4 * group + (i ^ block % 2)] = d[i];  // see place_in_b()
     }
   }
   FOURSCALE_D float4 of(int i) const { return {sums[0][i], sums[1][i], sums[2][i], sums[3][i]}; }
 };
-/// Of the rows and the first group of columns at a place.
-FOURSCALE_D inline batch_of_blocks<1> multiply_blocks(exact_place at) {
-  u32 rows_a[4][4];
-  load_step_a(at.stage_a, rows_a);
-  batch_of_blocks<1> blocks;
-  blocks.multiply(rows_a, at.stage_b);
+/// Of the rows of A and the first groups of columns at these addresses.
+template <int Groups>
+FOURSCALE_D batch_of_blocks<Groups> multiply_blocks(u32 stage_a, u32 stage_b) {
+  u32 a[4][4], b[Groups][4][2];
+  load_step_a(stage_a + place_in_a(), a);
+  rows_of_step_b(stage_b + place_in_b()).load(0, b);
+  batch_of_blocks<Groups> blocks;
+  blocks.multiply(a, b);
   return blocks;
 }
 
 /// The accumulators c and the step. `dropped`: the adder may drop bits here. Never inlined either.
 __noinline__ FOURSCALE_D inline float4 exact_step(decoded_operand const& a, decoded_operand const& b,
                                                   exact_place at, bool dropped, float4 c) {
-  const batch_of_blocks<1> x = multiply_blocks(at);
+  const batch_of_blocks<1> x = multiply_blocks<1>(at.stage_a, at.stage_b);
   return dropped ? detail::add_and_drop(a, b, {at.row_a, at.row_b, at.step}, c, x.of(0), x.of(1), x.of(2),
                                         x.of(3))
                  : detail::add_blocks(c, x.of(0), x.of(1), x.of(2), x.of(3));
@@ -275,6 +300,10 @@ struct exact_columns {
       limited;        ///< groups of which scales drop nothing
   u32 rows, cols;     ///< addresses of depths: see row_limits
 
+  /// Address of a group of columns.
+  FOURSCALE_D u32 stage_of(int group) const {
+    return first.stage_b + static_cast<u32>(group * bounds_rows * decoded_row_bytes);
+  }
   /// Of a group's four accumulators.
   FOURSCALE_D bool keeps(int group, float const* c) const {
     if ((kept >> group & 1) != 0) return true;
@@ -294,7 +323,7 @@ FOURSCALE_D void add_groups(exact_columns const& x, int first, batch_of_blocks<G
   for (int group = 0; group < Groups; ++group) {
     FOURSCALE_UNROLL
     for (int i = 4 * group; i < 4 * group + 4; ++i) {
-      all[i] = detail::bracket_of(c[i], blocks.of(i));
+      all[i] = detail::bracket_of(c[i], detail::sum_of(blocks.of(i)));
       closed = closed & (all[i].low == all[i].high);
     }
     kept[group] = x.keeps(first + group, c + 4 * group);
@@ -323,9 +352,7 @@ FOURSCALE_D void add_groups(exact_columns const& x, int first, batch_of_blocks<G
 }
 /// A group's accumulators and the step. Never inlined: it is called for each group of columns.
 __noinline__ FOURSCALE_D inline float4 exact_step(exact_columns const& x, int group, float4 c) {
-  exact_place at = x.first;
-  at.stage_b += static_cast<u32>(group * bounds_rows * decoded_row_bytes);
-  const batch_of_blocks<1> blocks = multiply_blocks(at);
+  const batch_of_blocks<1> blocks = multiply_blocks<1>(x.first.stage_a, x.stage_of(group));
   float y[4] = {c.x, c.y, c.z, c.w};
   add_groups(x, group, blocks, y);
   return {y[0], y[1], y[2], y[3]};
@@ -336,10 +363,7 @@ struct two_groups {
 };
 /// `group` and the next one, in less time than one by one: products of one are made while others are added.
 __noinline__ FOURSCALE_D inline two_groups exact_steps(exact_columns const& x, int group, two_groups c) {
-  u32 rows_a[4][4];
-  load_step_a(x.first.stage_a, rows_a);
-  batch_of_blocks<2> blocks;
-  blocks.multiply(rows_a, x.first.stage_b + static_cast<u32>(group * bounds_rows * decoded_row_bytes));
+  const batch_of_blocks<2> blocks = multiply_blocks<2>(x.first.stage_a, x.stage_of(group));
   float y[8] = {c.first.x, c.first.y, c.first.z, c.first.w, c.second.x, c.second.y, c.second.z, c.second.w};
   add_groups(x, group, blocks, y);
   return {{y[0], y[1], y[2], y[3]}, {y[4], y[5], y[6], y[7]}};

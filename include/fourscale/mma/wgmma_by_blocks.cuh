@@ -18,7 +18,7 @@
 
 namespace FOURSCALE_NAMESPACE::mma::wgmma::by_blocks {
 
-inline constexpr int row_groups = tile_rows / bounds_rows;
+inline constexpr int row_groups = tile_rows / bounds_rows, bound_warps = 3;
 
 /// `Cols`: of a tile of the first way.
 template <int Cols>
@@ -26,6 +26,7 @@ struct tile {
   static constexpr int cols = wgmma::tile<Cols>::half_cols, col_groups = cols / bounds_rows;
   static constexpr int b_bytes = cols * decoded_row_bytes, stage_bytes = a_bytes + b_bytes;
   static constexpr int batch_groups = 2;  ///< whose blocks have registers at a time, twice
+  static constexpr int outputs = cols / 2, batch_outputs = 4 * batch_groups;  ///< of a lane
   static_assert(col_groups % batch_groups == 0 && row_groups + col_groups <= 32);
 };
 
@@ -34,10 +35,11 @@ struct shared_memory {
   alignas(1024) u8 stage[stages][tile<Cols>::stage_bytes];  ///< A, then B
   output_strip outputs[strips];
   exact_columns left[strips];
-  /// What accumulators are asked: the largest of eight rows or columns each, and depths of each of them.
+  /// What accumulators are asked: limits of sixteen rows and eight columns each; what these come from; and
+  /// depths of each row and column.
+  alignas(16) kept_limits limits[stages][strips][tile<Cols>::col_groups];
   fourscale::model::accumulator_bounds bounds[stages][row_groups + tile<Cols>::col_groups];
   alignas(8) u8 depths_of_rows[stages][tile_rows], depths_of_cols[stages][tile<Cols>::cols];
-  kept_limits limits[strips][tile<Cols>::col_groups];  ///< of the warp's step
   alignas(8) std::uint64_t full[stages], empty[stages];
 };
 
@@ -66,43 +68,23 @@ FOURSCALE_D bool is_faster(P const& p) {
   return mean_width(p.a) + mean_width(p.b) >= p.widths_by_blocks;
 }
 
-/// A batch to the accumulators c, but for groups with an output of which the adder may drop bits, which is
-/// when the accumulator is not below the limit: their bits are returned. All lanes take a longer way where
-/// one has to; what that is, each group or output asks only then.
-template <int Groups>
-FOURSCALE_D u32 add_batch(batch_of_blocks<Groups> const& batch, kept_limits const (&limits)[Groups],
-                          float* c) {
-  constexpr int outputs = 4 * Groups;
-  static_assert(outputs <= 32);
-  detail::bracket all[outputs];
-  u32 differ = 0, left = 0;
-  bool kept = true;
-  FOURSCALE_UNROLL
-  for (int i = 0; i < outputs; ++i) {
-    all[i] = detail::bracket_of(c[i], batch.of(i));
-    differ |= bit_cast<u32>(all[i].low) ^ bit_cast<u32>(all[i].high);
-    if (i % 4 == 3) kept = kept & limits[i / 4].keep(c + i - 3);
-  }
-  if (!__all_sync(~0u, kept & (differ == 0))) {
-    u32 open = 0;
+/// Sums that brackets of a batch begin with.
+template <int Outputs>
+struct pairs_of_blocks {
+  detail::sums_of_two pairs[Outputs];
+
+  /// The compiler leaves them where they are called for: the warp's next branch waits for products then, not
+  /// the additions behind it.
+  template <class Batch>
+  FOURSCALE_D void add(Batch const& blocks) {
     FOURSCALE_UNROLL
-    for (int i = 0; i < outputs; ++i) open |= u32{all[i].low != all[i].high} << i;
-    open = __reduce_or_sync(~0u, open);
-    FOURSCALE_UNROLL
-    for (int i = 0; i < outputs; ++i)
-      if (open >> i & 1) all[i].high = detail::add_in_double(c[i], batch.of(i));
-    FOURSCALE_UNROLL
-    for (int group = 0; group < Groups; ++group) {
-      if (__all_sync(~0u, limits[group].keep(c + 4 * group))) continue;
-      left |= 1u << group;
-      FOURSCALE_UNROLL
-      for (int i = 4 * group; i < 4 * group + 4; ++i) all[i].high = c[i];
+    for (int i = 0; i < Outputs; ++i) {
+      pairs[i] = detail::add_in_twos(blocks.of(i));
+      ptx::keep(pairs[i].first.low), ptx::keep(pairs[i].first.high);
+      ptx::keep(pairs[i].last.low), ptx::keep(pairs[i].last.high);
     }
   }
-  FOURSCALE_UNROLL
-  for (int i = 0; i < outputs; ++i) c[i] = all[i].high;
-  return left;
-}
+};
 
 /// The tiles of a CTA, down the columns, and the ring of stages that goes on through them.
 template <int Cols>
@@ -124,6 +106,11 @@ struct walk {
   }
 };
 
+/// For a warp that is stages ahead: it takes no time to issue from those that multiply.
+FOURSCALE_D inline void wait_asleep(std::uint64_t* barrier, u32 parity) {
+  while (!cuda::ptx::mbarrier_try_wait_parity(barrier, parity)) __nanosleep(100);
+}
+
 /// One thread.
 template <class P, int Cols>
 FOURSCALE_D void load(P const& p, shared_memory<Cols>& m) {
@@ -131,7 +118,7 @@ FOURSCALE_D void load(P const& p, shared_memory<Cols>& m) {
   for (walk<Cols> w(p); w.more(); w.next()) {
     const i32 row = w.row(), col = w.col();
     for (i32 step = 0; step < steps; ++step, w.next_stage()) {
-      wait(m.empty + w.stage, w.parity ^ 1);  // the first time around, at once
+      wait_asleep(m.empty + w.stage, w.parity ^ 1);  // the first time around, at once
       std::uint64_t* const full = m.full + w.stage;
       u8* const to = m.stage[w.stage];
       cuda::ptx::mbarrier_arrive_expect_tx(cuda::ptx::sem_release, cuda::ptx::scope_cta,
@@ -144,28 +131,43 @@ FOURSCALE_D void load(P const& p, shared_memory<Cols>& m) {
   }
 }
 
-/// One warp: a lane has eight rows of A or eight columns of B.
+/// Limits of each eight rows with each eight columns, as largest_kept() has them. A lane has its own depth
+/// and 2^16 spans: two lanes have both sums in one word.
+template <int Cols>
+FOURSCALE_D void leave_limits(shared_memory<Cols>& m, int stage, u32 own) {
+  const u32 lane = threadIdx.x % 32, row = lane % row_groups, of_row = __shfl_sync(~0u, own, row);
+  float* const to = reinterpret_cast<float*>(m.limits[stage][row / 2]) + row % 2;  // upper or lower
+  FOURSCALE_UNROLL
+  for (u32 first = 0; first < tile<Cols>::col_groups; first += 32 / row_groups) {
+    const u32 col = first + lane / row_groups, both = of_row + __shfl_sync(~0u, own, row_groups + col);
+    const float limit = fourscale::model::accumulator_limit(both & 0xffffu);
+    to[2 * col] = fourscale::model::scales_drop_nothing(both >> 16) ? limit : 0.0f;
+  }
+}
+
+/// Warps 1 to 3, a step each in turn. A lane has eight rows of A or eight columns of B, and leaves what
+/// bounds them to a stage, once it is empty, and limits.
 template <class P, int Cols>
-FOURSCALE_D void bound(P const& p, shared_memory<Cols>& m) {
+FOURSCALE_D void bound(P const& p, shared_memory<Cols>& m, int warp) {
   const int lane = static_cast<int>(threadIdx.x) % 32, steps = static_cast<int>(p.a.steps);
   const bool of_a = lane < row_groups, used = lane < row_groups + tile<Cols>::col_groups;
   decoded_operand const& x = of_a ? p.a : p.b;
+  int turn = 1;
   for (walk<Cols> w(p); w.more(); w.next()) {
     const i64 groups = x.row_groups(),
               group = of_a ? w.row() / bounds_rows + lane : w.col() / bounds_rows + lane - row_groups;
     auto const* from = reinterpret_cast<uint4 const*>(x.of_accumulators) + group;
     const bool there = used && group < groups;
-    uint4 next{};
-    if (there) next = *from;
-    for (int step = 0; step < steps; ++step, w.next_stage()) {
-      const uint4 eight = next;
-      from += groups;
-      if (there && step + 1 < steps) next = *from;
+    for (int step = 0; step < steps; ++step, from += groups, w.next_stage(), turn = turn % bound_warps + 1) {
+      if (turn != warp) continue;
+      uint4 eight{};
+      if (there) eight = *from;
       const u32 four = largest_bytes<2>({eight.x, eight.y}), two = largest_bytes<2>({four, four >> 16}),
-                depth = max(two & 0xffu, two >> 8 & 0xffu);
-      wait(m.empty + w.stage, w.parity ^ 1);
+                depth = max(two & 0xffu, two >> 8 & 0xffu), span = eight.z & 0xffu;
+      wait_asleep(m.empty + w.stage, w.parity ^ 1);
+      leave_limits(m, w.stage, depth | span << 16);
       if (used) {
-        m.bounds[w.stage][lane] = {static_cast<u8>(eight.z), static_cast<u8>(depth)};
+        m.bounds[w.stage][lane] = {static_cast<u8>(span), static_cast<u8>(depth)};
         u8* const depths = of_a ? m.depths_of_rows[w.stage] + lane * bounds_rows
                                 : m.depths_of_cols[w.stage] + (lane - row_groups) * bounds_rows;
         *reinterpret_cast<uint2*>(depths) = {eight.x, eight.y};
@@ -174,19 +176,6 @@ FOURSCALE_D void bound(P const& p, shared_memory<Cols>& m) {
       if (lane == 0) cuda::ptx::mbarrier_arrive(m.full + w.stage);
     }
   }
-}
-
-/// A warp's limits of all groups of columns in a step, a lane each.
-template <int Cols>
-FOURSCALE_D void find_limits(shared_memory<Cols>& m, int stage, int strip) {
-  const int lane = static_cast<int>(threadIdx.x) % 32;
-  __syncwarp();  // the step before has been read
-  if (lane < tile<Cols>::col_groups) {
-    auto const* const rows = m.bounds[stage] + 2 * strip;
-    auto const& cols = m.bounds[stage][row_groups + lane];
-    m.limits[strip][lane] = {largest_kept(rows[0], cols), largest_kept(rows[1], cols)};
-  }
-  __syncwarp();
 }
 
 /// The groups of columns of which a warp's scales drop nothing.
@@ -202,67 +191,166 @@ FOURSCALE_D u32 groups_limited(shared_memory<Cols>& m, int stage, int strip) {
   return __ballot_sync(~0u, limited);
 }
 
-/// A step of a warp: the groups of columns that are left. The products of a batch are made while those of the
-/// one before are added.
+/// Where a step's rows and columns are in shared memory.
 template <int Cols>
-FOURSCALE_D u32 multiply_step(shared_memory<Cols>& m, int stage, int strip,
-                              float (&sums)[tile<Cols>::cols / 2]) {
-  using tile = by_blocks::tile<Cols>;
-  constexpr int groups = tile::batch_groups, batches = tile::col_groups / groups;
-  const u32 base = ptx::shared_address(m.stage[0]) + static_cast<u32>(stage * tile::stage_bytes),
-            rows_b = base + a_bytes;
-  u32 a[4][4], left = 0;
-  load_step_a(base + static_cast<u32>(strip * output_rows * decoded_row_bytes), a);
-  batch_of_blocks<groups> blocks[2];
-  blocks[0].multiply(a, rows_b);
-  find_limits(m, stage, strip);
-  FOURSCALE_UNROLL
-  for (int i = 0; i < batches; ++i) {
-    if (i + 1 < batches)
-      blocks[(i + 1) % 2].multiply(
-          a, rows_b + static_cast<u32>((i + 1) * groups * bounds_rows * decoded_row_bytes));
-    kept_limits limits[groups];
-    FOURSCALE_UNROLL
-    for (int k = 0; k < groups; ++k) limits[k] = m.limits[strip][i * groups + k];
-    left |= add_batch(blocks[i % 2], limits, sums + 4 * groups * i) << (groups * i);
-  }
-  return left;
+FOURSCALE_D u32 rows_of_a(shared_memory<Cols> const& m, int stage, int strip) {
+  return ptx::shared_address(m.stage[stage]) + static_cast<u32>(strip * output_rows * decoded_row_bytes);
+}
+template <int Cols>
+FOURSCALE_D u32 rows_of_b(shared_memory<Cols> const& m, int stage) {
+  return ptx::shared_address(m.stage[stage]) + a_bytes;
 }
 
-/// A warp: 16 rows of every tile.
+/// A warp's way through a tile: the products of a batch while those of the one before are added, on into the
+/// next step.
+template <int Cols>
+struct products {
+  using tile = by_blocks::tile<Cols>;
+  static constexpr int groups = tile::batch_groups, batches = tile::col_groups / groups,
+                       outputs = tile::batch_outputs;
+  static_assert(batches % 2 == 0, "The first batch of each step has the same registers.");
+  shared_memory<Cols>& m;
+  u32 lane, in_a, in_b, limits;  ///< what each step would find once more: places in shared memory
+  u32 a[4][4], b[groups][4][2];  ///< of the products that come next
+  batch_of_blocks<groups> blocks[2];
+  pairs_of_blocks<outputs> pairs;
+  u32 left;  ///< groups of columns of this step that the adder may drop bits of: they are not added yet
+
+  FOURSCALE_D products(shared_memory<Cols>& memory, int strip)
+      : m(memory),
+        lane(threadIdx.x % 32),
+        in_a(rows_of_a(m, 0, strip) + place_in_a()),
+        in_b(rows_of_b(m, 0) + place_in_b()),
+        limits(ptx::shared_address(m.limits[0][strip])) {
+    ptx::keep(lane), ptx::keep(in_a), ptx::keep(in_b), ptx::keep(limits);
+  }
+
+  /// Rows of A and the first columns of a step, once its stage is full.
+  FOURSCALE_D void load(int stage, u32 parity) {
+    const u32 at = static_cast<u32>(stage * tile::stage_bytes);
+    wait(m.full + stage, parity);
+    load_step_a(in_a + at, a);
+    rows_of_step_b(in_b + at).load(0, b);
+  }
+  /// The first products of a tile.
+  FOURSCALE_D void begin(int stage, u32 parity) {
+    load(stage, parity);
+    blocks[0].multiply(a, b);
+    pairs.add(blocks[0]);
+  }
+
+  /// Adds a step, of which the first products are there, and makes those of the next one, if there is one in
+  /// this tile: it is at the walk w, `stage` is the step's own.
+  FOURSCALE_D void add_step(int stage, walk<Cols> const& w, bool more, float (&sums)[tile::outputs]) {
+    const rows_of_step_b rows(in_b + static_cast<u32>(stage * tile::stage_bytes));
+    const u32 limits_at = limits + static_cast<u32>(stage) * sizeof(m.limits[0]);
+    left = 0;
+    FOURSCALE_UNROLL
+    for (int i = 0; i < batches; ++i) {
+      kept_limits of_batch[groups];
+      static_assert(sizeof(of_batch) == sizeof(uint4));
+      const uint4 words = ptx::load_shared_u32x4(limits_at + static_cast<u32>(i) * sizeof(of_batch));
+      of_batch[0] = {bit_cast<float>(words.x), bit_cast<float>(words.y)};
+      of_batch[1] = {bit_cast<float>(words.z), bit_cast<float>(words.w)};
+      if (i + 1 < batches)
+        rows.load((i + 1) * groups, b);
+      else if (more)
+        load(w.stage, w.parity);  // else what follows multiplies the same once more, for nobody
+      add_batch(i, of_batch, sums + outputs * i);
+    }
+  }
+
+ private:
+  /// A batch to the accumulators c, but for groups with an output of which the adder may drop bits, which is
+  /// when the accumulator is not below the limit: those are left. All lanes take a longer way where one has
+  /// to; what that is, each group or output asks only then.
+  FOURSCALE_D void add_batch(int i, kept_limits const (&of_batch)[groups], float* c) {
+    constexpr float nothing = -0.0f;  // added to an accumulator that is to stay as it is
+    detail::bracket sums[outputs];
+    u32 differ = 0;
+    bool kept = true;
+    FOURSCALE_UNROLL
+    for (int k = 0; k < outputs; ++k) {
+      sums[k] = detail::sum_of(pairs.pairs[k]);
+      const detail::bracket all = detail::bracket_of(c[k], sums[k]);
+      differ |= bit_cast<u32>(all.low) ^ bit_cast<u32>(all.high);
+      if (k % 4 == 3) kept = kept & of_batch[k / 4].keep(c + k - 3);
+    }
+    blocks[(i + 1) % 2].multiply(a, b);
+    pairs.add(blocks[(i + 1) % 2]);
+    if (!__all_sync(~0u, kept & (differ == 0))) [[unlikely]] {
+      u32 open = 0;
+      FOURSCALE_UNROLL
+      for (int k = 0; k < outputs; ++k) {
+        ptx::keep(sums[k].low), ptx::keep(sums[k].high);  // these have registers, but not their brackets
+        const detail::bracket all = detail::bracket_of(c[k], sums[k]);
+        open |= u32{all.low != all.high} << k;
+      }
+      open = __reduce_or_sync(~0u, open);
+      FOURSCALE_UNROLL
+      for (int group = 0; group < groups; ++group) {
+        if (__all_sync(~0u, of_batch[group].keep(c + 4 * group))) continue;
+        left |= 1u << (groups * i + group);
+        open &= ~(15u << 4 * group);
+        FOURSCALE_UNROLL
+        for (int k = 4 * group; k < 4 * group + 4; ++k) sums[k].high = nothing;
+      }
+      FOURSCALE_UNROLL
+      for (int k = 0; k < outputs; ++k)
+        if ((open >> k & 1) != 0)
+          c[k] = detail::add_in_double(c[k], blocks[i % 2].of(k)), sums[k].high = nothing;
+    }
+    FOURSCALE_UNROLL
+    for (int k = 0; k < outputs; ++k)
+      c[k] = ptx::add_rz_f32(c[k], sums[k].high);  // in its register, so not above
+  }
+};
+
+/// The groups of columns `left` of a step, as the scales of each output say.
+template <class P, int Cols>
+FOURSCALE_D void add_left(P const& p, shared_memory<Cols>& m, int stage, int strip, exact_place at, u32 left,
+                          float (&sums)[tile<Cols>::outputs]) {
+  const u32 limited = groups_limited(m, stage, strip);
+  exact_columns& x = m.left[strip];
+  at.stage_a = rows_of_a(m, stage, strip), at.stage_b = rows_of_b(m, stage);
+  if (threadIdx.x % 32 == 0)
+    x = {&p.a,
+         &p.b,
+         at,
+         0,
+         limited,
+         ptx::shared_address(m.depths_of_rows[stage] + strip * output_rows),
+         ptx::shared_address(m.depths_of_cols[stage])};
+  add_exactly<tile<Cols>::col_groups>(x, left, sums);
+}
+
+/// A warp: 16 rows of every tile. What is asked at the end of a tile, or seldom, is found then: registers are
+/// for the sums.
 template <class P, int Cols>
 FOURSCALE_D void multiply(P const& p, shared_memory<Cols>& m) {
   using tile = by_blocks::tile<Cols>;
-  const int strip = static_cast<int>(threadIdx.x) / 32 - 4, steps = static_cast<int>(p.a.steps);
+  const int strip = static_cast<int>(threadIdx.x) / 32 - 4;
+  const auto row = [&](walk<Cols> const& w) { return w.row() + strip * output_rows; };
   const output_store store(p);
+  products<Cols> x(m, strip);
   for (walk<Cols> w(p); w.more(); w.next()) {
-    const int row = w.row() + strip * output_rows, col = w.col();
-    float sums[tile::cols / 2] = {};
+    float sums[tile::outputs] = {};
+    x.begin(w.stage, w.parity);
 #pragma unroll 1
-    for (int step = 0; step < steps; ++step, w.next_stage()) {
-      wait(m.full + w.stage, w.parity);
-      const u32 left = multiply_step(m, w.stage, strip, sums);
-      if (left != 0) {
-        const u32 stage = ptx::shared_address(m.stage[w.stage]), limited = groups_limited(m, w.stage, strip);
-        exact_columns& x = m.left[strip];
-        if (threadIdx.x % 32 == 0)
-          x = {&p.a,
-               &p.b,
-               {row, col, step, stage + static_cast<u32>(strip * output_rows * decoded_row_bytes),
-                stage + a_bytes},
-               0,
-               limited,
-               ptx::shared_address(m.depths_of_rows[w.stage] + strip * output_rows),
-               ptx::shared_address(m.depths_of_cols[w.stage])};
-        add_exactly<tile::col_groups>(x, left, sums);
+    for (int step = 0, more = static_cast<int>(p.a.steps); more-- > 0; ++step) {
+      const int stage = w.stage;
+      w.next_stage();
+      x.add_step(stage, w, more > 0, sums);
+      if (x.left != 0 || p.steps != nullptr) {
+        add_left(p, m, stage, strip, {row(w), w.col(), step, 0, 0}, x.left, sums);
+        if (p.steps != nullptr && x.lane == 0)
+          count_steps(*p.steps, min(p.d.rows - row(w), i64{output_rows}), p.d.cols - w.col(),
+                      ~x.left & ((1u << tile::col_groups) - 1), x.left);
       }
-      if (p.steps != nullptr && threadIdx.x % 32 == 0)
-        count_steps(*p.steps, min(p.d.rows - row, i64{output_rows}), p.d.cols - col,
-                    ~left & ((1u << tile::col_groups) - 1), left);
       __syncwarp();
-      if (threadIdx.x % 32 == 0) cuda::ptx::mbarrier_arrive(m.empty + w.stage);
+      if (x.lane == 0) cuda::ptx::mbarrier_arrive(m.empty + stage);
     }
-    store.template outputs<tile::cols>(p, row, col, sums, m.outputs[strip]);
+    store.template outputs<tile::cols>(p, row(w), w.col(), sums, m.outputs[strip]);
   }
 }
 
@@ -272,7 +360,7 @@ FOURSCALE_D void run(P const& p, shared_memory<Cols>& m, int warp) {
   if (warp < 4) {
     ptx::setmaxnreg_dec<other_registers>();
     if (warp == 0 && ptx::elect_sync()) load(p, m);
-    if (warp == 1) bound(p, m);
+    if (warp > 0) bound(p, m, warp);
   } else {
     ptx::setmaxnreg_inc<multiply_registers>();
     multiply(p, m);

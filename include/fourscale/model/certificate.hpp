@@ -68,8 +68,9 @@ FOURSCALE_HD constexpr float power_of_two(int exponent) {
 }  // namespace detail
 
 /// Scales alone make the MMA drop no bit, neither of a product nor of the accumulator.
+FOURSCALE_HD constexpr bool scales_drop_nothing(u32 spans) { return spans <= 35; }
 FOURSCALE_HD constexpr bool scales_drop_nothing(accumulator_bounds a, accumulator_bounds b) {
-  return a.span + b.span <= 35;
+  return scales_drop_nothing(u32{a.span} + b.span);
 }
 /// Of a row of A and one of B whose depths have this sum, the limit of accumulators: 2^36 times the products'
 /// lowest bit. Where the magnitude is below, and scales drop nothing, the MMA drops nothing: the exponent is

@@ -34,6 +34,7 @@ FOURSCALE_D inline void mbarrier_arrive_cluster([[maybe_unused]] u32 barrier) {
 /// Keeps x in its register: the compiler cannot compute it once more where it is used, which would cost an
 /// inner loop more than the register.
 FOURSCALE_D inline void keep(u32& x) { asm volatile("" : "+r"(x)); }
+FOURSCALE_D inline void keep(float& x) { asm volatile("" : "+f"(x)); }
 
 /// A byte, two of them, a word, or four words at a shared address: read here, whatever is known of the
 /// memory.
