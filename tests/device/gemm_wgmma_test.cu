@@ -99,6 +99,7 @@ TEST_CASE("device gemm wgmma: by blocks, whatever the data", "[device][gemm][bla
   check_kinds<narrow>();
   check_lowest_bits<wide>();
   check_large_accumulators<narrow>();
+  check_large_accumulators<wide>();
   check_many_tiles<narrow>();
   check_many_tiles<wide>();
   check_hard_steps<wide>();

@@ -194,6 +194,13 @@ TEST_CASE("gemm blackwell: accumulators that are too large for the least product
   CHECK(steps.in_double > 0);
 }
 
+TEST_CASE("gemm blackwell: a single accumulator that is too large", "[host][gemm]") {
+  auto c = single_large_accumulators();
+  const gemm_steps steps = check<float>(c.a.on_host(), c.b.on_host());
+  CHECK(steps.by_model > 0);
+  CHECK(steps.by_model < c.o.m * c.o.n);
+}
+
 TEST_CASE("gemm blackwell: rows of many sizes have limits of their own", "[host][gemm]") {
   for (const bool drops : {false, true}) {
     auto c = rows_of_many_sizes(drops);

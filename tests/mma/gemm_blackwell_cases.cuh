@@ -180,12 +180,13 @@ void check_lowest_bits() {
     }
 }
 
-/// large_accumulators() of gemm_limits.hpp.
+/// large_accumulators() and single_large_accumulators() of gemm_limits.hpp.
 template <class Gemm>
 void check_large_accumulators() {
   if (!gpu_or_warn()) return;
-  auto c = large_accumulators();
+  auto c = large_accumulators(), single = single_large_accumulators();
   CHECK(same_bits(c.on_device(Gemm{}), c.oracle()));
+  CHECK(same_bits(single.on_device(Gemm{}), single.oracle()));
 }
 
 /// rows_of_many_sizes() of gemm_limits.hpp: no step has to be made again for the rows' different sizes.

@@ -45,6 +45,34 @@ inline gemm_case<nvfp4, linear, nvfp4, linear, float> large_accumulators() {
   return c;
 }
 
+/// One accumulator of 16 x 8 lies on its limit, 2^16, so that the product of the next step, -2^-20, is
+/// dropped. All others are 0. The row and the column that it is of have the lowest bits, those beside them,
+/// in other eights and in other groups do not: whoever asks one of these for the limit adds the product.
+inline gemm_case<nvfp4, linear, nvfp4, linear, float> single_large_accumulators() {
+  constexpr i64 m = 4 * 16, n = 5 * 8, k = 128;
+  const auto fill = [](host_buffer<nvfp4>& q, i64 row, bool large, u8 least) {
+    const size_t at = static_cast<size_t>(row);
+    q.codes[at * (k / 2)] = large ? 0x06 : 0x00;  // 4 times 2^6
+    q.scales[at * (k / 16)] = (7 + 6) << 3;
+    q.codes[at * (k / 2) + 32] = large ? least : 0x02;  // 0.5 times 2^-9, or 1
+    q.scales[at * (k / 16) + 4] = large ? 0x01 : 0x38;
+  };
+  const auto row_is_large = [](i64 row) { return row % 16 == (row / 16 % 2 == 0 ? 3 : 11); };
+  const auto col_is_large = [](i64 col) { return col >= 8 && col % 8 == (col / 8 < 3 ? 2 : 5); };
+  host_buffer<nvfp4> a(m, k, amax_value(2688.0f)), b(n, k, amax_value(2688.0f));
+  for (i64 row = 0; row < m; ++row) fill(a, row, row_is_large(row), 0x01);
+  for (i64 col = 0; col < n; ++col) fill(b, col, col_is_large(col), 0x09);
+  gemm_case<nvfp4, linear, nvfp4, linear, float> c({m, n, k, {1.0f, 0.0f}});
+  c.a.data = gemm_operand_data<nvfp4, linear>(a);
+  c.b.data = gemm_operand_data<nvfp4, linear>(b);
+  const std::vector<float> sums = c.sums();
+  for (i64 row = 0; row < m; ++row)
+    for (i64 col = 0; col < n; ++col)
+      if (row_is_large(row) && col_is_large(col))
+        CHECK(sums[static_cast<size_t>(row * n + col)] == std::ldexp(1.0f, 16));
+  return c;
+}
+
 /// Rows of very different sizes, and a first step that outweighs all later ones: norms do not prove that
 /// these drop nothing, and of eight rows the smallest one's lowest bit is too low for the accumulators of the
 /// largest. Those of each row's own size are below their limits, and all sums of 64 products are exact.

@@ -266,14 +266,14 @@ struct products {
   /// to; what that is, each group or output asks only then.
   FOURSCALE_D void add_batch(int i, kept_limits const (&of_batch)[groups], float* c) {
     constexpr float nothing = -0.0f;  // added to an accumulator that is to stay as it is
-    detail::bracket sums[outputs];
+    detail::bracket sums[outputs], all[outputs];
     u32 differ = 0;
     bool kept = true;
     FOURSCALE_UNROLL
     for (int k = 0; k < outputs; ++k) {
       sums[k] = detail::sum_of(pairs.pairs[k]);
-      const detail::bracket all = detail::bracket_of(c[k], sums[k]);
-      differ |= bit_cast<u32>(all.low) ^ bit_cast<u32>(all.high);
+      all[k] = detail::bracket_of(c[k], sums[k]);
+      differ |= bit_cast<u32>(all[k].low) ^ bit_cast<u32>(all[k].high);
       if (k % 4 == 3) kept = kept & of_batch[k / 4].keep(c + k - 3);
     }
     blocks[(i + 1) % 2].multiply(a, b);
@@ -281,11 +281,7 @@ struct products {
     if (!__all_sync(~0u, kept & (differ == 0))) [[unlikely]] {
       u32 open = 0;
       FOURSCALE_UNROLL
-      for (int k = 0; k < outputs; ++k) {
-        ptx::keep(sums[k].low), ptx::keep(sums[k].high);  // these have registers, but not their brackets
-        const detail::bracket all = detail::bracket_of(c[k], sums[k]);
-        open |= u32{all.low != all.high} << k;
-      }
+      for (int k = 0; k < outputs; ++k) open |= u32{all[k].low != all[k].high} << k;
       open = __reduce_or_sync(~0u, open);
       FOURSCALE_UNROLL
       for (int group = 0; group < groups; ++group) {
