@@ -5,7 +5,7 @@
 // instruction cache: fetching it took most of the time. The roles:
 //
 //   load      one warp has TMA fill a stage with a step of A and of B                      -> `full`
-//   bound     one warp leaves what says of accumulators that the adder drops nothing       -> `full`
+//   bound     three warps leave what says of accumulators that the adder drops nothing     -> `full`
 //   multiply  eight warps, 16 rows each: products of blocks, and brackets around sums      -> `empty`
 #pragma once
 

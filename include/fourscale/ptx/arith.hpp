@@ -90,13 +90,6 @@ FOURSCALE_HD inline float fma_rn_f32(float a, float b, float c) {
 #endif
 }
 
-/// add.rz.f32 d, a, b;   PTX ISA 9.7.3.3, all targets. Rounded toward zero, subnormals kept.
-FOURSCALE_D inline float add_rz_f32(float a, float b) {
-  float d;  // __fadd_rz would be add.rz.ftz under --use_fast_math
-  asm("add.rz.f32 %0, %1, %2;" : "=f"(d) : "f"(a), "f"(b));
-  return d;
-}
-
 /// mul.wide.u32 d, a, b;   PTX ISA 9.7.1.3, all targets. Written out, because nvcc multiplies a u32 that it
 /// has made a u64 by more instructions.
 FOURSCALE_HD constexpr u64 mul_wide_u32(u32 a, u32 b) {
@@ -184,6 +177,13 @@ FOURSCALE_D inline float max_xorsign_abs_f32(float a, float b) {
 FOURSCALE_D inline float mul_rn_sat_f32(float a, float b) {
   float d;
   asm("mul.rn.sat.f32 %0, %1, %2;" : "=f"(d) : "f"(a), "f"(b));
+  return d;
+}
+
+/// add.rz.f32 d, a, b;   PTX ISA 9.7.3.3, all targets. Rounded toward zero, subnormals kept.
+FOURSCALE_D inline float add_rz_f32(float a, float b) {
+  float d;  // __fadd_rz would be add.rz.ftz under --use_fast_math
+  asm("add.rz.f32 %0, %1, %2;" : "=f"(d) : "f"(a), "f"(b));
   return d;
 }
 
