@@ -25,8 +25,8 @@ template <int Cols>
 struct tile {
   static constexpr int cols = wgmma::tile<Cols>::half_cols, col_groups = cols / bounds_rows;
   static constexpr int b_bytes = cols * decoded_row_bytes, stage_bytes = a_bytes + b_bytes;
-  static constexpr int batch_groups = 2;  ///< whose blocks have registers at a time, twice
-  static constexpr int outputs = cols / 2, batch_outputs = 4 * batch_groups;  ///< of a lane
+  static constexpr int batch_groups = 2;    ///< whose blocks have registers at a time, twice
+  static constexpr int outputs = cols / 2;  ///< of a lane
   static_assert(col_groups % batch_groups == 0 && row_groups + col_groups <= 32);
 };
 
@@ -207,7 +207,7 @@ template <int Cols>
 struct products {
   using tile = by_blocks::tile<Cols>;
   static constexpr int groups = tile::batch_groups, batches = tile::col_groups / groups,
-                       outputs = tile::batch_outputs;
+                       outputs = batch_of_blocks<groups>::outputs;
   static_assert(batches % 2 == 0, "The first batch of each step has the same registers.");
   shared_memory<Cols>& m;
   u32 lane, in_a, in_b, limits;  ///< what each step would find once more: places in shared memory
@@ -337,7 +337,7 @@ FOURSCALE_D void multiply(P const& p, shared_memory<Cols>& m) {
       const int stage = w.stage;
       w.next_stage();
       x.add_step(stage, w, more > 0, sums);
-      if (x.left != 0 || p.steps != nullptr) {
+      if (x.left != 0 || p.steps != nullptr) {  // seldom: the inner loop asks once
         add_left(p, m, stage, strip, {row(w), w.col(), step, 0, 0}, x.left, sums);
         if (p.steps != nullptr && x.lane == 0)
           count_steps(*p.steps, min(p.d.rows - row(w), i64{output_rows}), p.d.cols - w.col(),
