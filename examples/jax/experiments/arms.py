@@ -21,7 +21,7 @@ class Arm(typing.NamedTuple):
     length: float = 1.0  # steps of its schedule, as a multiple of the size's
     trunk: str = ""
     at: float = 0.0
-    seeds: int = 5  # at most
+    seeds: int = 5  # at most, in runs that begin with seed 0
 
 
 class Claim(typing.NamedTuple):

@@ -78,13 +78,15 @@ def summary(losses, steps):
 def work(arguments):
     """(trunk or arm, arms, seed) whose runs belong together: a trunk with its branches. By arm, so that a process
     compiles few of them."""
-    wanted = list(dict.fromkeys(name for e in arguments.experiments for name in EXPERIMENTS[e].arms))
+    wanted = list(dict.fromkeys(name for e in arguments.experiments for name in EXPERIMENTS[e].arms
+                                if name in (arguments.only or ARMS)))
     trunks = list(dict.fromkeys(ARMS[name].trunk or name for name in wanted))
-    for seeds in (range(arguments.seeds)[:2], range(arguments.seeds)[2:]):
+    all_seeds, repeated = range(arguments.first_seed, arguments.first_seed + arguments.seeds), arguments.first_seed > 0
+    for seeds in (all_seeds[:2], all_seeds[2:]):
         for trunk in trunks:
             arms = [name for name in wanted if trunk in (name, ARMS[name].trunk)]
             for seed in seeds:
-                yield trunk, [name for name in arms if seed < ARMS[name].seeds], seed
+                yield trunk, [name for name in arms if repeated or seed < ARMS[name].seeds], seed
 
 
 def train_all(arguments):
@@ -141,6 +143,8 @@ def main(arguments=None):
     parser.add_argument("experiments", nargs="+", choices=EXPERIMENTS)
     parser.add_argument("--size", choices=SIZES, default="tiny")
     parser.add_argument("--seeds", type=int, default=2)
+    parser.add_argument("--first-seed", type=int, default=0, help="above 0, all arms have all seeds: a repetition")
+    parser.add_argument("--only", nargs="+", choices=ARMS, metavar="ARM", help="of the experiments' arms, these")
     parser.add_argument("--text", default="", help="bytes to learn; generated sentences if empty")
     parser.add_argument("--out", type=pathlib.Path, required=True)
     parser.add_argument("--process", default="0", help="a name for this process's results")

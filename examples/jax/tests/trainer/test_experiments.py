@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The experiments: those that take seconds are repeated; of the others, what turns losses into verdicts."""
 
+import argparse
 import csv
 import gzip
 import math
@@ -207,6 +208,17 @@ def test_runs_go_on_where_they_were_interrupted(tmp_path, monkeypatch):
         (a, s) for a in arms.EXPERIMENTS["B"].arms for s in range(2)}
     for r in runs:  # branches have the trunk's first 14 steps; the last fifth is steps 16 to 19
         assert r["validation"] == (20 if r["arm"] == "te_nvfp4" else 14) and r["train"] == 17.5 and r["curve"] == [9.5]
+
+
+def test_a_repetition_has_other_seeds_and_all_of_them():
+    """An arm of three seeds at most has five there, of the experiment only what is named, and pairs first."""
+    chosen = argparse.Namespace(experiments=["D"], only=["quartet2", "te_nvfp4"], first_seed=5, seeds=5)
+    assert list(run.work(chosen)) == [(arm, [arm], seed) for seeds in ((5, 6), (7, 8, 9))
+                                      for arm in ("te_nvfp4", "quartet2") for seed in seeds]
+    chosen.only, chosen.first_seed = None, 0
+    work = list(run.work(chosen))
+    assert {trunk for trunk, _, _ in work} == set(arms.EXPERIMENTS["D"].arms)
+    assert {seed for trunk, names, seed in work if "quartet2" in names} == {0, 1, 2}
 
 
 def test_a_branch_goes_on_from_the_trunk_on_its_batches():
