@@ -196,7 +196,8 @@ def main(arguments=None):
             print(f"tokens to equal loss: {', '.join(f'{f:.3f}' for f in factors.values())}; mean and half width of "
                   f"the 95 % interval {paired(list(factors.values()))}")
         if arguments.pictures:
-            draw_gaps(runs, experiment, arguments.pictures / f"convergence_{name}.svg")
+            again = "_again" if min(r["seed"] for r in runs) > 0 else ""
+            draw_gaps(runs, experiment, arguments.pictures / f"convergence_{name}{again}.svg")
             if name in ("A", "B"):
                 draw_curves(runs, experiment, arguments.pictures / f"convergence_{name}_curves.svg")
 

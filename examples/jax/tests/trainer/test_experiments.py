@@ -132,11 +132,11 @@ RESULTS = pathlib.Path(tables.__file__).parent / "results"
 def test_committed_tables_follow_from_committed_results(tmp_path, capsys):
     """Up to the last digits, which differ between versions of NumPy and SciPy."""
     shutil.copytree(RESULTS, tmp_path / "results")
-    written = {RESULTS / folder / name for folder in ("", "xs", "s") for name in
+    written = {RESULTS / folder / name for folder in ("", "xs", "xs_again", "s") for name in
                ("gpus.csv", "tokens_C.csv", *(f"{kind}_{e}.csv" for kind in ("gaps", "claims") for e in "ABCD"))}
     for path in written:
         (tmp_path / "results" / path.relative_to(RESULTS)).unlink(missing_ok=True)
-    for folder in (".", "xs", "s"):
+    for folder in (".", "xs", "xs_again", "s"):
         tables.main([str(tmp_path / "results" / folder)])
     printed = capsys.readouterr().out
     assert all(f"\n{experiment}. " in printed for experiment in "ABCDEFGH") and "The same bits: 20 of 20" in printed
@@ -148,7 +148,7 @@ def test_committed_tables_follow_from_committed_results(tmp_path, capsys):
         for a, b in ((a, b) for rows in zip(ours, theirs) for a, b in zip(*rows)):
             assert a == b or float(a) == pytest.approx(float(b), rel=1e-6, abs=1e-9), (path, a, b)
         compared += 1
-    assert compared == 14
+    assert compared == 16
 
 
 def test_holm_takes_a_pass_away():
@@ -156,6 +156,17 @@ def test_holm_takes_a_pass_away():
     rows = tables.claim_rows(run.records(RESULTS / "xs"), arms.EXPERIMENTS["D"])
     verdicts = [(row["verdict"], row["holm_verdict"]) for row in rows if row["planned"]]
     assert verdicts == 2 * [("INCONCLUSIVE", "INCONCLUSIVE")] + 2 * [("PASS", "INCONCLUSIVE")]
+
+
+def test_d_once_more_keeps_its_passes():
+    """With seeds that no other run has had; among the claims of that plan."""
+    again = run.records(RESULTS / "xs_again")
+    assert not {r["seed"] for r in again} & {r["seed"] for r in run.records(RESULTS / "xs")}
+    rows = {row["claim"]: row for row in tables.claim_rows(again, arms.EXPERIMENTS["D"])}
+    for better in ("te_nvfp4_last", "quartet2", "quartet2_last"):
+        row = rows[f"te_nvfp4 > {better}"]
+        assert (row["pairs"], row["verdict"], row["holm_verdict"]) == (5, "PASS", "PASS")
+    assert rows["te_nvfp4 > four_over_six"]["verdict"] == "NOT RUN"
 
 
 def test_tokens_to_equal_loss_are_interpolated():
