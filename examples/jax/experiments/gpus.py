@@ -22,11 +22,10 @@ from fourscale_jax.trainer.loop import batch
 from fourscale_jax.trainer.step import initial_state, make_eval_step, make_train_step, put
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
-STEPS, CHECKED = 400, 100
+CHECKED = 100  # after as many steps
 # What is shared, as [data, tensor], and the parts that a device works on in turn. Two microbatches are the yardstick: they
 # differ from one by the order of sums, and by which random bits are drawn.
 PLACES = {"one": (1, 1, 1), "one, two microbatches": (1, 1, 2), "two, data": (2, 1, 1), "two, tensor": (1, 2, 1)}
-DRAWS = 10  # runs with other random bits in each place, of a recipe that draws any
 
 
 def mesh_of(data, tensor):
@@ -69,16 +68,16 @@ def run(config, data, text, draw, with_checks):
     return losses, checks + ([check(config, mesh, state, text)] if with_checks else []), rate
 
 
-def experiment(recipe, draws, places, size, text):
-    """Rows, a run each; its loss is the mean of the last half of its steps."""
+def experiment(recipe, draws, places, size, steps, text):
+    """Rows, a run each; its loss is the mean of the last fifth of its steps."""
     for place in places:
         data, tensor, microbatches = PLACES[place]
         config = Config(**SIZES[size] | dict(quantization=recipe, accumulate="native", tensor=tensor,
-                                             microbatches=microbatches, steps=STEPS))
+                                             microbatches=microbatches, steps=steps))
         for draw in range(draws):
             losses, checks, rate = run(config, data, text, draw, draw == 0)
             yield {"recipe": recipe, "place": place, "draw": draw, "tokens_per_second": round(rate), "checks": checks,
-                   "loss": statistics.fmean(losses[STEPS // 2:]), "device": jax.devices()[0].device_kind,
+                   "loss": statistics.fmean(losses[-(steps // 5):]), "device": jax.devices()[0].device_kind,
                    "losses": [round(x, 4) for x in losses]}
 
 
@@ -105,14 +104,17 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--text", default="", help="bytes to learn; generated sentences if empty")
     parser.add_argument("--size", choices=SIZES, default="tiny")
+    parser.add_argument("--steps", type=int, default=1200)
+    parser.add_argument("--draws", type=int, default=8, help="runs of te_nvfp4 in each place, with other random bits")
     parser.add_argument("--out", type=pathlib.Path, required=True)
     arguments = parser.parse_args()
     arguments.out.mkdir(parents=True, exist_ok=True)
     text = Text(arguments.text, SIZES[arguments.size]["sequence"])
     rows = []
     with (arguments.out / "gpus.jsonl").open("w") as file:
-        for recipe, draws, places in (("bf16", 1, PLACES), ("te_nvfp4", DRAWS, ("one", "two, data", "two, tensor"))):
-            for row in experiment(recipe, draws, places, arguments.size, text):
+        for recipe, draws, places in (("bf16", 1, PLACES),
+                                      ("te_nvfp4", arguments.draws, ("one", "two, data", "two, tensor"))):
+            for row in experiment(recipe, draws, places, arguments.size, arguments.steps, text):
                 rows.append(row)
                 file.write(json.dumps(row) + "\n")
                 file.flush()
