@@ -112,6 +112,7 @@ def draw_gaps(runs, experiment, path):
         axes.plot([mean.mean], [at], "|", color="#1f77b4", markersize=13, markeredgewidth=2)
     axes.axvline(0, color="black", linewidth=0.8)
     axes.set_yticks(range(len(arms)), arms)
+    axes.set_ylim(-0.6, len(arms) - 0.4)
     axes.set_xlabel(f"training loss less that of {experiment.arms[0]}, nats per byte")
     _save(figure, path)
 
