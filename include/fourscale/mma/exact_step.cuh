@@ -1,59 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// A step of 64 values for 16 rows of A and 8 of B, exact whatever the data: products of a block of 16 at a
-// time, from zero. Each of these sums is exact; what follows is the adder of Blackwell in pairs of floats, or
-// in the integers of its model where these may not hold it. docs/exact_gemm.md has the reasons.
+// A step of 64 values for 16 rows of A and 8 of B, exact whatever the data: the exact products of its blocks,
+// and then the adder of Blackwell in pairs of floats, or in the integers of its model where these may not
+// hold it. docs/exact_gemm.md has the reasons.
 #pragma once
 
-#include "../ptx/ldmatrix.cuh"
 #include "../ptx/mbarrier.cuh"
-#include "../ptx/mma_sync_f16.cuh"
 #include "../view/accumulate.hpp"
-#include "decoded_operand.cuh"
+#include "step_blocks.cuh"
 
 namespace FOURSCALE_NAMESPACE::mma {
-
-/// A stage of an operand in shared memory: rows of 64 bf16, 128 bytes, whose 16-byte chunks change places as
-/// in the 128-byte swizzle of TMA. It begins at a multiple of 1024 bytes.
-inline constexpr int decoded_row_bytes = 2 * decoded_step;
-FOURSCALE_HD constexpr u32 chunk_place(int row, int chunk) {
-  return static_cast<u32>(row * decoded_row_bytes + (chunk ^ row % 8) * 16);
-}
-
-/// Where a lane finds its part of the first block of 16 rows of A, as mma.sync has it: behind their address.
-FOURSCALE_D inline u32 place_in_a() {
-  return chunk_place(static_cast<int>(threadIdx.x) % 16, static_cast<int>(threadIdx.x) % 32 / 16);
-}
-/// The four blocks of 16 rows of A: this address and place_in_a().
-FOURSCALE_D inline void load_step_a(u32 place, u32 (&a)[4][4]) {
-  FOURSCALE_UNROLL
-  for (u32 block = 0; block < 4; ++block) ptx::ldmatrix_m8n8_x4_b16(a[block], place ^ 32 * block);
-}
-
-/// The same for two blocks of 8 rows of B. In the second and the fourth block, rows 2 i and 2 i + 1 change
-/// places, and so do the columns of their products: what is added is then in an even and an odd register. Two
-/// of the same kind take twice as long to read.
-FOURSCALE_D inline u32 place_in_b() {
-  const int lane = static_cast<int>(threadIdx.x) % 32;
-  return chunk_place((lane % 8) ^ (lane / 16), lane / 8);
-}
-/// Rows of B in a step: their address and place_in_b(), and where the last two blocks are.
-struct rows_of_step_b {
-  u32 place, other;
-  FOURSCALE_D rows_of_step_b(u32 first_place) : place(first_place), other(first_place ^ 64) {}
-  /// The four blocks of groups of 8 rows, from one on.
-  template <int Groups>
-  FOURSCALE_D void load(int first, u32 (&b)[Groups][4][2]) const {
-    FOURSCALE_UNROLL
-    for (int i = 0; i < Groups; ++i) {
-      const u32 behind = static_cast<u32>((first + i) * bounds_rows * decoded_row_bytes);
-      u32 r[4];
-      ptx::ldmatrix_m8n8_x4_b16(r, place + behind);
-      b[i][0][0] = r[0], b[i][0][1] = r[1], b[i][1][0] = r[2], b[i][1][1] = r[3];
-      ptx::ldmatrix_m8n8_x4_b16(r, other + behind);
-      b[i][2][0] = r[0], b[i][2][1] = r[1], b[i][3][0] = r[2], b[i][3][1] = r[3];
-    }
-  }
-};
 
 namespace detail {
 
@@ -250,37 +205,6 @@ struct row_limits {
            (fabsf(c[2]) < accumulator_limit(lower + left)) & (fabsf(c[3]) < accumulator_limit(lower + right));
   }
 };
-
-/// The blocks of a step for a warp's 16 rows and Groups times eight columns: four products of K = 16 for each
-/// output, each from zero, and each exact.
-template <int Groups>
-struct batch_of_blocks {
-  static constexpr int outputs = 4 * Groups;  ///< of a lane, as mma.sync has them
-  float sums[4][outputs];
-
-  /// Blocks of the rows of A and of the columns.
-  FOURSCALE_D void multiply(u32 const (&a)[4][4], u32 const (&b)[Groups][4][2]) {
-    FOURSCALE_UNROLL
-    for (int group = 0; group < Groups; ++group) FOURSCALE_UNROLL
-    for (int block = 0; block < 4; ++block) {
-      float d[4];
-      ptx::mma_sync_m16n8k16_bf16(d, a[block], b[group][block], {});
-      FOURSCALE_UNROLL
-      for (int i = 0; i < 4; ++i) sums[block][4 * group + (i ^ block % 2)] = d[i];  // see place_in_b()
-    }
-  }
-  FOURSCALE_D float4 of(int i) const { return {sums[0][i], sums[1][i], sums[2][i], sums[3][i]}; }
-};
-/// Of the rows of A and the first groups of columns at these addresses.
-template <int Groups>
-FOURSCALE_D batch_of_blocks<Groups> multiply_blocks(u32 stage_a, u32 stage_b) {
-  u32 a[4][4], b[Groups][4][2];
-  load_step_a(stage_a + place_in_a(), a);
-  rows_of_step_b(stage_b + place_in_b()).load(0, b);
-  batch_of_blocks<Groups> blocks;
-  blocks.multiply(a, b);
-  return blocks;
-}
 
 /// The accumulators c and the step. `dropped`: the adder may drop bits here. Never inlined either.
 __noinline__ FOURSCALE_D inline float4 exact_step(decoded_operand const& a, decoded_operand const& b,
