@@ -198,9 +198,10 @@ def main(arguments=None):
                   f"the 95 % interval {paired(list(factors.values()))}")
         if arguments.pictures:
             again = "_again" if min(r["seed"] for r in runs) > 0 else ""
-            draw_gaps(runs, experiment, arguments.pictures / f"convergence_{name}{again}.svg")
+            picture = arguments.pictures / f"convergence_{name}{again}"
+            draw_gaps(runs, experiment, picture.with_suffix(".svg"))
             if name in ("A", "B"):
-                draw_curves(runs, experiment, arguments.pictures / f"convergence_{name}_curves.svg")
+                draw_curves(runs, experiment, picture.with_name(f"{picture.name}_curves.svg"))
 
 
 if __name__ == "__main__":
