@@ -117,7 +117,7 @@ struct carried_memory {
     return tiles < fewest ? 0 : tiles < most_clusters ? tiles : most_clusters;
   }
   static i64 word_bytes(i64 clusters) {
-    return round_up<i64>(clusters * ctas * 8 * 4, mma::decoded_operand::alignment);
+    return round_up<i64>(clusters * ctas * 4, mma::decoded_operand::alignment);
   }
   static i64 bytes(i64 clusters) { return clusters * ctas * sum_bytes + word_bytes(clusters); }
   static mma::carried_sums in(u8* at, i64 clusters) {

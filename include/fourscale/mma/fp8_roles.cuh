@@ -179,10 +179,11 @@ FOURSCALE_D void add_group(shared_memory<Cols> const& m, u32 stage, int strip, f
 
 /// A warpgroup: 64 rows of each tile.
 template <class P, int Cols>
-FOURSCALE_D void multiply(P const& p, shared_memory<Cols>& m, int group_of_warps) {
+FOURSCALE_D void multiply(P const& p, shared_memory<Cols>& m, int of_warp) {
   using memory = shared_memory<Cols>;
   const u32 lane = threadIdx.x % 32;
-  const int strip = static_cast<int>(threadIdx.x) / 32 - 4;
+  const int strip = static_cast<int>(threadIdx.x) / 32 - 4,
+            group_of_warps = __shfl_sync(~0u, of_warp, 0);  // so descriptors stay in uniform registers
   const u32 first_a = static_cast<u32>(
                 ptx::wgmma_descriptor_b128(ptx::shared_address(m.a[0] + group_of_warps * 64 * group_values))),
             first_b = static_cast<u32>(ptx::wgmma_descriptor_b128(ptx::shared_address(m.b[0]))),

@@ -7,16 +7,18 @@
 
 namespace FOURSCALE_NAMESPACE::mma {
 
-/// What a cluster does, in this order: the first part of a tile, if it has one, whose sums the next cluster
-/// goes on with; whole tiles; and the second part of the tile that the cluster before has begun. So nobody
-/// waits long: a first part is what each begins with, a second part is the last that it does. A GPU starts
-/// clusters in order, so the one that is waited for has begun: all end, even where not all run at once.
+/// What a cluster does, in this order: whole tiles, all clusters at the same place of K, so that they find
+/// in L2 what another one has read; then its share of the last tiles: first the part of a tile whose sums the
+/// next cluster goes on with, then what is whole, at last the second part of the tile that the cluster before
+/// has begun. As a share is a tile or more, that one's first part is over by then. A GPU starts clusters in
+/// order, so the one that is waited for has begun: all end, even where not all run at once.
 ///
 /// Whole tiles are those of tile_walk, but for the last ones: between one and two for each cluster, which
 /// share them evenly. Without `split` all are those of tile_walk. Runs are units along K.
 template <int TileRows, int TileCols, int ClusterCtas>
 struct tile_parts {
   tile_walk<TileRows, TileCols, ClusterCtas> tile;  ///< of the part
+  int row, col;                                     ///< of this CTA's tile: the first
   int first, runs;                                  ///< of its runs; none, if there is no part left
   int runs_of_tile;
   int index = 0;             ///< of the part
@@ -46,26 +48,26 @@ struct tile_parts {
   FOURSCALE_D bool is_second_part() const { return first > 0; }
   /// The runs of all parts.
   FOURSCALE_D int all_runs() const { return walked * runs_of_tile + end - begin; }
-  FOURSCALE_D int row() const { return tile.row(); }
-  FOURSCALE_D int col() const { return tile.col(); }
 
  private:
   FOURSCALE_D void go_to(int at, int first_run, int end_run) {
     tile.at = at;
     first = first_run, runs = end_run - first_run;
+    row = tile.row(), col = tile.col();
   }
-  /// From part `index` on to one that there is.
+  /// To part `index`, or the next one that there is.
   FOURSCALE_D void seek() {
-    if (index == 0) {
-      if (end % runs_of_tile != 0) return go_to(base + end / runs_of_tile, 0, end % runs_of_tile);
-      index = 1;
+    if (index < walked) return go_to(first_walked + index * tile.step, 0, runs_of_tile);
+    const int begun = end / runs_of_tile;  // the tile of the first part
+    if (index == walked) {
+      if (end % runs_of_tile != 0) return go_to(base + begun, 0, end % runs_of_tile);
+      ++index;
     }
-    if (index <= walked) return go_to(first_walked + (index - 1) * tile.step, 0, runs_of_tile);
     const int whole = ceil_div<int>(begin, runs_of_tile) + index - walked - 1;
-    if (whole < end / runs_of_tile) return go_to(base + whole, 0, runs_of_tile);
-    if (whole == end / runs_of_tile && begin % runs_of_tile != 0)
+    if (whole < begun) return go_to(base + whole, 0, runs_of_tile);
+    if (whole == begun && begin % runs_of_tile != 0)
       return go_to(base + begin / runs_of_tile, begin % runs_of_tile, runs_of_tile);
-    go_to(0, 0, 0);
+    runs = 0;
   }
 };
 

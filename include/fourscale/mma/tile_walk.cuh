@@ -28,11 +28,18 @@ struct tile_walk {
   FOURSCALE_D int first_band_col() const { return at / (band * rows) * band; }
   FOURSCALE_D int band_cols() const { return min(band, cols - first_band_col()); }
   FOURSCALE_D int in_band() const { return at % (band * rows); }
+  /// Of the band's tiles, taken row by row. A whole band needs no division.
+  FOURSCALE_D int row_in_band() const {
+    const int width = band_cols();
+    return width == band ? in_band() / band : in_band() / width;
+  }
   /// The first row of this CTA's tile, and its first column.
   FOURSCALE_D int row() const {
-    return (in_band() / band_cols() * ClusterCtas + static_cast<int>(blockIdx.x % ClusterCtas)) * TileRows;
+    return (row_in_band() * ClusterCtas + static_cast<int>(blockIdx.x % ClusterCtas)) * TileRows;
   }
-  FOURSCALE_D int col() const { return (first_band_col() + in_band() % band_cols()) * TileCols; }
+  FOURSCALE_D int col() const {
+    return (first_band_col() + in_band() - row_in_band() * band_cols()) * TileCols;
+  }
 };
 
 }  // namespace FOURSCALE_NAMESPACE::mma

@@ -182,13 +182,6 @@ FOURSCALE_D fourscale::model::step_bounds largest_bounds(decoded_operand const& 
   return {static_cast<u8>(most), static_cast<u8>(most >> 8)};
 }
 
-/// A bit for each step of a window: whole tiles certify that all of its sums are exact and nothing is
-/// dropped, or the latter alone.
-struct window_words {
-  u32 hold = 0, kept = 0;
-
-  FOURSCALE_D void next_run() { hold >>= run_steps, kept >>= run_steps; }
-};
 /// In all lanes; a lane takes a step. Steps behind K are of zeros.
 template <int Cols, class P>
 FOURSCALE_D window_words certify_window(P const& p, i64 first_row, i64 first_col, i64 first_step) {
@@ -203,8 +196,8 @@ FOURSCALE_D window_words certify_window(P const& p, i64 first_row, i64 first_col
   return {__ballot_sync(~0u, exact && kept), __ballot_sync(~0u, kept)};
 }
 
-/// One warp of certify_warps, which take the runs that no window certifies in turns. Each finds the windows'
-/// words for itself.
+/// One warp of certify_warps, which take the runs that no window certifies in turns. The first one finds the
+/// words of windows for all: loads from so many places take turns with what wgmma reads.
 template <class P, int Cols>
 FOURSCALE_D void certify(P const& p, shared_memory<Cols>& m, u32 warp) {
   constexpr u32 all_cols = tile<Cols>::all_cols;
@@ -212,7 +205,7 @@ FOURSCALE_D void certify(P const& p, shared_memory<Cols>& m, u32 warp) {
   u32 lane = threadIdx.x % 32;
   for (u32* x : {&lane, &warp})
     ptx::keep(*x);  // else other roles would hold, or spill, what is the same there
-  auto& walk = m.walks[strips + warp];
+  auto& walk = m.walks[warp];
   if (lane == 0) walk = typename tile<Cols>::walk(p, runs_of(p), p.split);
   __syncwarp();
   u32 all = 0, turn = warp,
@@ -220,19 +213,26 @@ FOURSCALE_D void certify(P const& p, shared_memory<Cols>& m, u32 warp) {
   window_words window;
   u32 misses = 0;
   while (walk.more()) {
-    const int row = walk.row(), col = walk.col(), first = walk.first, runs = walk.runs;
+    const int row = walk.row, col = walk.col, first = walk.first, runs = walk.runs;
     certify_lane<Cols> const at{lane / 4, lane % 4, static_cast<u32>(row / bounds_rows),
                                 static_cast<u32>(col / bounds_rows)};
     for (int run = 0; run < runs; ++run, window.next_run()) {
       const int first_step = (first + run) * run_steps;
       if (run % window_runs == 0) {
-        window = certify_window<Cols>(p, row, col, first_step);
+        std::uint64_t *const filled = m.window_filled + (windows & 1), *const read =
+                                                                           m.window_read + (windows & 1);
         if (warp == 0) {
-          wait(m.window_read + (windows & 1), windows >> 1 & 1 ^ 1);  // the first time around, at once
+          window = certify_window<Cols>(p, row, col, first_step);
+          wait(read, windows >> 1 & 1 ^ 1);  // the first time around, at once
           if (lane == 0) {
-            m.window[windows & 1] = window.hold;
-            cuda::ptx::mbarrier_arrive(m.window_filled + (windows & 1));
+            m.window[windows & 1] = window;
+            cuda::ptx::mbarrier_arrive(filled);
           }
+        } else {
+          wait(filled, windows >> 1 & 1);
+          window = m.window[windows & 1];
+          __syncwarp();  // all lanes have read
+          if (lane == 0) cuda::ptx::mbarrier_arrive(read);
         }
         ++windows;
       }

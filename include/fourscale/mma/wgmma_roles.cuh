@@ -21,18 +21,27 @@ namespace FOURSCALE_NAMESPACE::mma::wgmma {
 
 // ---------------------------------------------------------------- load
 
-/// One thread.
+/// One thread. It is ahead of those that multiply: it finds for them where the next part of a tile is, and
+/// waits until sums that they go on with are there.
 template <class P, int Cols>
 FOURSCALE_D void load(P const& p, shared_memory<Cols>& m) {
   using tile = wgmma::tile<Cols>;
   const i32 rank = static_cast<i32>(blockIdx.x % cluster_ctas);
   u32 parity = 1;  // the first time around, a wait passes at once
-  for (typename tile::walk walk(p, runs_of(p), p.split); walk.more(); walk.next()) {
-    const i32 row = walk.row(), col = walk.col() + rank * tile::half_cols;
-    const i32 end = (walk.first + walk.runs) * run_steps;
-    for (i32 step = walk.first * run_steps; step < end; ++step) {
+  typename tile::walk walk(p, runs_of(p), p.split);
+  m.all_runs = walk.all_runs();
+  for (u32 number = 0; walk.more(); walk.next(), ++number) {
+    const i32 row = walk.row, col = walk.col + rank * tile::half_cols;
+    const i32 begin = walk.first * run_steps, end = begin + walk.runs * run_steps;
+    for (i32 step = begin; step < end; ++step) {
       const int stage = step % stages;
       wait(m.empty + stage, parity);
+      if (step == begin) {
+        if (walk.is_second_part())
+          p.carried.template wait_for<strips>(static_cast<int>(blockIdx.x) - cluster_ctas);
+        m.parts[number % 2] = {
+            walk.row, walk.col, walk.first, walk.runs, walk.is_first_part(), walk.is_second_part()};
+      }
       u8* const to = m.stage[stage];
       std::uint64_t* const full = m.full + stage;
       cuda::ptx::mbarrier_arrive_expect_tx(cuda::ptx::sem_release, cuda::ptx::scope_cta,
@@ -60,7 +69,9 @@ FOURSCALE_D void add_chain(float (&sums)[N], float const (&chain)[N]) {
   for (int i = 0; i < N; ++i) sums[i] = __fadd_rz(sums[i], chain[i]);
 }
 
-/// What a thread of a warpgroup needs in every step, found once. All else is a constant away.
+/// What a thread of a warpgroup needs in every step, found once. All else is a constant away. A shuffle tells
+/// the compiler that `group` is the same in all lanes: so it has descriptors in uniform registers, where
+/// wgmma takes them from. What stands between a chain and the next one costs time.
 template <int Cols>
 struct multiply_state {
   using memory = shared_memory<Cols>;
@@ -68,8 +79,9 @@ struct multiply_state {
   u32 turn, empty;   ///< addresses of barriers: the group's; that of stage 0 in the CTA that the lane tells
   bool one, tells;   ///< one lane; one for each CTA of the cluster
 
-  FOURSCALE_D multiply_state(memory& m, int group) {
+  FOURSCALE_D multiply_state(memory& m, int of_warp) {
     const u32 lane = threadIdx.x % 32;
+    const int group = __shfl_sync(~0u, of_warp, 0);
     base = ptx::shared_address(&m);
     a_word =
         static_cast<u32>(ptx::wgmma_descriptor_b128(base + static_cast<u32>(group * 64 * decoded_row_bytes)));
@@ -77,7 +89,6 @@ struct multiply_state {
     empty = ptx::mapa_shared_cluster(ptx::shared_address(m.empty), lane % cluster_ctas);
     one = lane == 0;
     tells = lane < cluster_ctas;
-    for (u32* x : {&a_word, &turn, &empty}) ptx::keep(*x);
   }
   FOURSCALE_D u32 at(u64 offset) const { return base + static_cast<u32>(offset); }
   FOURSCALE_D u32 b_word() const { return static_cast<u32>(ptx::wgmma_descriptor_b128(base + a_bytes)); }
@@ -86,7 +97,9 @@ struct multiply_state {
     return at(offsetof(memory, certified)) + 8 * (run % certified_runs);
   }
   FOURSCALE_D u32 used(u32 run) const { return at(offsetof(memory, used)) + 8 * (run % certified_runs); }
-  FOURSCALE_D u32 window(u32 i) const { return at(offsetof(memory, window)) + 4 * (i & 1); }
+  FOURSCALE_D u32 window(u32 i) const {
+    return at(offsetof(memory, window)) + u32{sizeof(window_words)} * (i & 1);
+  }
   FOURSCALE_D u32 window_filled(u32 i) const { return at(offsetof(memory, window_filled)) + 8 * (i & 1); }
   FOURSCALE_D u32 window_read(u32 i) const { return at(offsetof(memory, window_read)) + 8 * (i & 1); }
   FOURSCALE_D u32 group() const { return (turn - at(offsetof(memory, turn))) / 8; }
@@ -111,14 +124,16 @@ struct multiply_state {
 struct multiply_place {
   u32 left;        ///< runs, this one included
   u32 word = 0;    ///< of the window: bits of this run's steps, and of those after it
-  u32 counts = 0;  ///< bits 1:0 windows, 4:2 runs with certificates, 5 runs
+  u32 counts = 0;  ///< bits 1:0 windows, 4:2 runs with certificates, 5 runs, 6 parts
 
   FOURSCALE_D u32 window() const { return counts & 3; }
   FOURSCALE_D u32 certified() const { return counts >> 2 & 7; }
-  FOURSCALE_D u32 run() const { return counts >> 5; }
+  FOURSCALE_D u32 run() const { return counts >> 5 & 1; }
+  FOURSCALE_D u32 part() const { return counts >> 6; }
   FOURSCALE_D void next_window() { counts = (counts & ~3u) | ((counts + 1) & 3); }
   FOURSCALE_D void next_certified() { counts = (counts & ~28u) | ((counts + 4) & 28); }
   FOURSCALE_D void next_run() { counts ^= 32, --left; }
+  FOURSCALE_D void next_part() { counts ^= 64; }
 };
 
 /// A step: 64 products for each output, from zero. The next warpgroup's turn comes when half of it is issued.
@@ -176,24 +191,24 @@ FOURSCALE_D bool next_is_fast(multiply_state<Cols> const& s, multiply_place& x, 
   return (x.word & whole_run) == whole_run || has_fast_steps(s, x);
 }
 
-/// A run whose sums are all exact. True if the next one, `next_of_tile`, is of the same kind. Between a
-/// chain's end and the next one stand only the additions: all else is done while the tensor core works.
+/// A run whose sums are all exact, and whose first step is issued. Issues that of the next run; true if that
+/// one, `next_of_tile`, is of the same kind. Between a chain's end and the next one stand only the additions:
+/// all else is done while the tensor core works. Behind the last run of all a step is issued, too, whose
+/// products nobody takes: if that were a branch, the compiler would wait for every wgmma.
 template <int Cols>
 FOURSCALE_D bool multiply_run(multiply_state<Cols> const& s, multiply_place& x, int next_of_tile,
                               accumulator<Cols>& sums, accumulator<Cols>& chain) {
   const bool more = x.left > 1;
-  bool next = false;
+  const bool next = more && next_is_fast(s, x, next_of_tile);
   FOURSCALE_UNROLL
   for (int i = 0; i < run_steps; ++i) {
-    issue_step(s, i, chain);
-    if (i == 0 && more) next = next_is_fast(s, x, next_of_tile);
-    if (i + 1 < run_steps)
-      wait_for_stage(s, i + 1, x.run());
-    else if (more)
-      wait_for_stage(s, 0, x.run() ^ 1);
+    const bool last = i + 1 == run_steps;
+    const int next_stage = last ? 0 : i + 1;
+    if (!last || more) wait_for_stage(s, next_stage, last ? x.run() ^ 1 : x.run());
     ptx::wgmma_wait_group<0>();
     release_stage(s, i);
     add_chain(sums, chain);
+    issue_step(s, next_stage, chain);
   }
   x.next_run();
   return next;
@@ -248,15 +263,18 @@ FOURSCALE_D u32 kept_by_accumulators(multiply_state<Cols> const& s, u32 run, int
   return asked & ~__reduce_or_sync(~0u, ~kept);
 }
 
-/// The groups of columns `redone` of a step, by blocks. Where a tile is has been left in shared memory.
+/// The groups of columns `redone` of a step of the part, by blocks. Where the part is has been left in shared
+/// memory.
 template <class P, int Cols>
-FOURSCALE_D void add_by_blocks(P const& p, multiply_state<Cols> const& s, shared_memory<Cols>& m, u32 run,
-                               int step, certificates c, u32 redone, accumulator<Cols>& sums) {
+FOURSCALE_D void add_by_blocks(P const& p, multiply_state<Cols> const& s, shared_memory<Cols>& m,
+                               multiply_place const& place, int step, certificates c, u32 redone,
+                               accumulator<Cols>& sums) {
   const int stage = step % run_steps, strip = strip_of_thread();
+  const u32 run = place.certified();
   exact_columns& x = m.redone[strip];
   if (s.one) {
     const u32 at = s.base + static_cast<u32>(stage * tile<Cols>::stage_bytes);
-    x.first.step = m.walks[strip].first * run_steps + step;
+    x.first.step = m.parts[place.part()].first * run_steps + step;
     x.first.stage_a = at + static_cast<u32>(strip * output_rows * decoded_row_bytes);
     x.first.stage_b = at + a_bytes;
     x.kept = c.kept;
@@ -278,7 +296,6 @@ FOURSCALE_D bool multiply_with_care(P const& p, shared_memory<Cols>& m, multiply
                                     accumulator<Cols>& chain) {
 #pragma unroll 1
   for (int i = 0; i < run_steps; ++i) {
-    issue_step(s, i, chain);
     certificates c = m.of_rows[x.certified() % certified_runs][i][strip_of_thread()];
     // While the tensor core works: accumulators themselves, where norms of what they are made of say too
     // little.
@@ -287,48 +304,51 @@ FOURSCALE_D bool multiply_with_care(P const& p, shared_memory<Cols>& m, multiply
       c.kept |= kept_by_accumulators<Cols>(s, x.certified(), i, asked, sums);
     }
     const u32 redone = tile<Cols>::all_cols & ~(c.exact & c.kept);
-    if (i + 1 < run_steps) wait_for_stage(s, i + 1, x.run());
+    const bool last = i + 1 == run_steps;
+    const int next_stage = last ? 0 : i + 1;
+    if (!last || x.left > 1) wait_for_stage(s, next_stage, last ? x.run() ^ 1 : x.run());
     ptx::wgmma_wait_group<0>();
     if (redone == 0) release_stage(s, i);
     add_chain_but<Cols>(redone, sums, chain);
-    if (redone == 0) continue;
-    add_by_blocks(p, s, m, x.certified(), run * run_steps + i, c, redone, sums);
-    release_stage(s, i);  // add_by_blocks() ends when all lanes have read
+    if (redone != 0) {
+      add_by_blocks(p, s, m, x, run * run_steps + i, c, redone, sums);
+      release_stage(s, i);  // add_by_blocks() ends when all lanes have read
+    }
+    issue_step(s, next_stage, chain);
   }
   __syncwarp();  // all lanes have read the certificates
   release_run(s, x);
   x.next_run();
-  if (x.left == 0) return false;
-  wait_for_stage(s, 0, x.run());
-  return next_is_fast(s, x, run + 1 < runs ? run + 1 : 0);
+  return x.left != 0 && next_is_fast(s, x, run + 1 < runs ? run + 1 : 0);
 }
 
-/// A warpgroup: 64 rows of every part of a tile.
+/// A warpgroup: 64 rows of every part of a tile. While its sums leave, the first products of the next part
+/// are made.
 template <class P, int Cols>
 FOURSCALE_D void multiply(P const& p, shared_memory<Cols>& m, int group) {
   constexpr int together = 128 * multiply_groups;  // threads
   const int strip = static_cast<int>(threadIdx.x) / 32 - 4;
   const multiply_state<Cols> s(m, group);
-  auto& walk = m.walks[strip];
-  if (s.one) walk = typename tile<Cols>::walk(p, runs_of(p), p.split);
   m.outputs[strip].prepare(p);
-  multiply_place x{static_cast<u32>(walk.all_runs())};
-  if (x.left == 0) return;
+  if (p.a.steps == 0) return;
   accumulator<Cols> sums, chain;
-  bool fast = next_is_fast(s, x, 0);
   wait_for_stage(s, 0, 0);
-  while (walk.more()) {
-    if (walk.is_second_part()) {
+  issue_step(s, 0, chain);
+  multiply_place x{static_cast<u32>(m.all_runs)};
+  bool fast = next_is_fast(s, x, 0);
+  while (x.left != 0) {
+    tile_part const& part = m.parts[x.part()];
+    if (part.is_second != 0) {
       p.carried.template take<together>(static_cast<int>(blockIdx.x) - cluster_ctas,
                                         static_cast<int>(threadIdx.x) - 128, sums);
     } else {
       FOURSCALE_UNROLL
       for (float& sum : sums) sum = 0.0f;
     }
-    const int runs = walk.runs;
+    const int runs = part.runs;
     int run = 0;
     if (s.one)
-      m.redone[strip] = {&p.a, &p.b, {walk.row() + strip * output_rows, walk.col(), 0, 0, 0}, 0, 0, 0, 0};
+      m.redone[strip] = {&p.a, &p.b, {part.row + strip * output_rows, part.col, 0, 0, 0}, 0, 0, 0, 0};
 #pragma unroll 1
     while (run < runs) {
       if (fast) {
@@ -341,15 +361,14 @@ FOURSCALE_D void multiply(P const& p, shared_memory<Cols>& m, int group) {
         ++run;
       }
     }
-    if (walk.is_first_part())
+    if (part.is_first != 0)
       p.carried.template leave<together>(static_cast<int>(blockIdx.x), static_cast<int>(threadIdx.x) - 128,
                                          sums);
     else
-      m.outputs[strip].store(p, walk.row() + strip * output_rows, walk.col(), sums);
-    __syncwarp();
-    if (s.one) walk.next();
-    __syncwarp();
+      m.outputs[strip].store(p, part.row + strip * output_rows, part.col, sums);
+    x.next_part();
   }
+  ptx::wgmma_wait_group<0>();
   m.outputs[strip].finish();
 }
 

@@ -44,11 +44,29 @@ struct tile {
   using walk = tile_parts<tile_rows, Cols, cluster_ctas>;
 };
 
+/// Which steps of a window whole tiles certify, a bit each: that all of its sums are exact and nothing is
+/// dropped, or the latter alone.
+struct window_words {
+  u32 hold = 0, kept = 0;
+
+  FOURSCALE_D void next_run() { hold >>= run_steps, kept >>= run_steps; }
+};
+
+/// A part of a tile, as `load` leaves it to those that multiply.
+struct tile_part {
+  i32 row, col, first, runs;  ///< as in tile_parts
+  u32 is_first, is_second;
+};
+
 template <int Cols>
 struct shared_memory {
   alignas(1024) u8 stage[stages][tile<Cols>::stage_bytes];  ///< A, then B
   output_rows_of_warp<Cols> outputs[strips];                ///< of each warp
-  typename tile<Cols>::walk walks[strips + certify_warps];  ///< the same: registers are for the sums
+  typename tile<Cols>::walk walks[certify_warps];           ///< of each warp that certifies
+  /// The part that is multiplied and the next one. A part is there with its first stage; as it has as many
+  /// stages as the ring, all have read the part before it when its second one is filled.
+  tile_part parts[2];
+  int all_runs;  ///< of all parts
   /// Certificates of the last runs that no window certifies; bits: eight columns each.
   certificates of_rows[certified_runs][run_steps][strips];
   /// For steps in which the adder may drop bits: depths of accumulators (accumulators_of_eight), and where
@@ -59,7 +77,7 @@ struct shared_memory {
   exact_columns redone[strips];  ///< of each warp
   /// All of a warpgroup's certificates of the step hold.
   alignas(16) u32 fast[certified_runs][multiply_groups][run_steps];
-  u32 window[2];
+  window_words window[2];
   alignas(8) std::uint64_t full[stages], empty[stages], turn[multiply_groups], certified[certified_runs],
       used[certified_runs], window_filled[2], window_read[2];
 };
@@ -106,7 +124,7 @@ FOURSCALE_D void init_barriers(shared_memory<Cols>& m) {
   }
   for (int i = 0; i < 2; ++i) {
     cuda::ptx::mbarrier_init(m.window_filled + i, 1);
-    cuda::ptx::mbarrier_init(m.window_read + i, strips);
+    cuda::ptx::mbarrier_init(m.window_read + i, strips + certify_warps - 1);
   }
   cuda::ptx::fence_mbarrier_init(cuda::ptx::sem_release, cuda::ptx::scope_cluster);
 }
