@@ -4,6 +4,7 @@
 // certificate proved exact; `native` is accumulate::native by cublasLt, `own` the same by our kernel;
 // `distance` is the largest between native and Blackwell's bits, in percent of the bound.
 // gemm_ways: both ways of the kernel by wgmma, by certificates and by blocks, for blocks of growing spread.
+// gemm_plans: wide and narrow tiles, the last ones shared along K or not, from decoded operands.
 #include <fourscale/interop/cublaslt.cuh>
 
 #include "cublaslt.cuh"
@@ -87,9 +88,9 @@ struct native_gemm {
     };
   }
   launch by_own() const {
-    return [call = wgmma_call<T>(a.view, b.view, to, {}, memory.data(), nullptr)](i64) {
-      require(call.multiply(nullptr));
-    };
+    const wgmma_call<T> call(a.view, b.view, to, {}, memory.data(), nullptr);
+    require(call.template decode<false>(nullptr));
+    return [call](i64) { require(call.multiply(nullptr)); };
   }
 };
 
@@ -234,6 +235,40 @@ void add_ways(gemm_shape s, int percent, bool both) {
       [=](benchmark::State& state) { measure_ways(state, s, blocks, both ? blocks : data{data::gaussian}); });
 }
 
+/// Percent of cublasLt's speed by each plan there is.
+void measure_plans(benchmark::State& state, gemm_shape s) {
+  const operand a(s.m, s.k, {data::gaussian}, 1), b(s.n, s.k, {data::gaussian}, 2);
+  const buffer<bf16> d(s.m * s.n), of_peer(s.m * s.n);
+  const buffer<u8> workspace(f4::device::gemm_workspace_bytes(s.m, s.n, s.k));
+  cublaslt_gemm peer(s.m, s.n, s.k);
+  peer.choose(a.values.data(), b.values.data(), of_peer.data());
+  std::vector<std::string> names{"cublasLt"};
+  std::vector<launch> launches{[&](i64) { peer.run(a.values.data(), b.values.data(), of_peer.data()); }};
+  for (const int cols : {192, 128})
+    for (const bool split : {true, false}) {
+      wgmma_call<bf16> call(a.view, b.view, f4::matrix_view<bf16>{d.data(), s.m, s.n}, {}, workspace.data(),
+                            nullptr, cols);
+      if (split && (call.carries < call.plan.clusters ||
+                    f4::device::detail::clusters_of(s.m, s.n, cols) <= call.plan.clusters))
+        continue;
+      call.plan.split = call.p.split = split;
+      require(call.decode(nullptr));
+      launches.push_back([call](i64) { require(call.multiply(nullptr)); });
+      names.push_back(std::to_string(cols) + (split ? "_shared" : ""));
+    }
+  for (auto _ : state) {
+    const std::vector<double> t = medians(launches, 21, 2);
+    state.SetIterationTime(*std::min_element(t.begin() + 1, t.end()));
+    state.counters["cublasLt_TFLOP/s"] = s.flop() / t[0] * 1e-12;
+    for (size_t i = 1; i < t.size(); ++i) state.counters[names[i]] = 100 * t[0] / t[i];
+  }
+}
+
+void add_plans(gemm_shape s) {
+  add("gemm_plans/" + std::to_string(s.m) + "x" + std::to_string(s.n) + "x" + std::to_string(s.k),
+      [=](benchmark::State& state) { measure_plans(state, s); });
+}
+
 const bool registered = [] {
   constexpr data gaussian{data::gaussian};
   for (const gemm_shape s : {gemm_shape{4096, 4096, 4096}, {8192, 8192, 8192}, {8192, 14336, 4096}})
@@ -256,6 +291,19 @@ const bool registered = [] {
                              {512, 14336, 4096},
                              {100, 4096, 4096}})
     add_gemm(s, "gaussian", gaussian, gaussian);
+  for (const gemm_shape s : {gemm_shape{4096, 4096, 4096},
+                             {8192, 8192, 8192},
+                             {8192, 14336, 4096},
+                             {8192, 8192, 4096},
+                             {1024, 1024, 1024},
+                             {2048, 2048, 2048},
+                             {3072, 3072, 3072},
+                             {1000, 3000, 2000},
+                             {4000, 4080, 4096},
+                             {512, 14336, 4096},
+                             {100, 4096, 4096},
+                             {2048, 4096, 14336}})
+    add_plans(s);
   for (const bool both : {false, true})
     for (const int percent : {30, 50, 60, 70, 85, 100, 150}) add_ways(hard, percent, both);
   return true;

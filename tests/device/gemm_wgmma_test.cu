@@ -169,12 +169,13 @@ TEST_CASE("device gemm wgmma: how a GEMM is cut", "[device][gemm][blackwell]") {
     CHECK(plan.split == split);
   };
   check(1, 1, 64, 128, 1, false);
-  check(1536, 1536, 1536, 192, 48, false);   // one wave; two of narrow tiles
-  check(2048, 2048, 2048, 128, 66, false);   // two waves of narrow tiles; parts of eight runs are too small
-  check(2560, 2560, 2560, 192, 66, true);    // 140 tiles
-  check(3072, 3072, 3072, 192, 66, false);   // 192 tiles, 2.9 waves
-  check(4096, 4096, 4096, 192, 66, true);    // 352 tiles, 5.3 waves
-  check(8192, 14336, 4096, 192, 66, false);  // 36.4 waves
+  check(1536, 1536, 1536, 192, 48, false);  // one wave; two of narrow tiles
+  check(2048, 2048, 2048, 128, 66, false);  // two waves of narrow tiles; parts of eight runs are too small
+  check(2560, 2560, 2560, 192, 66, true);   // 140 tiles
+  check(3072, 3072, 3072, 192, 66, false);  // 192 tiles, 2.9 waves
+  check(4096, 4096, 4096, 192, 66, true);   // 352 tiles, 5.3 waves
+  check(8192, 8192, 4096, 192, 66, false);  // 1376 tiles, 20.8 waves
+  check(8192, 14336, 4096, 192, 66, true);  // 2400 tiles, 36.4 waves
   check(1 << 20, 1 << 20, 64, 192, 66, false);
   CHECK_FALSE(wgmma_plan::of(4096, 4096, 16, 66, 60, 192).split);  // no memory for it
 }

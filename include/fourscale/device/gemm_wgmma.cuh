@@ -30,6 +30,7 @@ FOURSCALE_KERNEL void __launch_bounds__(mma::wgmma::threads, 1)
     static_assert(sizeof(m_of_blocks) <= offsetof(w::shared_memory<Cols>, walks), "Barriers lie behind it.");
     const int warp = static_cast<int>(threadIdx.x) / 32;
     if (threadIdx.x == 0) w::init_barriers(m);
+    if (threadIdx.x == 32) w::prefetch_maps(p);
     if (p.steps != nullptr && threadIdx.x == 0 && blockIdx.x == 0)
       mma::detail::add_count(p.steps->in_f32, p.d.rows * p.d.cols * p.a.steps);
     cuda::ptx::barrier_cluster_arrive(cuda::ptx::sem_release);
@@ -88,16 +89,18 @@ struct wgmma_plan {
   bool split;
 
   /// `runs` along K for each tile. A step of a narrow tile takes 0.8 of the time for two thirds of the
-  /// outputs, since shared memory is read as often for its rows. Sums that are handed over take two runs; and
-  /// clusters are no longer at the same place of K, for which L2 takes 6 % more time.
+  /// outputs, since shared memory is read as often for its rows. Sums that are handed over take a run; and
+  /// while clusters share tiles they are at different places of K, so that a run takes a quarter more. As
+  /// measured: docs/speed.md.
   static wgmma_plan of(i64 rows, i64 cols, i64 runs, i64 at_once, i64 shared_at_once, int columns) {
     wgmma_plan best{};
     i64 least = 0;
     for (const int tile_cols : {192, 128}) {
       if (columns != 0 && columns != tile_cols) continue;
-      const i64 tiles = clusters_of(rows, cols, tile_cols),
+      const i64 tiles = clusters_of(rows, cols, tile_cols), shared = tiles % at_once + at_once,
                 whole = 100 * runs * ceil_div<i64>(tiles, at_once),
-                even = 106 * ceil_div<i64>(tiles * runs, at_once) + 200;
+                even = 100 * ceil_div<i64>(tiles * runs, at_once) +
+                       25 * ceil_div<i64>(shared * runs, at_once) + 100;
       const bool split = tiles > at_once && at_once <= shared_at_once && even < whole;
       const i64 time = (split ? even : whole) * (tile_cols == 192 ? 10 : 8);
       if (best.tile_cols != 0 && time >= least) continue;

@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <cuda/ptx>
 
+#include "../ptx/prefetch.cuh"
 #include "../view/gemm_factors.hpp"
 #include "carried_sums.cuh"
 #include "decoded_operand.cuh"
@@ -105,6 +106,12 @@ struct problem {
 template <class P>
 FOURSCALE_D int runs_of(P const& p) {
   return static_cast<int>(ceil_div<i64>(p.a.steps, run_steps));
+}
+
+/// One thread: the first copies do not wait for their maps.
+template <class P>
+FOURSCALE_D void prefetch_maps(P const& p) {
+  for (CUtensorMap const* map : {&p.map_a, &p.map_b}) ptx::prefetch_tensormap(map);
 }
 
 FOURSCALE_D inline void wait(std::uint64_t* barrier, u32 parity) {
