@@ -6,6 +6,8 @@ expected, one line each:
     // sm_100a: cvt.rn.satfinite.e2m1x2.f32     the PTX has this text; constants stand in place of their registers
     // sm_90a: !cvt.rn.satfinite.e2m1x2.f32     the PTX does not have it
     // sm_100a sass: UTCOMMA.4X                 so has (or !has) the machine code: with --sass only
+    // sm_90a after_wgmma: 8                    places in it where all wgmma are waited for and the next one is near
+    // sm_90a after_wgmma: !R2UR                none of them has this between the two
     // sm_100a registers: 64                    no kernel takes more; ptxas assembles it
     // sm_100a spills: 0                        bytes that go to local memory, of all kernels
     // sm_100a smem: 232448                     static shared memory, the largest of all kernels
@@ -27,8 +29,8 @@ import sys
 import tempfile
 
 SKIPPED = 77
-LINE = re.compile(r"^// (sm_\w+)((?: -\S+)*)(?: (sass|registers|spills|smem|smem_step|contractible|error))?: (.+?)\s*$",
-                  re.MULTILINE)
+KINDS = "sass|after_wgmma|registers|spills|smem|smem_step|contractible|error"
+LINE = re.compile(rf"^// (sm_\w+)((?: -\S+)*)(?: ({KINDS}))?: (.+?)\s*$", re.MULTILINE)
 
 
 def expectations(source):
@@ -71,6 +73,27 @@ def has(text, code):
     before, after = (r"\b" if end.isalnum() else "" for end in (wanted[0], wanted[-1]))
     found = re.search(before + re.escape(wanted) + after, code) is not None
     return found == (wanted == text), f"{wanted} is {'' if found else 'not '}there"
+
+
+OF_MACHINE_CODE = "sass", "after_wgmma"
+NEAR = 160  # instructions
+
+
+def after_wgmma(text, code):
+    """What a warpgroup does between one chain of wgmma and the next, which others may hide or not."""
+    instructions = re.findall(r"/\*[0-9a-f]{4,}\*/\s+(\S[^;]*);", code)
+    places, begin = [], None
+    for i, instruction in enumerate(instructions):
+        if re.search(r"WARPGROUP\.DEPBAR\.LE gsb0, 0x0", instruction):
+            begin = i
+        elif "HGMMA" in instruction and begin is not None:
+            if i - begin <= NEAR:
+                places.append(" ".join(instructions[begin:i]))
+            begin = None
+    if text.isdecimal():
+        return len(places) == int(text), f"{len(places)} places between wgmma, and must be {text}"
+    found = [has(text, place) for place in places]
+    return bool(places) and all(holds for holds, _ in found), f"{text} holds at {sum(h for h, _ in found)} places"
 
 
 MEASURES = {"registers": (max, r"Used (\d+) registers"), "smem": (max, r"(\d+) bytes smem"),
@@ -124,6 +147,8 @@ def check(target, wishes, args, folder):
             yield found == int(text), f"{found} contractible, and must be {text}"
         elif what in MEASURES:
             yield measured(what, text, log)
+        elif what == "after_wgmma":
+            yield after_wgmma(text, sass)
         else:
             yield has(text, sass if what == "sass" else with_constants(ptx.read_text()))
 
@@ -148,7 +173,7 @@ def main():
         args.keep.mkdir(parents=True, exist_ok=True)
     failed = False
     for target, wishes in expectations(args.source).items():
-        wishes = [w for w in wishes if (w[0] == "sass") == args.sass]
+        wishes = [w for w in wishes if (w[0] in OF_MACHINE_CODE) == args.sass]
         if not wishes:
             continue
         with tempfile.TemporaryDirectory() as folder:
