@@ -67,14 +67,26 @@ static_assert(from_float<fp16>(65519.0f).bits == 0x7bff && from_float<fp16>(6552
 static_assert(largest_real<float>() == float_max && largest_real<bf16>() == 0x1.fep127f);
 static_assert(largest_real<fp16>() == 65504.0f);
 
+/// Two at a time as one by one.
+template <class T>
+struct pairs_round_alike {
+  u64 count;
+  FOURSCALE_HD bool operator()(u64 i) const {
+    const float hi = nth_float(i, count), lo = nth_float(count - 1 - i, count);
+    return pair_from_floats<T>(hi, lo) == (u32{from_float<T>(hi).bits} << 16 | from_float<T>(lo).bits);
+  }
+};
+
 }  // namespace
 
 TEST_CASE("bf16: exact to float, nearest even back", "[formats][bf16]") {
   check_everywhere(65536, every_pattern_survives<bf16>{});
   check_everywhere(float_count(), rounds_to_nearest_even<bf16>{float_count()});
+  check_everywhere(float_count(), pairs_round_alike<bf16>{float_count()});
 }
 
 TEST_CASE("fp16: exact to float, nearest even back", "[formats][fp16]") {
   check_everywhere(65536, every_pattern_survives<fp16>{});
   check_everywhere(float_count(), rounds_to_nearest_even<fp16>{float_count()});
+  check_everywhere(float_count(), pairs_round_alike<fp16>{float_count()});
 }

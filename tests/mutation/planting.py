@@ -176,6 +176,13 @@ def _span(fault, text):
     return found[0].span(1)
 
 
+def _is_list(code):
+    """Whether a comma stands outside all brackets, those of templates included."""
+    while (inside := re.sub(r"\([^()]*\)|\[[^][]*\]|\{[^{}]*\}|\w<[^<>]*>", "", code)) != code:
+        code = inside
+    return "," in code
+
+
 def plant(text, faults):
     """A header's text with all of its faults."""
     spans = {}
@@ -193,6 +200,8 @@ def plant(text, faults):
             condition = f"::fourscale_mutation::{fault.condition}({fault.number})"
             if is_statement:
                 planted = f"if ({condition}) {{ {fault.replacement} }} else {{ {planted} }}"
+            elif _is_list(original) or _is_list(fault.replacement):
+                raise Stale(f"{fault.file}: several arguments are no expression ({fault.name})")
             else:
                 planted = f"({condition} ? ({fault.replacement}) : ({planted}))"
         text = text[:begin] + (f"{{ {planted} }}" if is_statement else planted) + text[end:]

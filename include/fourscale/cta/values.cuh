@@ -95,17 +95,10 @@ struct values {
     values v;
     FOURSCALE_UNROLL
     for (int i = 0; i < count; ++i) {
-#if FOURSCALE_DEVICE_PASS  // two at a time
-      if constexpr (same_type<T, bf16>) {
-        v.words[i] = ptx::cvt_rn_bf16x2_f32(x[2 * i + 1], x[2 * i]);
-        continue;
-      }
-#endif
       if constexpr (sizeof(T) == 4)
         v.words[i] = bit_cast<u32>(from_float<T>(x[i]));
       else
-        v.words[i] =
-            u32{bit_cast<u16>(from_float<T>(x[2 * i + 1]))} << 16 | bit_cast<u16>(from_float<T>(x[2 * i]));
+        v.words[i] = pair_from_floats<T>(x[2 * i + 1], x[2 * i]);
     }
     return v;
   }

@@ -98,6 +98,17 @@ FOURSCALE_HD constexpr T from_float(float x) {
   return real_traits<T>::from_float(x);
 }
 
+/// Two values rounded to a 16-bit T, to nearest even, in the halves of a word.
+template <real T>
+FOURSCALE_HD constexpr u32 pair_from_floats(float hi, float lo) {
+  static_assert(sizeof(T) == 2);
+#if FOURSCALE_DEVICE_PASS >= 800  // one instruction for both
+  if constexpr (same_type<T, bf16>)
+    if (!is_constant_evaluated()) return ptx::cvt_rn_bf16x2_f32(hi, lo);
+#endif
+  return u32{bit_cast<u16>(from_float<T>(hi))} << 16 | bit_cast<u16>(from_float<T>(lo));
+}
+
 /// The largest finite value of T: 65504 for fp16. Of a type that goes beyond float, float's.
 template <real T>
 FOURSCALE_HD constexpr float largest_real() {

@@ -92,7 +92,7 @@ struct output_rows_of_warp {
       float const* const x = sums + 8 * i;
       u32 words[4];
       FOURSCALE_UNROLL
-      for (int k = 0; k < 4; ++k) words[k] = output_pair<T>(by, x[2 * k], x[2 * k + 1]);
+      for (int k = 0; k < 4; ++k) words[k] = gemm_output_pair<T>(by, x[2 * k + 1], x[2 * k]);
       ptx::stmatrix_m8n8_x4_b16((at ^ 32 * (i % 4)) + i / 4 * box_bytes, words);
     }
     cuda::ptx::fence_proxy_async(cuda::ptx::space_shared);

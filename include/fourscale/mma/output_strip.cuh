@@ -35,17 +35,6 @@ struct output_strip {
   alignas(16) float sums[output_rows][strip_cols + 8];
 };
 
-/// Two neighbours of a 16-bit type under one factor, in a word.
-template <class T>
-FOURSCALE_D u32 output_pair(float factor, float first, float second) {
-#if FOURSCALE_DEVICE_PASS  // two at a time
-  if constexpr (same_type<T, bf16>)
-    return ptx::cvt_rn_bf16x2_f32(ptx::mul_rn_f32(factor, second), ptx::mul_rn_f32(factor, first));
-#endif
-  return bit_cast<u16>(gemm_output<T>(factor, first)) | u32{bit_cast<u16>(gemm_output<T>(factor, second))}
-                                                            << 16;
-}
-
 namespace detail {
 
 /// Eight neighbours of a row to D. `vectors`: 16 bytes at a time, where all are there.
@@ -108,7 +97,7 @@ FOURSCALE_D void store_vectors(matrix_view<T> const& d, i64 row, i64 col, float 
       FOURSCALE_UNROLL
       for (int i = 0; i < 4; ++i) {
         float const* const pair = sums + 4 * (first + i) + 2 * half;
-        x[i] = output_pair<T>(factor, pair[0], pair[1]);
+        x[i] = gemm_output_pair<T>(factor, pair[1], pair[0]);
       }
       transpose_words(x);
       *reinterpret_cast<uint4*>(to + 8 * first) = {x[0], x[1], x[2], x[3]};

@@ -110,8 +110,7 @@ struct output_boxes {
       if constexpr (sizeof(T) == 4)
         x[i] = bit_cast<u32>(gemm_output<T>(factor, bit_cast<float>(sums[i])));
       else
-        x[i] = bit_cast<u16>(gemm_output<T>(factor, bit_cast<float>(sums[2 * i]))) |
-               u32{bit_cast<u16>(gemm_output<T>(factor, bit_cast<float>(sums[2 * i + 1])))} << 16;
+        x[i] = gemm_output_pair<T>(factor, bit_cast<float>(sums[2 * i + 1]), bit_cast<float>(sums[2 * i]));
     return {x[0], x[1], x[2], x[3]};
   }
 };

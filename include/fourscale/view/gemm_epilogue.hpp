@@ -72,6 +72,12 @@ FOURSCALE_HD constexpr T gemm_output(float factor, float sum, float beta, T c) {
   return from_float<T>(ptx::add_rn_f32(ptx::mul_rn_f32(factor, sum), ptx::mul_rn_f32(beta, to_float(c))));
 }
 
+/// The same for two sums, to a 16-bit type, in the halves of a word; nothing is added.
+template <class T>
+FOURSCALE_HD constexpr u32 gemm_output_pair(float factor, float hi, float lo) {
+  return pair_from_floats<T>(ptx::mul_rn_f32(factor, hi), ptx::mul_rn_f32(factor, lo));
+}
+
 /// The same to an element of D, which is not read where beta is 0.
 template <class T>
 FOURSCALE_HD constexpr void store_output(T& to, float factor, float sum, float beta) {
