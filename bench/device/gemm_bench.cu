@@ -23,6 +23,7 @@ struct gemm_shape {
   double flop() const {
     return 2.0 * static_cast<double>(m) * static_cast<double>(n) * static_cast<double>(k);
   }
+  std::string name() const { return std::to_string(m) + "x" + std::to_string(n) + "x" + std::to_string(k); }
 };
 
 /// A call of the kernel by wgmma.
@@ -198,8 +199,7 @@ void measure(benchmark::State& state, gemm_shape s, data kind_a, data kind_b) {
 }
 
 void add_gemm(gemm_shape s, std::string const& name, data a, data b) {
-  add("gemm/" + name + "/" + std::to_string(s.m) + "x" + std::to_string(s.n) + "x" + std::to_string(s.k),
-      [=](benchmark::State& state) { measure(state, s, a, b); });
+  add("gemm/" + name + "/" + s.name(), [=](benchmark::State& state) { measure(state, s, a, b); });
 }
 
 __global__ void width_kernel(f4::mma::decoded_operand a, f4::mma::decoded_operand b, float* width) {
@@ -265,15 +265,18 @@ void measure_plans(benchmark::State& state, gemm_shape s) {
 }
 
 void add_plans(gemm_shape s) {
-  add("gemm_plans/" + std::to_string(s.m) + "x" + std::to_string(s.n) + "x" + std::to_string(s.k),
-      [=](benchmark::State& state) { measure_plans(state, s); });
+  add("gemm_plans/" + s.name(), [=](benchmark::State& state) { measure_plans(state, s); });
 }
+
+constexpr gemm_shape large[] = {{4096, 4096, 4096}, {8192, 8192, 8192}, {8192, 14336, 4096}};
+constexpr gemm_shape hard{8192, 8192, 4096};
+constexpr gemm_shape ragged_and_small[] = {{512, 512, 4096},   {1024, 1024, 1024}, {2048, 2048, 2048},
+                                           {3072, 3072, 3072}, {1000, 3000, 2000}, {4000, 4080, 4096},
+                                           {512, 14336, 4096}, {100, 4096, 4096}};
 
 const bool registered = [] {
   constexpr data gaussian{data::gaussian};
-  for (const gemm_shape s : {gemm_shape{4096, 4096, 4096}, {8192, 8192, 8192}, {8192, 14336, 4096}})
-    add_gemm(s, "gaussian", gaussian, gaussian);
-  constexpr gemm_shape hard{8192, 8192, 4096};
+  for (const gemm_shape s : large) add_gemm(s, "gaussian", gaussian, gaussian);
   add_gemm(hard, "lognormal_rows", {data::rows_2}, gaussian);
   add_gemm(hard, "x50_channels", {data::channels}, gaussian);
   add_gemm(hard, "half_zero", {data::half_zero}, gaussian);
@@ -282,28 +285,10 @@ const bool registered = [] {
   add_gemm(hard, "t2_by_t2", {data::student}, {data::student});
   add_gemm(hard, "lognormal_blocks_by_gaussian", {data::blocks}, gaussian);
   add_gemm(hard, "lognormal_blocks", {data::blocks}, {data::blocks});
-  for (const gemm_shape s : {gemm_shape{512, 512, 4096},
-                             {1024, 1024, 1024},
-                             {2048, 2048, 2048},
-                             {3072, 3072, 3072},
-                             {1000, 3000, 2000},
-                             {4000, 4080, 4096},
-                             {512, 14336, 4096},
-                             {100, 4096, 4096}})
-    add_gemm(s, "gaussian", gaussian, gaussian);
-  for (const gemm_shape s : {gemm_shape{4096, 4096, 4096},
-                             {8192, 8192, 8192},
-                             {8192, 14336, 4096},
-                             {8192, 8192, 4096},
-                             {1024, 1024, 1024},
-                             {2048, 2048, 2048},
-                             {3072, 3072, 3072},
-                             {1000, 3000, 2000},
-                             {4000, 4080, 4096},
-                             {512, 14336, 4096},
-                             {100, 4096, 4096},
-                             {2048, 4096, 14336}})
-    add_plans(s);
+  for (const gemm_shape s : ragged_and_small) add_gemm(s, "gaussian", gaussian, gaussian);
+  for (const gemm_shape s : large) add_plans(s);
+  for (const gemm_shape s : {hard, gemm_shape{2048, 4096, 14336}}) add_plans(s);
+  for (const gemm_shape s : ragged_and_small) add_plans(s);
   for (const bool both : {false, true})
     for (const int percent : {30, 50, 60, 70, 85, 100, 150}) add_ways(hard, percent, both);
   return true;

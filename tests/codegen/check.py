@@ -84,7 +84,7 @@ def after_wgmma(text, code):
     instructions = re.findall(r"/\*[0-9a-f]{4,}\*/\s+(\S[^;]*);", code)
     places, begin = [], None
     for i, instruction in enumerate(instructions):
-        if re.search(r"WARPGROUP\.DEPBAR\.LE gsb0, 0x0", instruction):
+        if "WARPGROUP.DEPBAR.LE gsb0, 0x0" in instruction:
             begin = i
         elif "HGMMA" in instruction and begin is not None:
             if i - begin <= NEAR:

@@ -18,7 +18,7 @@ namespace FOURSCALE_NAMESPACE::mma {
 template <int TileRows, int TileCols, int ClusterCtas>
 struct tile_parts {
   tile_walk<TileRows, TileCols, ClusterCtas> tile;  ///< of the part
-  int row, col;                                     ///< of this CTA's tile: the first
+  int row, col;                                     ///< the first ones of this CTA's tile
   int first, runs;                                  ///< of its runs; none, if there is no part left
   int runs_of_tile;
   int index = 0;             ///< of the part

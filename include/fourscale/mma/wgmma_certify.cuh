@@ -219,8 +219,8 @@ FOURSCALE_D void certify(P const& p, shared_memory<Cols>& m, u32 warp) {
     for (int run = 0; run < runs; ++run, window.next_run()) {
       const int first_step = (first + run) * run_steps;
       if (run % window_runs == 0) {
-        std::uint64_t *const filled = m.window_filled + (windows & 1), *const read =
-                                                                           m.window_read + (windows & 1);
+        std::uint64_t* const filled = m.window_filled + (windows & 1);
+        std::uint64_t* const read = m.window_read + (windows & 1);
         if (warp == 0) {
           window = certify_window<Cols>(p, row, col, first_step);
           wait(read, windows >> 1 & 1 ^ 1);  // the first time around, at once

@@ -64,8 +64,8 @@ struct shared_memory {
   alignas(1024) u8 stage[stages][tile<Cols>::stage_bytes];  ///< A, then B
   output_rows_of_warp<Cols> outputs[strips];                ///< of each warp
   typename tile<Cols>::walk walks[certify_warps];           ///< of each warp that certifies
-  /// The part that is multiplied and the next one. A part is there with its first stage; as it has as many
-  /// stages as the ring, all have read the part before it when its second one is filled.
+  /// The part that is multiplied and the next one. A part is there with its first stage. It has at least as
+  /// many steps as there are stages: so when one is free for the part after the next, all are done with this.
   tile_part parts[2];
   int all_runs;  ///< of all parts
   /// Certificates of the last runs that no window certifies; bits: eight columns each.
