@@ -86,7 +86,7 @@ def after_wgmma(text, code):
     for i, instruction in enumerate(instructions):
         if "WARPGROUP.DEPBAR.LE gsb0, 0x0" in instruction:
             begin = i
-        elif "HGMMA" in instruction and begin is not None:
+        elif re.search("[HQ]GMMA", instruction) and begin is not None:
             if i - begin <= NEAR:
                 places.append(" ".join(instructions[begin:i]))
             begin = None

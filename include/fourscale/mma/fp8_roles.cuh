@@ -21,13 +21,14 @@
 #include "../view/block_scaled_view.hpp"
 #include "../view/gemm_factors.hpp"
 #include "output_rows.cuh"
-#include "ring.cuh"
 #include "tile_walk.cuh"
 
 namespace FOURSCALE_NAMESPACE::mma::fp8 {
 
 inline constexpr int cluster_ctas = 2, multiply_groups = 2, threads = 128 * (1 + multiply_groups);
 inline constexpr int tile_rows = 64 * multiply_groups, stages = 4, group_values = 128;  ///< a row of a stage
+/// Groups of a tile go in runs, a stage each, so that the inner loop knows all addresses.
+inline constexpr int run_groups = stages;
 inline constexpr int strips = tile_rows / output_rows, scale_warps = 3;
 inline constexpr int multiply_registers = 232, other_registers = 40;  ///< of a thread
 
@@ -60,6 +61,7 @@ struct problem {
   float beta;
 
   FOURSCALE_HD i32 groups() const { return static_cast<i32>(ceil_div<i64>(a.cols, group_values)); }
+  FOURSCALE_HD i32 runs() const { return ceil_div<i32>(groups(), run_groups); }
 };
 
 /// alpha and the tensor scales of a row and a column: (alpha * decode_a) * decode_b, rounded after each
@@ -97,27 +99,31 @@ FOURSCALE_D void load(P const& p, shared_memory<Cols>& m) {
   using memory = shared_memory<Cols>;
   const i32 rank = static_cast<i32>(blockIdx.x % cluster_ctas);
   constexpr int half_cols = Cols / cluster_ctas, half_bytes = memory::b_bytes / cluster_ctas;
-  ring<stages> at;
+  u32 parity = 1;  // the first time around, a wait passes at once
   for (walk<Cols> tile(p); tile.more(); tile.next()) {
-    const i32 row = tile.row(), col = tile.col() + rank * half_cols;
-    for (i32 group = 0; group < p.groups(); ++group, at.next()) {
-      ptx::mbarrier_wait(ptx::shared_address(m.empty + at.stage), at.parity ^ 1);
-      std::uint64_t* const full = m.full + at.stage;
+    const i32 row = tile.row(), col = tile.col() + rank * half_cols, groups = run_groups * p.runs();
+    for (i32 group = 0; group < groups; ++group) {
+      const int stage = group % stages;
+      ptx::mbarrier_wait(ptx::shared_address(m.empty + stage), parity);
+      if (stage == stages - 1) parity ^= 1;
+      std::uint64_t* const full = m.full + stage;
       cuda::ptx::mbarrier_arrive_expect_tx(cuda::ptx::sem_release, cuda::ptx::scope_cta,
                                            cuda::ptx::space_shared, full, memory::a_bytes + memory::b_bytes);
-      cuda::ptx::cp_async_bulk_tensor(cuda::ptx::space_cluster, cuda::ptx::space_global, m.a[at.stage],
-                                      &p.map_a, {group * group_values, row}, full);
-      cuda::ptx::cp_async_bulk_tensor(
-          cuda::ptx::space_cluster, cuda::ptx::space_global, m.b[at.stage] + rank * half_bytes, &p.map_b,
-          {group * group_values, col}, full, static_cast<std::uint16_t>((1 << cluster_ctas) - 1));
+      cuda::ptx::cp_async_bulk_tensor(cuda::ptx::space_cluster, cuda::ptx::space_global, m.a[stage], &p.map_a,
+                                      {group * group_values, row}, full);
+      cuda::ptx::cp_async_bulk_tensor(cuda::ptx::space_cluster, cuda::ptx::space_global,
+                                      m.b[stage] + rank * half_bytes, &p.map_b, {group * group_values, col},
+                                      full, static_cast<std::uint16_t>((1 << cluster_ctas) - 1));
     }
   }
 }
 
-/// The scale of a row in a group; 0 behind the last row.
+/// The scale of a row in a group; 0 behind the last row and the last group.
 template <class View>
 FOURSCALE_D float scale_of_group(View const& q, i64 row, i64 group) {
-  return row < q.rows ? *reinterpret_cast<float const*>(q.scales + q.scale_offset(row, group)) : 0.0f;
+  return row < q.rows && group * group_values < q.cols
+             ? *reinterpret_cast<float const*>(q.scales + q.scale_offset(row, group))
+             : 0.0f;
 }
 
 /// Warp `warp` of scale_warps. Scales are on their way before their stage is free.
@@ -125,11 +131,12 @@ template <class P, int Cols>
 FOURSCALE_D void fetch_scales(P const& p, shared_memory<Cols>& m, int warp) {
   constexpr int threads = 32 * scale_warps, each = (tile_rows + Cols + threads - 1) / threads;
   const int lane = static_cast<int>(threadIdx.x) % 32;
-  const i32 groups = p.groups();
-  ring<stages> at;
+  const i32 groups = run_groups * p.runs();
+  u32 parity = 1;
   for (walk<Cols> tile(p); tile.more(); tile.next()) {
     u32 row = static_cast<u32>(tile.row()), col = static_cast<u32>(tile.col());
-    for (i32 group = 0; group < groups; ++group, at.next()) {
+    for (i32 group = 0; group < groups; ++group) {
+      const int stage = group % stages;
       ptx::keep(row), ptx::keep(col);  // or the divisions behind them are done here
       float scale[each];
       FOURSCALE_UNROLL
@@ -138,17 +145,18 @@ FOURSCALE_D void fetch_scales(P const& p, shared_memory<Cols>& m, int warp) {
         scale[j] = i < tile_rows ? scale_of_group(p.a, i64{row} + i, group)
                                  : scale_of_group(p.b, i64{col} + i - tile_rows, group);
       }
-      ptx::mbarrier_wait(ptx::shared_address(m.empty + at.stage), at.parity ^ 1);
+      ptx::mbarrier_wait(ptx::shared_address(m.empty + stage), parity);
+      if (stage == stages - 1) parity ^= 1;
       FOURSCALE_UNROLL
       for (int j = 0; j < each; ++j) {
         const int i = 32 * warp + lane + j * threads;
         if (i < tile_rows)
-          m.scale_a[at.stage][i] = scale[j];
+          m.scale_a[stage][i] = scale[j];
         else if (i < tile_rows + Cols)
-          m.scale_b[at.stage][i - tile_rows] = scale[j];
+          m.scale_b[stage][i - tile_rows] = scale[j];
       }
       __syncwarp();
-      if (lane == 0) ptx::mbarrier_arrive(ptx::shared_address(m.full + at.stage));
+      if (lane == 0) ptx::mbarrier_arrive(ptx::shared_address(m.full + stage));
     }
   }
 }
@@ -177,44 +185,79 @@ FOURSCALE_D void add_group(shared_memory<Cols> const& m, u32 stage, int strip, f
   }
 }
 
-/// A warpgroup: 64 rows of each tile.
+/// What a warpgroup needs for each group, found once. A shuffle tells the compiler that its number is the
+/// same in all lanes: so it has descriptors in uniform registers, where wgmma takes them from.
+template <class P, int Cols>
+struct multiply_state {
+  using memory = shared_memory<Cols>;
+  u32 first_a, first_b;  ///< low words of the descriptors of stage 0
+  u32 full, empty;       ///< addresses of barriers of stage 0; `empty` in the CTA that the lane tells
+  bool tells;            ///< one lane for each CTA of the cluster
+
+  FOURSCALE_D multiply_state(memory& m, int of_warp) {
+    const u32 lane = threadIdx.x % 32;
+    const int group = __shfl_sync(~0u, of_warp, 0);
+    first_a =
+        static_cast<u32>(ptx::wgmma_descriptor_b128(ptx::shared_address(m.a[0] + group * 64 * group_values)));
+    first_b = static_cast<u32>(ptx::wgmma_descriptor_b128(ptx::shared_address(m.b[0])));
+    full = ptx::shared_address(m.full);
+    empty = ptx::mapa_shared_cluster(ptx::shared_address(m.empty), lane % cluster_ctas);
+    tells = lane < cluster_ctas;
+  }
+  FOURSCALE_D void wait_for(u32 stage, u32 parity) const { ptx::mbarrier_wait(full + 8 * stage, parity); }
+  FOURSCALE_D void release(u32 stage) const {
+    if (tells) ptx::mbarrier_arrive_cluster(empty + 8 * stage);
+  }
+  /// The products of a group, from zero: 32 values, 32 bytes along K at a time.
+  FOURSCALE_D void issue(u32 stage, float (&part)[Cols / 2]) const {
+    const u32 a = first_a + stage * (memory::a_bytes / 16), b = first_b + stage * (memory::b_bytes / 16);
+    ptx::wgmma_fence();
+    FOURSCALE_UNROLL
+    for (u32 i = 0; i < 4; ++i) ptx::wgmma_f8<P::type_a, P::type_b>(part, a + 2 * i, b + 2 * i, i != 0);
+    ptx::wgmma_commit_group();
+  }
+};
+
+/// A warpgroup: 64 rows of each tile. Between the products of a group and the next ones stand only the
+/// additions; while the sums of a tile leave, the first products of the next tile are made. Behind the last
+/// tile some are made, too, which nobody takes: if that were a branch, the compiler would wait for every
+/// wgmma.
 template <class P, int Cols>
 FOURSCALE_D void multiply(P const& p, shared_memory<Cols>& m, int of_warp) {
-  using memory = shared_memory<Cols>;
-  const u32 lane = threadIdx.x % 32;
-  const int strip = static_cast<int>(threadIdx.x) / 32 - 4,
-            group_of_warps = __shfl_sync(~0u, of_warp, 0);  // so descriptors stay in uniform registers
-  const u32 first_a = static_cast<u32>(
-                ptx::wgmma_descriptor_b128(ptx::shared_address(m.a[0] + group_of_warps * 64 * group_values))),
-            first_b = static_cast<u32>(ptx::wgmma_descriptor_b128(ptx::shared_address(m.b[0]))),
-            empty = ptx::mapa_shared_cluster(ptx::shared_address(m.empty), lane % cluster_ctas);
+  const int strip = static_cast<int>(threadIdx.x) / 32 - 4, runs = p.runs();
+  const multiply_state<P, Cols> s(m, of_warp);
   m.outputs[strip].prepare(p);
-  ring<stages> at;
   float sums[Cols / 2], part[Cols / 2];
-  for (walk<Cols> tile(p); tile.more(); tile.next()) {
+  walk<Cols> tile(p);
+  int left = runs * tile.left();
+  u32 parity = 0;
+  if (left > 0) s.wait_for(0, parity);
+  s.issue(0, part);
+  for (; tile.more(); tile.next()) {
     FOURSCALE_UNROLL
     for (float& sum : sums) sum = 0.0f;
 #pragma unroll 1
-    for (i32 group = 0; group < p.groups(); ++group, at.next()) {
-      const u32 stage = at.stage, a = first_a + stage * (memory::a_bytes / 16),
-                b = first_b + stage * (memory::b_bytes / 16);
-      ptx::mbarrier_wait(ptx::shared_address(m.full + at.stage), at.parity);
-      ptx::wgmma_fence();
+    for (int run = 0; run < runs; ++run, parity ^= 1) {
+      const bool more = --left > 0;
       FOURSCALE_UNROLL
-      for (u32 i = 0; i < 4; ++i)  // 32 values, 32 bytes along K
-        ptx::wgmma_f8<P::type_a, P::type_b>(part, a + 2 * i, b + 2 * i, i != 0);
-      ptx::wgmma_commit_group();
-      ptx::wgmma_wait_group<0>();
-      if (!P::scaled && lane < cluster_ctas) ptx::mbarrier_arrive_cluster(empty + 8 * stage);
-      add_group<P>(m, at.stage, strip, sums, part);
-      if constexpr (P::scaled) {
-        __syncwarp();  // all lanes have read the scales
-        if (lane < cluster_ctas) ptx::mbarrier_arrive_cluster(empty + 8 * stage);
+      for (u32 stage = 0; stage < stages; ++stage) {
+        const bool last = stage + 1 == stages;
+        const u32 next = last ? 0 : stage + 1;
+        if (!last || more) s.wait_for(next, last ? parity ^ 1 : parity);
+        ptx::wgmma_wait_group<0>();
+        if constexpr (!P::scaled) s.release(stage);
+        add_group<P>(m, stage, strip, sums, part);
+        if constexpr (P::scaled) {
+          __syncwarp();  // all lanes have read the scales
+          s.release(stage);
+        }
+        s.issue(next, part);
       }
     }
     m.outputs[strip].store(p, tile.row() + strip * output_rows, tile.col(), sums);
     __syncwarp();
   }
+  ptx::wgmma_wait_group<0>();
   m.outputs[strip].finish();
 }
 
