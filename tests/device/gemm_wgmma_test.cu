@@ -155,6 +155,7 @@ TEST_CASE("device gemm wgmma: how D is stored", "[device][gemm][blackwell]") {
   CHECK(way(1, 64, (i64{1} << 39) - 8) == output_way::boxes);
   CHECK(way(1, 64, i64{1} << 39) == output_way::strips);  // TMA knows no such distance
   CHECK(way_of_outputs(outputs<bf16>{{d, 3, 64, 64}, 0.0f, {false}}) == output_way::strips);
+  CHECK(way_of_outputs(outputs<float>{{f, 3, 64, 64}, 0.5f}) == output_way::boxes);
   CHECK(way_of_outputs(outputs<float>{{f, 3, 62, 62}, 0.5f}) == output_way::pairs);
   CHECK(way_of_outputs(outputs<float>{{f, 3, 62, 63}}) == output_way::strips);
 }

@@ -61,13 +61,13 @@ inline errc encode_decoded(mma::decoded_operand const& x, int box_rows, CUtensor
                     CU_TENSOR_MAP_DATA_TYPE_BFLOAT16, map);
 }
 
-/// D in 16 bits, for output_way::boxes.
+/// D, for output_way::boxes.
 template <class T>
 errc encode_outputs(matrix_view<T> const& d, CUtensorMap& map) {
   return encode_map({reinterpret_cast<u64>(d.data), static_cast<u64>(d.cols), static_cast<u64>(d.rows),
                      static_cast<u64>(d.ld) * sizeof(T)},
-                    {ptx::tma_type::bytes, mma::box_cols, mma::output_rows, ptx::swizzle::b128},
-                    CU_TENSOR_MAP_DATA_TYPE_UINT16, map);
+                    {ptx::tma_type::bytes, mma::box_cols<T>, mma::output_rows, ptx::swizzle::b128},
+                    sizeof(T) == 4 ? CU_TENSOR_MAP_DATA_TYPE_FLOAT32 : CU_TENSOR_MAP_DATA_TYPE_UINT16, map);
 }
 
 /// Clusters that run at once; 0 if the device does not tell.

@@ -39,7 +39,7 @@ struct shared_memory {
   alignas(1024) u8 b[stages][b_bytes];
   output_rows_of_warp<Cols> outputs[strips];  ///< of each warp
   alignas(16) float scale_a[stages][tile_rows], scale_b[stages][Cols];
-  alignas(8) std::uint64_t full[stages], empty[stages];
+  alignas(8) std::uint64_t full[stages], empty[stages], outputs_there[strips];
 };
 
 /// D = alpha * A * B^T + beta * D: the arguments of the kernel.
@@ -86,6 +86,7 @@ using walk = tile_walk<tile_rows, Cols, cluster_ctas>;
 
 template <class P, int Cols>
 FOURSCALE_D void init_barriers(shared_memory<Cols>& m) {
+  for (auto& there : m.outputs_there) cuda::ptx::mbarrier_init(&there, 1);
   for (int i = 0; i < stages; ++i) {
     cuda::ptx::mbarrier_init(m.full + i, P::scaled ? 1 + scale_warps : 1);
     cuda::ptx::mbarrier_init(m.empty + i, strips * cluster_ctas);
@@ -254,7 +255,7 @@ FOURSCALE_D void multiply(P const& p, shared_memory<Cols>& m, int of_warp) {
         s.issue(next, part);
       }
     }
-    m.outputs[strip].store(p, tile.row() + strip * output_rows, tile.col(), sums);
+    m.outputs[strip].store(p, m.outputs_there + strip, tile.row() + strip * output_rows, tile.col(), sums);
     __syncwarp();
   }
   ptx::wgmma_wait_group<0>();

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // From the accumulators of a warp to rows of D, under one factor for all outputs: 16-bit types by TMA, which
-// goes on while the warp works on its next tile; FP32, to which D may be added, from the registers of each
-// lane. What else there is goes by output_strip.cuh.
+// goes on while the warp works on its next tile; FP32, to which D may be added, half by TMA, which brings
+// what D has while the tile is multiplied, and half from the registers of each lane. What else there is goes
+// by output_strip.cuh.
 #pragma once
 
 #include <cuda.h>
@@ -14,8 +15,10 @@
 
 namespace FOURSCALE_NAMESPACE::mma {
 
-/// What a TMA store takes: 16 rows of 64 16-bit values, under the swizzle of 128 bytes.
-inline constexpr int box_cols = 64, box_bytes = output_rows * box_cols * 2;
+/// What TMA takes at a time: 16 rows of 128 bytes, under the swizzle of 128 bytes.
+inline constexpr int box_row_bytes = 128, box_bytes = output_rows * box_row_bytes;
+template <class T>
+inline constexpr int box_cols = box_row_bytes / static_cast<int>(sizeof(T));
 
 enum class output_way : u32 { strips, boxes, pairs };
 
@@ -28,7 +31,7 @@ FOURSCALE_HD output_way way_of_outputs(P const& p) {
                       static_cast<u64>(p.d.cols) * bytes;  // divisible by what divides all three
   if (!p.factor_of.same_for_all()) return output_way::strips;
   const bool near = static_cast<u64>(p.d.ld) * bytes < u64{1} << 40;
-  if (bytes == 2 && p.beta == 0.0f && offsets % 16 == 0 && near) return output_way::boxes;
+  if ((bytes == 4 || p.beta == 0.0f) && offsets % 16 == 0 && near) return output_way::boxes;
   if (bytes == 4 && offsets % 8 == 0) return output_way::pairs;
   return output_way::strips;
 }
@@ -37,13 +40,15 @@ FOURSCALE_HD output_way way_of_outputs(P const& p) {
 /// and time in the inner loop.
 template <int Cols>
 struct output_rows_of_warp {
-  static_assert(Cols % box_cols == 0);
+  static constexpr int count = Cols / 64;  ///< of boxes: all of 16-bit outputs, half of FP32 ones
+  static_assert(Cols % 64 == 0);
   union {
-    alignas(1024) u8 boxes[Cols / box_cols][box_bytes];
+    alignas(1024) u8 boxes[count][box_bytes];
     output_strip strip;
   };
   output_way way;
   float factor;  ///< of all outputs, unless they go by strips
+  u32 asked;     ///< 2 for each tile for which D was asked for; and 1 until the tile is stored
 
   /// One warp. P: .d, .factor_of, .beta.
   template <class P>
@@ -51,24 +56,50 @@ struct output_rows_of_warp {
     if (threadIdx.x % 32 == 0) {
       way = way_of_outputs(p);
       factor = output_store(p).of_all;
+      asked = 0;
     }
     __syncwarp();
+  }
+  /// If outputs are added to D by boxes: asks for what D has from (row, col) on, once a tile, some time
+  /// before store(). `there`: a barrier of this warp's own, of one arrival.
+  template <class P>
+  FOURSCALE_D void ask(P const& p, std::uint64_t* there, i64 row, i64 col) {
+    using T = typename decltype(p.d)::value_type;
+    if constexpr (sizeof(T) == 4) {
+      if (threadIdx.x % 32 == 0 && way == output_way::boxes && p.beta != 0.0f && asked % 2 == 0) {
+        cuda::ptx::cp_async_bulk_wait_group_read(cuda::ptx::n32_t<0>{});
+        cuda::ptx::mbarrier_arrive_expect_tx(cuda::ptx::sem_release, cuda::ptx::scope_cta,
+                                             cuda::ptx::space_shared, there, count * box_bytes);
+        FOURSCALE_UNROLL
+        for (int i = 0; i < count; ++i)
+          cuda::ptx::cp_async_bulk_tensor(
+              cuda::ptx::space_cluster, cuda::ptx::space_global, boxes[i], &p.map_d,
+              {static_cast<i32>(col) + i * box_cols<T>, static_cast<i32>(row)}, there);
+        asked += 3;
+      }
+    }
   }
 
   /// The 16 x Cols outputs of the warp to D from (row, col) on, as output_store has them. P: .map_d too.
   template <class P>
-  FOURSCALE_D void store(P const& p, i64 row, i64 col, float const (&sums)[Cols / 2]) {
+  FOURSCALE_D void store(P const& p, std::uint64_t* there, i64 row, i64 col, float const (&sums)[Cols / 2]) {
     using T = typename decltype(p.d)::value_type;
-    finish();
     const auto by = static_cast<output_way>(ptx::load_shared_u32(ptx::shared_address(&way)));
     if constexpr (sizeof(T) == 2) {
+      finish();
       if (by == output_way::boxes) {
         store_boxes<T>(p.map_d, static_cast<i32>(row), static_cast<i32>(col), sums);
         return;
       }
     } else {
-      if (by == output_way::pairs) {
-        store_pairs(p.d, row, col, p.beta, sums);
+      if (by != output_way::strips) {
+        const pairs_of_lane pairs(p.d, row, col);
+        const bool in_boxes = by == output_way::boxes;
+        const i32 r = static_cast<i32>(row), c = static_cast<i32>(col);
+        if (p.beta != 0.0f)
+          store_fp32<true>(p, there, r, c, pairs, in_boxes, sums);
+        else
+          store_fp32<false>(p, there, r, c, pairs, in_boxes, sums);
         return;
       }
     }
@@ -95,48 +126,117 @@ struct output_rows_of_warp {
       for (int k = 0; k < 4; ++k) words[k] = gemm_output_pair<T>(by, x[2 * k + 1], x[2 * k]);
       ptx::stmatrix_m8n8_x4_b16((at ^ 32 * (i % 4)) + i / 4 * box_bytes, words);
     }
+    send_boxes<T>(map, row, col);
+  }
+  /// From the boxes to D, which goes on while others work.
+  template <class T>
+  FOURSCALE_D void send_boxes(CUtensorMap const& map, i32 row, i32 col) {
     cuda::ptx::fence_proxy_async(cuda::ptx::space_shared);
     __syncwarp();
-    if (lane == 0) {
+    if (threadIdx.x % 32 == 0) {
       FOURSCALE_UNROLL
-      for (int i = 0; i < Cols / box_cols; ++i)
+      for (int i = 0; i < count; ++i)
         cuda::ptx::cp_async_bulk_tensor(cuda::ptx::space_global, cuda::ptx::space_shared, &map,
-                                        {col + i * box_cols, row}, boxes[i]);
+                                        {col + i * box_cols<T>, row}, boxes[i]);
       cuda::ptx::cp_async_bulk_commit_group();
     }
   }
 
-  /// Four lanes have 32 bytes of a row, a whole sector. A quarter of what D has is asked for before the first
-  /// value of it is used.
-  FOURSCALE_D void store_pairs(matrix_view<float> const& d, i64 row, i64 col, float beta,
-                               float const (&sums)[Cols / 2]) {
-    const i64 lane = threadIdx.x % 32, r = row + lane / 4, c = col + lane % 4 * 2;
-    const int cols = static_cast<int>(min(d.cols - c, i64{Cols}));  // from the lane's first on
-    float2* const to = reinterpret_cast<float2*>(d.data + r * d.ld + c);
-    const i64 eight_rows = 4 * d.ld;  // in pairs
-    const bool inside[2] = {r < d.rows, r + 8 < d.rows};
-    const float by = factor;
-    constexpr int pairs = Cols / 16;  // of a quarter: columns in eights, rows and those eight below
-    FOURSCALE_UNROLL
-    for (int first = 0; first < Cols / 4; first += pairs) {
-      float2 old[pairs];
-      if (beta != 0.0f) {
+  template <int N>
+  struct number {
+    static constexpr int value = N;
+  };
+
+  /// The pairs of FP32 outputs that a lane has: two neighbours in a row, and in the one eight below. Four
+  /// lanes have 32 bytes of a row, a whole sector.
+  struct pairs_of_lane {
+    float2* to;
+    i64 eight_rows;  ///< in pairs
+    int cols;        ///< from the lane's first on
+    bool inside[2];
+
+    FOURSCALE_D pairs_of_lane(matrix_view<float> const& d, i64 row, i64 col) {
+      const i64 lane = threadIdx.x % 32, r = row + lane / 4, c = col + lane % 4 * 2;
+      to = reinterpret_cast<float2*>(d.data + r * d.ld + c);
+      eight_rows = 4 * d.ld;
+      cols = static_cast<int>(min(d.cols - c, i64{Cols}));
+      inside[0] = r < d.rows, inside[1] = r + 8 < d.rows;
+    }
+    /// Pair `i` of the accumulators, where D has it.
+    FOURSCALE_D bool has(int i) const { return inside[i % 2] && i / 2 * 8 < cols; }
+    FOURSCALE_D float2& at(int i) const { return to[i % 2 * eight_rows + i / 2 * 4]; }
+  };
+
+  /// With Adds beta * old is added.
+  template <bool Adds>
+  FOURSCALE_D static float2 output_of(float by, float beta, float2 old, float const* sums) {
+    if constexpr (Adds)
+      return {gemm_output<float>(by, sums[0], beta, old.x), gemm_output<float>(by, sums[1], beta, old.y)};
+    else
+      return {gemm_output<float>(by, sums[0]), gemm_output<float>(by, sums[1])};
+  }
+
+  /// FP32 outputs. With `in_boxes` the first half of the columns goes by TMA. What D has of the others is
+  /// asked for as soon as there are registers for it.
+  template <bool Adds, class P>
+  FOURSCALE_D void store_fp32(P const& p, std::uint64_t* there, i32 row, i32 col, pairs_of_lane const& pairs,
+                              bool in_boxes, float const (&sums)[Cols / 2]) {
+    constexpr int each = Cols / 32;  // pairs of an eighth
+    const float by = factor, beta = p.beta;
+    float2 old[8][each];
+    const auto load = [&](auto eighth) {
+      if constexpr (Adds) {
         FOURSCALE_UNROLL
-        for (int i = 0; i < pairs; ++i) {
-          const int at = (first + i) / 2 * 4;
-          if (inside[i % 2] && 2 * at < cols) old[i] = to[i % 2 * eight_rows + at];
+        for (int i = 0; i < each; ++i) {
+          constexpr int first = eighth.value * each;
+          old[eighth.value][i] = pairs.has(first + i) ? pairs.at(first + i) : float2{};
         }
       }
+    };
+    const auto store_eighth = [&](auto eighth) {
       FOURSCALE_UNROLL
-      for (int i = 0; i < pairs; ++i) {
-        const int at = (first + i) / 2 * 4;
-        const float x = sums[2 * (first + i)], y = sums[2 * (first + i) + 1];
-        const float2 value = beta != 0.0f ? float2{gemm_output<float>(by, x, beta, old[i].x),
-                                                   gemm_output<float>(by, y, beta, old[i].y)}
-                                          : float2{gemm_output<float>(by, x), gemm_output<float>(by, y)};
-        if (inside[i % 2] && 2 * at < cols) to[i % 2 * eight_rows + at] = value;
+      for (int i = 0; i < each; ++i) {
+        const int pair = eighth.value * each + i;
+        if (pairs.has(pair))
+          pairs.at(pair) = output_of<Adds>(by, beta, old[eighth.value][i], sums + 2 * pair);
       }
+    };
+    if (in_boxes) {
+      load(number<4>{});
+      add_in_boxes<Adds>(p, there, row, col, by, sums);
+    } else {
+      load(number<0>{}), store_eighth(number<0>{});
+      load(number<1>{}), store_eighth(number<1>{});
+      load(number<2>{}), store_eighth(number<2>{});
+      load(number<3>{}), store_eighth(number<3>{});
+      load(number<4>{});
     }
+    load(number<5>{}), load(number<6>{}), load(number<7>{});
+    store_eighth(number<4>{}), store_eighth(number<5>{}), store_eighth(number<6>{}),
+        store_eighth(number<7>{});
+  }
+  /// The first half of the columns, in place.
+  template <bool Adds, class P>
+  FOURSCALE_D void add_in_boxes(P const& p, std::uint64_t* there, i32 row, i32 col, float by,
+                                float const (&sums)[Cols / 2]) {
+    const u32 lane = threadIdx.x % 32, r = lane / 4;
+    const float beta = p.beta;
+    if constexpr (Adds) {
+      ask(p, there, row, col);
+      __syncwarp();
+      ptx::mbarrier_wait(ptx::shared_address(there), asked / 2 - 1 & 1);
+    } else {
+      finish();
+    }
+    FOURSCALE_UNROLL
+    for (u32 i = 0; i < Cols / 8; ++i) {  // pairs of both rows, eight columns after eight
+      const u32 chunk = i / 2 % 4 * 2 + lane % 4 / 2;
+      float2& x = *reinterpret_cast<float2*>(boxes[i / 8] + (r + i % 2 * 8) * box_row_bytes +
+                                             (chunk ^ r) * 16 + lane % 2 * 8);
+      x = output_of<Adds>(by, beta, x, sums + 2 * i);
+    }
+    send_boxes<float>(p.map_d, row, col);
+    if (lane == 0) asked &= ~1u;
   }
 };
 

@@ -79,8 +79,8 @@ struct shared_memory {
   /// All of a warpgroup's certificates of the step hold.
   alignas(16) u32 fast[certified_runs][multiply_groups][run_steps];
   window_words window[2];
-  alignas(8) std::uint64_t full[stages], empty[stages], turn[multiply_groups], certified[certified_runs],
-      used[certified_runs], window_filled[2], window_read[2];
+  alignas(8) std::uint64_t full[stages], empty[stages], turn[multiply_groups], outputs_there[strips],
+      certified[certified_runs], used[certified_runs], window_filled[2], window_read[2];
 };
 
 /// Mean widths of the steps of both operands (model::step_bounds) from which the way by blocks is the faster
@@ -124,6 +124,7 @@ FOURSCALE_D void init_barriers(shared_memory<Cols>& m) {
     cuda::ptx::mbarrier_init(m.full + i, 1);
     cuda::ptx::mbarrier_init(m.empty + i, strips * cluster_ctas);
   }
+  for (auto& there : m.outputs_there) cuda::ptx::mbarrier_init(&there, 1);
   for (int i = 0; i < multiply_groups; ++i) cuda::ptx::mbarrier_init(m.turn + i, 4);
   for (int i = 0; i < certified_runs; ++i) {
     cuda::ptx::mbarrier_init(m.certified + i, 1);
