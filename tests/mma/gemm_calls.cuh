@@ -85,7 +85,10 @@ struct wgmma_gemm {
     return in_workspace(bytes, counted, [&](u8* workspace, gemm_steps* steps) {
       device::detail::wgmma_call call(a, b, d, factors, workspace, steps, Cols, Clusters);
       call.p.widths_by_blocks = ByBlocks ? -1.0f : 1e30f;
-      if (Clusters != 0) CHECK(call.plan.split);
+      if (Clusters != 0) {  // whatever the plan would be
+        CHECK(device::detail::clusters_of(d.rows, d.cols, Cols) > Clusters);
+        call.plan.split = call.p.split = true;
+      }
       errc e = call.state;
       if (e == errc::ok) e = call.decode(nullptr);
       return e == errc::ok ? call.multiply(nullptr) : e;
