@@ -10,15 +10,16 @@ namespace bench {
 
 inline void require(cublasStatus_t s) { require(s == CUBLAS_STATUS_SUCCESS, cublasLtGetStatusString(s)); }
 
-/// How the matrices of a GEMM lie: A as k x m, B as k x n. D in FP32 is added to. Elements of A and B; for
-/// FP8, whether sums may stay in the tensor core's accumulators.
+/// How the matrices of a GEMM lie: A as k x m, B as k x n. D in FP32, which is added to, or is not. Elements
+/// of A and B; for FP8, whether sums may stay in the tensor core's accumulators.
 struct gemm_form {
   bool a_by_columns = false, b_by_columns = false, adds_to_f32 = false;
   cudaDataType_t element = CUDA_R_16BF;
   bool fast_sums = false;
+  bool to_f32 = false;
 };
 
-/// D (m x n) = A (m x k) * B (n x k)^T, row-major, D in bf16, sums in FP32.
+/// D (m x n) = A (m x k) * B (n x k)^T, row-major, D in bf16 if its form does not say FP32, sums in FP32.
 class cublaslt_gemm {
  public:
   cublaslt_gemm(i64 m, i64 n, i64 k, gemm_form form = {})
@@ -41,7 +42,8 @@ class cublaslt_gemm {
     };
     layout(b_, n, form.b_by_columns);
     layout(a_, m, form.a_by_columns);
-    require(cublasLtMatrixLayoutCreate(&d_, form.adds_to_f32 ? CUDA_R_32F : CUDA_R_16BF, u64(n), u64(m), n));
+    const bool f32 = form.adds_to_f32 || form.to_f32;
+    require(cublasLtMatrixLayoutCreate(&d_, f32 ? CUDA_R_32F : CUDA_R_16BF, u64(n), u64(m), n));
     cublasLtMatmulPreference_t preference;
     require(cublasLtMatmulPreferenceCreate(&preference));
     const size_t bytes = workspace_.bytes();

@@ -244,7 +244,7 @@ void measure_plans(benchmark::State& state, gemm_shape s) {
   peer.choose(a.values.data(), b.values.data(), of_peer.data());
   std::vector<std::string> names{"cublasLt"};
   std::vector<launch> launches{[&](i64) { peer.run(a.values.data(), b.values.data(), of_peer.data()); }};
-  for (const int cols : {192, 128})
+  for (const int cols : {192, 128, 64})
     for (const bool split : {true, false}) {
       wgmma_call<bf16> call(a.view, b.view, f4::matrix_view<bf16>{d.data(), s.m, s.n}, {}, workspace.data(),
                             nullptr, cols);
@@ -268,6 +268,33 @@ void add_plans(gemm_shape s) {
   add("gemm_plans/" + s.name(), [=](benchmark::State& state) { measure_plans(state, s); });
 }
 
+/// Decoded operands to FP32, percent of cublasLt's speed: added to D, as wgrad does, and not.
+void measure_fp32(benchmark::State& state, gemm_shape s) {
+  const operand a(s.m, s.k, {data::gaussian}, 1), b(s.n, s.k, {data::gaussian}, 2);
+  const buffer<float> d(s.m * s.n);
+  const buffer<u8> workspace(f4::device::gemm_workspace_bytes(s.m, s.n, s.k));
+  cublaslt_gemm adds(s.m, s.n, s.k, {.adds_to_f32 = true}), stores(s.m, s.n, s.k, {.to_f32 = true});
+  for (cublaslt_gemm* peer : {&adds, &stores}) peer->choose(a.values.data(), b.values.data(), d.data());
+  const auto ours = [&](float beta) {
+    return wgmma_call<float>(a.view, b.view, f4::matrix_view<float>{d.data(), s.m, s.n}, {1.0f, beta},
+                             workspace.data(), nullptr);
+  };
+  const auto add = ours(1.0f), store = ours(0.0f);
+  require(add.decode(nullptr));
+  const auto by_peer = [&](cublaslt_gemm const& peer) {
+    return [&](i64) { peer.run(a.values.data(), b.values.data(), d.data()); };
+  };
+  for (auto _ : state) {
+    const std::vector<double> t = medians({by_peer(adds), [&](i64) { require(add.multiply(nullptr)); },
+                                           by_peer(stores), [&](i64) { require(store.multiply(nullptr)); }},
+                                          21, 2);
+    state.SetIterationTime(t[1]);
+    state.counters["cublasLt_TFLOP/s"] = s.flop() / t[0] * 1e-12;
+    state.counters["added"] = 100 * t[0] / t[1];
+    state.counters["stored"] = 100 * t[2] / t[3];
+  }
+}
+
 constexpr gemm_shape large[] = {{4096, 4096, 4096}, {8192, 8192, 8192}, {8192, 14336, 4096}};
 constexpr gemm_shape hard{8192, 8192, 4096};
 constexpr gemm_shape ragged_and_small[] = {{512, 512, 4096},   {1024, 1024, 1024}, {2048, 2048, 2048},
@@ -289,6 +316,8 @@ const bool registered = [] {
   for (const gemm_shape s : large) add_plans(s);
   for (const gemm_shape s : {hard, gemm_shape{2048, 4096, 14336}}) add_plans(s);
   for (const gemm_shape s : ragged_and_small) add_plans(s);
+  for (const gemm_shape s : {gemm_shape{14336, 4096, 8192}, gemm_shape{4096, 14336, 8192}, large[1]})
+    add("gemm_fp32/" + s.name(), [=](benchmark::State& state) { measure_fp32(state, s); });
   for (const bool both : {false, true})
     for (const int percent : {30, 50, 60, 70, 85, 100, 150}) add_ways(hard, percent, both);
   return true;

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // The GEMM with Blackwell's bits on Hopper. Between the products of a step and those of the next one stand 96
 // additions for each thread; each instruction more, and each move to a uniform register, slows the inner loop
-// (docs/speed.md). Of a run of four steps, for tiles of 192 columns and of 128, nothing is in local memory.
+// (docs/speed.md). Of a run of four steps, for tiles of every width, nothing is in local memory.
 //
 // sm_90a: wgmma.mma_async.sync.aligned.m64n192k16.f32.bf16.bf16
 // sm_90a: wgmma.mma_async.sync.aligned.m64n128k16.f32.bf16.bf16
+// sm_90a: wgmma.mma_async.sync.aligned.m64n64k16.f32.bf16.bf16
 // sm_90a: add.rz.f32
 // sm_90a: cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes.multicast::cluster
 // sm_90a: cp.async.bulk.tensor.2d.global.shared::cta.tile.bulk_group

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The GEMM with Blackwell's bits on Hopper with tiles of either width, whichever is faster: the cases of
+// The GEMM with Blackwell's bits on Hopper with tiles of every width, whichever is faster: the cases of
 // gemm_blackwell_test.cu, where device::gemm chooses.
 #include "mma/gemm_blackwell_cases.cuh"
 #include "mma/gemm_calls.cuh"
@@ -48,29 +48,45 @@ TEST_CASE("device gemm wgmma: accumulators that are too large for the least prod
   if (hopper_or_warn()) check_large_accumulators<wgmma_gemm<192>>();
 }
 
+TEST_CASE("device gemm wgmma: shapes, outputs, scales, data and accumulators in tiles of 64 columns",
+          "[device][gemm][blackwell]") {
+  if (!hopper_or_warn()) return;
+  using gemm = wgmma_gemm<64>;
+  check_shapes<gemm>();
+  check_outputs<gemm>();
+  check_all_scales<gemm>();
+  check_kinds<gemm>();
+  check_lowest_bits<gemm>();
+  check_large_accumulators<gemm>();
+}
+
 TEST_CASE("device gemm wgmma: rows of many sizes have limits of their own", "[device][gemm][blackwell]") {
   if (!hopper_or_warn()) return;
+  check_rows_of_many_sizes<wgmma_gemm<64>>();
   check_rows_of_many_sizes<wgmma_gemm<128>>();
   check_rows_of_many_sizes<wgmma_gemm<192>>();
   check_rows_of_many_sizes<wgmma_gemm<192, 0, true>>();
 }
 
-TEST_CASE("device gemm wgmma: many tiles of either width", "[device][gemm][blackwell]") {
+TEST_CASE("device gemm wgmma: many tiles of every width", "[device][gemm][blackwell]") {
   if (!hopper_or_warn()) return;
+  check_many_tiles<wgmma_gemm<64>>();
   check_many_tiles<wgmma_gemm<128>>();
   check_many_tiles<wgmma_gemm<192>>();
 }
 
-TEST_CASE("device gemm wgmma: steps that no certificate proves, in tiles of either width",
+TEST_CASE("device gemm wgmma: steps that no certificate proves, in tiles of every width",
           "[device][gemm][blackwell]") {
   if (!hopper_or_warn()) return;
+  check_hard_steps<wgmma_gemm<64>>();
   check_hard_steps<wgmma_gemm<128>>();
   check_hard_steps<wgmma_gemm<192>>();
 }
 
-TEST_CASE("device gemm wgmma: large products that cancel, in tiles of either width",
+TEST_CASE("device gemm wgmma: large products that cancel, in tiles of every width",
           "[device][gemm][blackwell]") {
   if (!hopper_or_warn()) return;
+  check_cancelling<wgmma_gemm<64>>();
   check_cancelling<wgmma_gemm<128>>();
   check_cancelling<wgmma_gemm<192>>();
 }
@@ -85,8 +101,10 @@ TEST_CASE("device gemm wgmma: clusters go on with the sums of others", "[device]
   check(wgmma_gemm<192, 14>{});
   check(wgmma_gemm<128, 16>{});
   check(wgmma_gemm<128, 4>{});
+  check(wgmma_gemm<64, 30>{});
   check_hard_steps<wgmma_gemm<192, 60>>();
   check_hard_steps<wgmma_gemm<128, 25>>();
+  check_hard_steps<wgmma_gemm<64, 40>>();
 }
 
 TEST_CASE("device gemm wgmma: by blocks, whatever the data", "[device][gemm][blackwell]") {
@@ -105,6 +123,11 @@ TEST_CASE("device gemm wgmma: by blocks, whatever the data", "[device][gemm][bla
   check_hard_steps<wide>();
   check_cancelling<narrow>();
   check_cancelling<wide>();
+  using narrowest = wgmma_gemm<64, 0, true>;
+  check_shapes<narrowest>();
+  check_kinds<narrowest>();
+  check_large_accumulators<narrowest>();
+  check_hard_steps<narrowest>();
 }
 
 TEST_CASE("device gemm wgmma: goes by blocks where few sums of 64 products are exact, and only there",
@@ -169,7 +192,9 @@ TEST_CASE("device gemm wgmma: how a GEMM is cut", "[device][gemm][blackwell]") {
     CHECK(plan.clusters == clusters);
     CHECK(plan.split == split);
   };
-  check(1, 1, 64, 128, 1, false);
+  check(1, 1, 64, 64, 1, false);
+  check(512, 512, 4096, 64, 16, false);
+  check(1024, 1024, 1024, 64, 64, false);   // 32 of 128 columns, 24 of 192
   check(1536, 1536, 1536, 192, 48, false);  // one wave; two of narrow tiles
   check(2048, 2048, 2048, 128, 66, false);  // two waves of narrow tiles; parts of eight runs are too small
   check(2560, 2560, 2560, 192, 66, true);   // 140 tiles
@@ -179,4 +204,5 @@ TEST_CASE("device gemm wgmma: how a GEMM is cut", "[device][gemm][blackwell]") {
   check(8192, 14336, 4096, 192, 66, true);  // 2400 tiles, 36.4 waves
   check(1 << 20, 1 << 20, 64, 192, 66, false);
   CHECK_FALSE(wgmma_plan::of(4096, 4096, 16, 66, 60, 192).split);  // no memory for it
+  CHECK(wgmma_plan::of(100, 4096, 16, 66, 72, 0, 128).tile_cols == 128);
 }

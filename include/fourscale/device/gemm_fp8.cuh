@@ -106,7 +106,7 @@ struct fp8_call {
     if (by_wgmma()) {
       const int at_once = clusters_at_once();
       if (at_once == 0) return errc::cuda_failed;
-      const wgmma_plan plan = wgmma_plan::of(p.d.rows, p.d.cols, p.groups(), at_once, 0, columns);
+      const wgmma_plan plan = wgmma_plan::of(p.d.rows, p.d.cols, p.groups(), at_once, 0, columns, 128);
       return plan.tile_cols == 192 ? launch_wgmma<192>(plan.clusters, stream)
                                    : launch_wgmma<128>(plan.clusters, stream);
     }

@@ -88,21 +88,22 @@ struct wgmma_plan {
   int tile_cols, clusters;
   bool split;
 
-  /// `runs` along K for each tile. A step of a narrow tile takes 0.8 of the time for two thirds of the
-  /// outputs, since shared memory is read as often for its rows. Sums that are handed over take a run; and
-  /// while clusters share tiles they are at different places of K, so that a run takes a quarter more. As
-  /// measured: docs/speed.md.
-  static wgmma_plan of(i64 rows, i64 cols, i64 runs, i64 at_once, i64 shared_at_once, int columns) {
+  /// `runs` along K for each tile. A step of 128 columns takes 0.8 of the time of 192, one of 64 columns
+  /// 0.63, since rows of A are copied as often. Sums that are handed over take a run; and while clusters
+  /// share tiles they are at different places of K, so that a run takes a quarter more. As measured:
+  /// docs/speed.md. `columns`: of a tile; 0 for those that are faster, of at least `fewest`.
+  static wgmma_plan of(i64 rows, i64 cols, i64 runs, i64 at_once, i64 shared_at_once, int columns,
+                       int fewest = 64) {
     wgmma_plan best{};
     i64 least = 0;
-    for (const int tile_cols : {192, 128}) {
-      if (columns != 0 && columns != tile_cols) continue;
+    for (const int tile_cols : {192, 128, 64}) {
+      if (columns != 0 ? columns != tile_cols : tile_cols < fewest) continue;
       const i64 tiles = clusters_of(rows, cols, tile_cols), shared = tiles % at_once + at_once,
                 whole = 100 * runs * ceil_div<i64>(tiles, at_once),
                 even = 100 * ceil_div<i64>(tiles * runs, at_once) +
                        25 * ceil_div<i64>(shared * runs, at_once) + 100;
       const bool split = tiles > at_once && at_once <= shared_at_once && even < whole;
-      const i64 time = (split ? even : whole) * (tile_cols == 192 ? 10 : 8);
+      const i64 time = (split ? even : whole) * (tile_cols == 192 ? 40 : tile_cols == 128 ? 32 : 25);
       if (best.tile_cols != 0 && time >= least) continue;
       best = {tile_cols, static_cast<int>(tiles < at_once ? tiles : at_once), split};
       least = time;
@@ -148,7 +149,8 @@ struct wgmma_call : decoded_call<F, LA, G, LB, mma::wgmma::problem<T, mma::facto
   wgmma_plan plan{};
   i64 carries;  ///< clusters that may hand over sums
 
-  /// `columns` of a tile: 128, 192, or 0 for those that are faster. `most`: clusters, if not all that fit.
+  /// `columns` of a tile: 64, 128, 192, or 0 for those that are faster. `most`: clusters, if not all that
+  /// fit.
   template <class BA, class BB>
   wgmma_call(block_scaled_view<F, LA, BA> const& a, block_scaled_view<G, LB, BB> const& b,
              matrix_view<T> const& d, gemm_factors factors, void* workspace, gemm_steps* steps,
@@ -157,10 +159,11 @@ struct wgmma_call : decoded_call<F, LA, G, LB, mma::wgmma::problem<T, mma::facto
         carries(most != 0 ? most : carried_memory::clusters(d.rows, d.cols)) {
     const int at_once = most != 0 ? most : clusters_at_once();
     if (at_once == 0) state = errc::cuda_failed;
-    if (clusters_of(d.rows, d.cols, 128) >= i64{1} << 28) state = errc::too_large;
+    if (clusters_of(d.rows, d.cols, columns == 64 ? 64 : 128) >= i64{1} << 28) state = errc::too_large;
     if (state != errc::ok) return;
+    // Of few rows half of a cluster's CTAs have none, and memory is the limit, not how many there are.
     plan = wgmma_plan::of(d.rows, d.cols, ceil_div<i64>(p.a.steps, mma::wgmma::run_steps), at_once, carries,
-                          columns);
+                          columns, d.rows > mma::wgmma::tile_rows ? 64 : 128);
     p.split = plan.split;
     p.carried = carried_memory::in(reinterpret_cast<u8*>(p.b.values) + p.b.bytes(), carries);
     state = encode_decoded(p.a, mma::wgmma::tile_rows, p.map_a);
@@ -177,8 +180,14 @@ struct wgmma_call : decoded_call<F, LA, G, LB, mma::wgmma::problem<T, mma::facto
     return base::template decode<Certify>(stream);
   }
   errc multiply(cudaStream_t stream) const {
-    return plan.tile_cols == 192 ? launch_wgmma<192>(p, plan.clusters, stream)
-                                 : launch_wgmma<128>(p, plan.clusters, stream);
+    switch (plan.tile_cols) {
+      case 192:
+        return launch_wgmma<192>(p, plan.clusters, stream);
+      case 128:
+        return launch_wgmma<128>(p, plan.clusters, stream);
+      default:
+        return launch_wgmma<64>(p, plan.clusters, stream);
+    }
   }
   static bool available() { return check_available(&gemm_wgmma_kernel<192, problem>, 1) == errc::ok; }
 };

@@ -34,7 +34,7 @@ inline constexpr int window_steps = 32, window_runs = window_steps / run_steps;
 inline constexpr int certified_runs = 4;  ///< whose certificates there is room for
 inline constexpr u32 whole_run = (1u << run_steps) - 1;
 
-/// A tile of 128 rows by Cols columns: 192, or 128 where these keep more of a GPU busy.
+/// A tile of 128 rows by Cols columns: 192, or 128 or 64 where these keep more of a GPU busy.
 template <int Cols>
 struct tile {
   static constexpr int col_groups = Cols / bounds_rows;  ///< of eight columns, which share their bounds

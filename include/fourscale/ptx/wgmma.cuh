@@ -40,7 +40,7 @@ FOURSCALE_D void wgmma_wait_group() {
 /// of B, 16 values along K; a thread has N / 2 elements. `a`, `b`: low words of wgmma_descriptor_b128().
 /// Element i of a thread of warp w (of four), lane l: row 16 w + l / 4 + 8 (i / 2 % 2), column 8 (i / 4) + 2
 /// (l % 4) + i % 2: mma.sync's m16n8, N / 8 times. Asynchronous: D is there after wgmma_wait_group(). N is
-/// 192 or 128.
+/// 192, 128 or 64.
 FOURSCALE_D inline void wgmma_bf16([[maybe_unused]] float (&d)[96], [[maybe_unused]] u32 a,
                                    [[maybe_unused]] u32 b, [[maybe_unused]] bool accumulate) {
 #if FOURSCALE_HAS_WGMMA
@@ -103,6 +103,28 @@ FOURSCALE_D inline void wgmma_bf16([[maybe_unused]] float (&d)[64], [[maybe_unus
         "+f"(d[44]), "+f"(d[45]), "+f"(d[46]), "+f"(d[47]), "+f"(d[48]), "+f"(d[49]), "+f"(d[50]),
         "+f"(d[51]), "+f"(d[52]), "+f"(d[53]), "+f"(d[54]), "+f"(d[55]), "+f"(d[56]), "+f"(d[57]),
         "+f"(d[58]), "+f"(d[59]), "+f"(d[60]), "+f"(d[61]), "+f"(d[62]), "+f"(d[63])
+      : "r"(a), "r"(b), "r"(accumulate ? 1 : 0), "n"(wgmma_descriptor_b128(0) >> 32));
+#else
+  wgmma_needs_sm_90a(d, a, b, accumulate);
+#endif
+}
+
+FOURSCALE_D inline void wgmma_bf16([[maybe_unused]] float (&d)[32], [[maybe_unused]] u32 a,
+                                   [[maybe_unused]] u32 b, [[maybe_unused]] bool accumulate) {
+#if FOURSCALE_HAS_WGMMA
+  asm volatile(
+      "{ .reg .pred p; .reg .b64 a, b; setp.ne.b32 p, %34, 0; mov.b64 a, {%32, %35}; mov.b64 b, {%33, %35}; "
+      "wgmma.mma_async.sync.aligned.m64n64k16.f32.bf16.bf16 {"
+      "%0, %1, %2, %3, %4, %5, %6, %7, "
+      "%8, %9, %10, %11, %12, %13, %14, %15, "
+      "%16, %17, %18, %19, %20, %21, %22, %23, "
+      "%24, %25, %26, %27, %28, %29, %30, %31 "
+      "}, a, b, p, 1, 1, 0, 0; }"
+      : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3]), "+f"(d[4]), "+f"(d[5]), "+f"(d[6]), "+f"(d[7]),
+        "+f"(d[8]), "+f"(d[9]), "+f"(d[10]), "+f"(d[11]), "+f"(d[12]), "+f"(d[13]), "+f"(d[14]), "+f"(d[15]),
+        "+f"(d[16]), "+f"(d[17]), "+f"(d[18]), "+f"(d[19]), "+f"(d[20]), "+f"(d[21]), "+f"(d[22]),
+        "+f"(d[23]), "+f"(d[24]), "+f"(d[25]), "+f"(d[26]), "+f"(d[27]), "+f"(d[28]), "+f"(d[29]),
+        "+f"(d[30]), "+f"(d[31])
       : "r"(a), "r"(b), "r"(accumulate ? 1 : 0), "n"(wgmma_descriptor_b128(0) >> 32));
 #else
   wgmma_needs_sm_90a(d, a, b, accumulate);
