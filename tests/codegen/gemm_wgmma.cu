@@ -11,7 +11,7 @@
 // sm_90a: cp.async.bulk.tensor.2d.global.shared::cta.tile.bulk_group
 // sm_90a sass: HGMMA.64x192x16.F32.BF16
 // sm_90a sass: UTMALDG.2D.MULTICAST
-// sm_90a after_wgmma: 8
+// sm_90a after_wgmma: 12
 // sm_90a after_wgmma: !R2UR
 // sm_90a after_wgmma: !LDL
 // sm_90a after_wgmma: !STL
