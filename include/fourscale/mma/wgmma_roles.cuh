@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // D = A * B^T with the bits of Blackwell's block-scaled MMA on the tensor cores of Hopper. A step of K = 64
 // is four wgmma from zero, and one addition rounded toward zero to the accumulator. A CTA of three warpgroups
-// takes a tile of 128 x 192, or of fewer columns, and two CTAs of a cluster share these. Of tiles that not all
+// takes a tile of 128 x 192, or of fewer columns, which two CTAs of a cluster share. Of tiles that not all
 // clusters have, each takes a part along K (tile_parts.cuh). The roles:
 //
 //   load     one warp has TMA fill a stage with a step of A and half of B, for both CTAs  -> `full`
