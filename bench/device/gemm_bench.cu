@@ -4,7 +4,8 @@
 // certificate proved exact; `native` is accumulate::native by cublasLt, `own` the same by our kernel;
 // `distance` is the largest between native and Blackwell's bits, in percent of the bound.
 // gemm_ways: both ways of the kernel by wgmma, by certificates and by blocks, for blocks of growing spread.
-// gemm_plans: wide and narrow tiles, the last ones shared along K or not, from decoded operands.
+// gemm_plans: tiles of each width, the last ones shared along K or not, from decoded operands.
+// gemm_fp32: decoded operands to FP32, added to D or stored.
 #include <fourscale/interop/cublaslt.cuh>
 
 #include "cublaslt.cuh"

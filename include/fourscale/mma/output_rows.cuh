@@ -142,11 +142,6 @@ struct output_rows_of_warp {
     }
   }
 
-  template <int N>
-  struct number {
-    static constexpr int value = N;
-  };
-
   /// The pairs of FP32 outputs that a lane has: two neighbours in a row, and in the one eight below. Four
   /// lanes have 32 bytes of a row, a whole sector.
   struct pairs_of_lane {
@@ -184,36 +179,33 @@ struct output_rows_of_warp {
     constexpr int each = Cols / 32;  // pairs of an eighth
     const float by = factor, beta = p.beta;
     float2 old[8][each];
-    const auto load = [&](auto eighth) {
+    const auto load = [&](int eighth) {
       if constexpr (Adds) {
         FOURSCALE_UNROLL
         for (int i = 0; i < each; ++i) {
-          constexpr int first = eighth.value * each;
-          old[eighth.value][i] = pairs.has(first + i) ? pairs.at(first + i) : float2{};
+          const int pair = eighth * each + i;
+          old[eighth][i] = pairs.has(pair) ? pairs.at(pair) : float2{};
         }
       }
     };
-    const auto store_eighth = [&](auto eighth) {
+    const auto store_eighth = [&](int eighth) {
       FOURSCALE_UNROLL
       for (int i = 0; i < each; ++i) {
-        const int pair = eighth.value * each + i;
-        if (pairs.has(pair))
-          pairs.at(pair) = output_of<Adds>(by, beta, old[eighth.value][i], sums + 2 * pair);
+        const int pair = eighth * each + i;
+        if (pairs.has(pair)) pairs.at(pair) = output_of<Adds>(by, beta, old[eighth][i], sums + 2 * pair);
       }
     };
     if (in_boxes) {
-      load(number<4>{});
+      load(4);
       add_in_boxes<Adds>(p, there, row, col, by, sums);
     } else {
-      load(number<0>{}), store_eighth(number<0>{});
-      load(number<1>{}), store_eighth(number<1>{});
-      load(number<2>{}), store_eighth(number<2>{});
-      load(number<3>{}), store_eighth(number<3>{});
-      load(number<4>{});
+      FOURSCALE_UNROLL
+      for (int eighth = 0; eighth < 4; ++eighth) load(eighth), store_eighth(eighth);
+      load(4);
     }
-    load(number<5>{}), load(number<6>{}), load(number<7>{});
-    store_eighth(number<4>{}), store_eighth(number<5>{}), store_eighth(number<6>{}),
-        store_eighth(number<7>{});
+    load(5), load(6), load(7);
+    FOURSCALE_UNROLL
+    for (int eighth = 4; eighth < 8; ++eighth) store_eighth(eighth);
   }
   /// The first half of the columns, in place.
   template <bool Adds, class P>

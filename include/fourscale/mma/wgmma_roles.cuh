@@ -349,16 +349,13 @@ FOURSCALE_D void multiply(P const& p, shared_memory<Cols>& m, int group) {
     int run = 0;
     if (s.one)
       m.redone[strip] = {&p.a, &p.b, {part.row + strip * output_rows, part.col, 0, 0, 0}, 0, 0, 0, 0};
-    const auto ask_for_outputs = [&] {
-      if (part.is_first == 0)
-        m.outputs[strip].ask(p, m.outputs_there + strip, part.row + strip * output_rows, part.col);
-    };
 #pragma unroll 1
     while (run < runs) {
       if (fast) {
         do {
           ++run;
-          if (run == 2) ask_for_outputs();  // what it waits for is over by then
+          if (run == 2 && part.is_first == 0)  // what it waits for is over by then
+            m.outputs[strip].ask(p, m.outputs_there + strip, part.row + strip * output_rows, part.col);
           fast = multiply_run(s, x, run < runs ? run : 0, sums, chain);
         } while (fast && run < runs);
       } else {
