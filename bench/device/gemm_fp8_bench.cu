@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // The GEMM of FP8 compared with cublasLt's on the same codes in the same run: `percent` of cublasLt with sums
 // in FP32, `percent_of_fast` of cublasLt with the tensor core's own sums, `percent_of_bf16`; under scales of
-// 128 values, too. `error`: the root of the mean square distance from the exact product, in millionths of the
-// sum of magnitudes, ours and cublasLt's two.
+// 128 values, too (`blocks`), and with B under scales of 128 x 128, as weights are (`weights`). `error`: the
+// root of the mean square distance from the exact product, in millionths of the sum of magnitudes, ours and
+// cublasLt's two.
 #include <fourscale/device/gemm_native.cuh>
 
 #include "cublaslt.cuh"
@@ -18,27 +19,31 @@ struct gemm_shape {
   i64 m, n, k;
 };
 
-/// A matrix of Gaussian data in FP8, per tensor and under scales of 128 values, and in bf16.
+/// A matrix of Gaussian data in FP8, per tensor and under scales of 128 and of 128 x 128 values, and in bf16.
 struct operand {
   buffer<bf16> values;
-  buffer<u8> codes, block_codes, block_scales;
+  buffer<u8> codes, block_codes, block_scales, tile_codes, tile_scales;
   buffer<float> amax;
   f4::block_scaled_view<fp8_e4m3> view;
-  f4::block_scaled_view<fp8_block_e4m3> blocks;
+  f4::block_scaled_view<fp8_block_e4m3> blocks, tiles;
 
   operand(i64 r, i64 c, u64 copy)
       : values(r * c),
         codes(r * c),
         block_codes(r * c),
         block_scales(f4::scale_bytes<fp8_block_e4m3>(r, c)),
+        tile_codes(r * c),
+        tile_scales(f4::scale_bytes<fp8_block_e4m3>(r, c)),
         amax(1),
         view(codes.data(), nullptr, r, c, f4::amax_in(amax.data())),
-        blocks(block_codes.data(), block_scales.data(), r, c) {
+        blocks(block_codes.data(), block_scales.data(), r, c),
+        tiles(tile_codes.data(), tile_scales.data(), r, c) {
     fill_kernel<<<2048, 256>>>(data{data::gaussian}, values.data(), r, c, copy);
     const f4::matrix_view<bf16 const> x{values.data(), r, c};
     require(f4::device::amax(x, amax.data()));
     require(f4::device::quantize(x, view));
     require(f4::device::quantize(x, blocks));
+    require(f4::device::quantize(x, tiles, f4::quantizer<>{}, f4::blocks_2d<128, 128>{}));
     require(cudaDeviceSynchronize());
   }
 };
@@ -83,17 +88,22 @@ void measure(benchmark::State& state, gemm_shape s) {
          [&](i64) { require(f4::device::gemm(of_codes_a, of_codes_b, to(d), {}, f4::accumulate::native{})); },
          [&](i64) {
            require(f4::device::gemm(a.blocks, b.blocks, to(of_blocks), {}, f4::accumulate::native{}));
+         },
+         [&](i64) {
+           require(f4::device::gemm(a.blocks, b.tiles, to(of_blocks), {}, f4::accumulate::native{}));
          }},
         31, 2);
     const double flop = 2.0 * static_cast<double>(s.m) * static_cast<double>(s.n) * static_cast<double>(s.k);
     state.SetIterationTime(t[3]);
     state.counters["TFLOP/s"] = flop / t[3] * 1e-12;
     state.counters["blocks_TFLOP/s"] = flop / t[4] * 1e-12;
+    state.counters["weights_TFLOP/s"] = flop / t[5] * 1e-12;
     state.counters["cublasLt_TFLOP/s"] = flop / t[0] * 1e-12;
     state.counters["percent"] = 100 * t[0] / t[3];
     state.counters["percent_of_fast"] = 100 * t[1] / t[3];
     state.counters["percent_of_bf16"] = 100 * t[2] / t[3];
     state.counters["blocks_percent"] = 100 * t[0] / t[4];
+    state.counters["weights_percent"] = 100 * t[0] / t[5];
     state.counters["error"] = error(a, b, s, d);
     state.counters["cublasLt_error"] = error(a, b, s, of_peer);
     state.counters["fast_error"] = error(a, b, s, of_fast);

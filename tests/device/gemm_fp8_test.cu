@@ -16,6 +16,12 @@ namespace {
 /// in each block of 32 a subnormal number times a large one, and numbers that such a sum loses.
 enum class codes_of { whole, ones, any, outlier, subnormal };
 
+/// Of so many rows of B each has the same scales; scales of `zeros` are 0 now and then.
+struct scales_of {
+  i64 rows = 1;
+  bool zeros = false;
+};
+
 /// An operand of `rows` x `cols`; `start` bytes lie before its codes, and as many before its scales.
 template <class F>
 struct fp8_operand {
@@ -25,7 +31,7 @@ struct fp8_operand {
   std::vector<u8> codes, scales;
   std::vector<float> amaxes;
 
-  fp8_operand(i64 r, i64 c, u64 seed, codes_of what, i64 first = 0)
+  fp8_operand(i64 r, i64 c, u64 seed, codes_of what, i64 first = 0, scales_of by = {})
       : rows(r),
         cols(c),
         start(first),
@@ -52,8 +58,9 @@ struct fp8_operand {
       amaxes.push_back(std::fabs(gaussian(static_cast<u64>(i) + seed)) + 0.5f);
       if constexpr (scaled)
         for (i64 j = 0; j < c / 128; ++j) {
-          const u64 x = mix(static_cast<u64>(i * 1000 + j) + seed);
-          const float scale = what == codes_of::ones ? 1.0f
+          const u64 x = mix(static_cast<u64>(i / by.rows * by.rows * 1000 + j) + seed);
+          const float scale = by.zeros && (x >> 50 & 3) == 0 ? 0.0f
+                              : what == codes_of::ones       ? 1.0f
                               : what == codes_of::whole
                                   ? std::ldexp(1.0f, static_cast<int>(x >> 8 & 3))
                                   : std::ldexp(1.0f + static_cast<float>(x >> 40) * 0x1p-24f,
@@ -78,6 +85,7 @@ struct fp8_options {
   gemm_factors factors{};
   i64 gap = 0, start_a = 0, start_b = 0;
   amaxes scaled = amaxes::none;
+  scales_of by{};
 };
 
 /// A sum of products in double, which is exact for `codes_of::whole`, and that of their magnitudes.
@@ -94,8 +102,8 @@ struct fp8_case {
 
   fp8_case(fp8_options const& options, codes_of what)
       : o(options),
-        a(o.m, o.k, 1, what, o.start_a),
-        b(o.n, o.k, 2, what, o.start_b),
+        a(o.m, o.k, 1, what, o.start_a, {1, o.by.zeros}),
+        b(o.n, o.k, 2, what, o.start_b, o.by),
         before(static_cast<size_t>(o.m * ld() + 64)) {
     for (size_t i = 0; i < before.size(); ++i) before[i] = from_float<T>(gaussian(i) * 100.0f);
   }
@@ -166,7 +174,7 @@ void check_whole(std::vector<fp8_options> const& list, codes_of what = codes_of:
   if (!gpu_or_warn()) return;
   for (fp8_options const& o : list) {
     INFO(F::name << " by " << G::name << ", " << o.m << " x " << o.n << " x " << o.k << ", codes at "
-                 << o.start_a);
+                 << o.start_a << ", rows under a scale " << o.by.rows);
     fp8_case<F, G, T> c(o, what);
     const std::vector<fp8_sum> sums = c.sums();
     std::vector<T> want = c.before;
@@ -179,10 +187,10 @@ void check_whole(std::vector<fp8_options> const& list, codes_of what = codes_of:
 }
 
 template <class F, class G>
-void check_bound(codes_of what) {
+void check_bound(codes_of what, scales_of by = {}) {
   if (!gpu_or_warn()) return;
   for (const i64 start : {0, 1}) {  // at 1 by mma.sync, in f32
-    fp8_case<F, G, float> c({150, 210, 1024, {}, 0, start, start}, what);
+    fp8_case<F, G, float> c({150, 210, 1024, {}, 0, start, start, amaxes::none, by}, what);
     const std::vector<fp8_sum> sums = c.sums();
     for (const int columns : {128, 192}) {
       const std::vector<float> got = c.on_device(columns);
@@ -238,6 +246,35 @@ TEST_CASE("device gemm fp8: whole numbers under scales of 128", "[device][gemm][
   check_whole<fp8_block_e5m2, fp8_block_e4m3, bf16>({{129, 127, 384}, {515, 304, 2048}});
 }
 
+TEST_CASE("device gemm fp8: whole numbers where columns share scales", "[device][gemm][fp8]") {
+  for (const i64 rows : {128, 64, 32, 48}) {
+    const scales_of by{rows};
+    check_whole<fp8_block_e4m3, fp8_block_e4m3, float>(
+        {{1, 1, 128, {}, 0, 0, 0, amaxes::none, by},
+         {128, 192, 128, {}, 0, 0, 0, amaxes::none, by},
+         {257, 385, 640, {}, 0, 0, 0, amaxes::none, by},
+         {70, 90, 1280, {-1.5f, 0.75f}, 5, 0, 0, amaxes::none, by},
+         {257, 385, 640, {}, 0, 0, 0, amaxes::none, {rows, true}},
+         {130, 200, 512, {}, 1, 1, 1, amaxes::none, {rows, true}}});
+    check_whole<fp8_block_e5m2, fp8_block_e4m3, bf16>({{515, 304, 2048, {}, 0, 0, 0, amaxes::none, by}});
+  }
+  check_whole<fp8_block_e4m3, fp8_block_e4m3, bf16>(
+      {{2100, 2504, 256, {}, 0, 0, 0, amaxes::none, {128, true}}});
+}
+
+TEST_CASE("device gemm fp8: scales whose product is no normal number", "[device][gemm][fp8]") {
+  if (!gpu_or_warn()) return;
+  for (const i64 start : {0, 1}) {  // 2^23, times 2^-70 (1 + 2^-23), times 2^-70
+    fp8_case<fp8_block_e4m3, fp8_block_e4m3, float> c({20, 30, 128, {}, 0, start, 0}, codes_of::ones);
+    for (auto* codes : {&c.a.codes, &c.b.codes})
+      std::fill(codes->begin(), codes->end(), encode<e4m3>(256.0f).bits);
+    for (i64 i = 0; i < 20; ++i) c.a.view().store_scale(i, 0, {bit_cast<u32>(0x1.000002p-70f)});
+    for (i64 i = 0; i < 30; ++i) c.b.view().store_scale(i, 0, {bit_cast<u32>(0x1p-70f)});
+    const std::vector<float> got = c.on_device();
+    for (size_t i = 0; i < 20 * 30; ++i) CHECK(got[i] == 0x1.000002p-117f);
+  }
+}
+
 TEST_CASE("device gemm fp8: more tiles than a GPU has processors", "[device][gemm][fp8]") {
   check_whole<fp8_e4m3, fp8_e4m3, bf16>({{2100, 2500, 256}, {2100, 2504, 256}});
   check_whole<fp8_block_e4m3, fp8_block_e4m3, bf16>({{2100, 2500, 256}, {2100, 2504, 256}});
@@ -255,6 +292,7 @@ TEST_CASE("device gemm fp8: any numbers, within the bound", "[device][gemm][fp8]
     check_bound<fp8_e5m2, fp8_e4m3>(what);
     check_bound<fp8_block_e4m3, fp8_block_e4m3>(what);
     check_bound<fp8_block_e4m3, fp8_block_e5m2>(what);
+    check_bound<fp8_block_e4m3, fp8_block_e4m3>(what, {128});
   }
   check_bound<fp8_e4m3, fp8_e4m3>(codes_of::subnormal);
 }

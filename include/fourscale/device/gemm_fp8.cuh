@@ -25,6 +25,7 @@ FOURSCALE_KERNEL void __launch_bounds__(mma::fp8::threads, 1)
     __shared__ struct alignas(1024) own_memory { u32 not_empty; } own;  // see gemm_wgmma_kernel
     asm volatile("" ::"r"(ptx::shared_address(&own)));
     auto& m = *reinterpret_cast<f::shared_memory<Cols>*>(bytes);
+    static_assert(sizeof(m) + sizeof(own) <= mma::hopper_shared_bytes);
     const int warp = static_cast<int>(threadIdx.x) / 32;
     if (threadIdx.x == 0) f::init_barriers<P>(m);
     ptx::barrier_cluster_arrive();

@@ -26,6 +26,7 @@ FOURSCALE_KERNEL void __launch_bounds__(mma::wgmma::threads, 1)
     __shared__ struct alignas(1024) own_memory { u32 not_empty; } own;
     asm volatile("" ::"r"(ptx::shared_address(&own)));
     auto& m = *reinterpret_cast<w::shared_memory<Cols>*>(bytes);
+    static_assert(sizeof(m) + sizeof(own) <= mma::hopper_shared_bytes);
     auto& m_of_blocks = *reinterpret_cast<w::by_blocks::shared_memory<Cols>*>(bytes);
     static_assert(sizeof(m_of_blocks) <= offsetof(w::shared_memory<Cols>, walks), "Barriers lie behind it.");
     const int warp = static_cast<int>(threadIdx.x) / 32;

@@ -5,7 +5,7 @@
 // columns. The roles:
 //
 //   load     one warp has TMA fill a stage with a group of A and half of B, for both CTAs  -> `full`
-//   scale    three warps fetch the scales of the group, if there are any                   -> `full`
+//   scale    three warps fetch the scales of a run of groups, if there are any             -> `scales_full`
 //   multiply two warpgroups, 64 rows each: one adds in f32 while the other one multiplies  -> `empty`
 #pragma once
 
@@ -15,6 +15,7 @@
 #include <cuda/ptx>
 
 #include "../ptx/cluster.cuh"
+#include "../ptx/cp_async.cuh"
 #include "../ptx/elect.cuh"
 #include "../ptx/mbarrier.cuh"
 #include "../ptx/wgmma_f8.cuh"
@@ -37,9 +38,12 @@ struct shared_memory {
   static constexpr int a_bytes = tile_rows * group_values, b_bytes = Cols * group_values;
   alignas(1024) u8 a[stages][a_bytes];
   alignas(1024) u8 b[stages][b_bytes];
+  output_memory<Cols> output[strips];         ///< of each warp
   output_rows_of_warp<Cols> outputs[strips];  ///< of each warp
-  alignas(16) float scale_a[stages][tile_rows], scale_b[stages][Cols];
-  alignas(8) std::uint64_t full[stages], empty[stages], outputs_there[strips];
+  /// Of the groups of a run, and of the next one: of rows of A, then of columns of B.
+  alignas(16) float scales[2][tile_rows + Cols][run_groups];
+  alignas(8) std::uint64_t full[stages], empty[stages], outputs_there[strips], scales_full[2],
+      scales_empty[2];
 };
 
 /// D = alpha * A * B^T + beta * D: the arguments of the kernel.
@@ -51,6 +55,7 @@ struct problem {
                            type_b = same_type<b_element, e4m3> ? ptx::f8::e4m3 : ptx::f8::e5m2;
   /// Groups have scales of their own.
   static constexpr bool scaled = block_scale_bytes<F> != 0;
+  static constexpr bool linear_scales = same_type<LA, linear> && same_type<LB, linear>;
   CUtensorMap map_a,
       map_b;          ///< of the codes: boxes of a group by tile_rows, and by half the columns of a tile
   CUtensorMap map_d;  ///< if outputs go by boxes: see output_rows.cuh
@@ -88,8 +93,12 @@ template <class P, int Cols>
 FOURSCALE_D void init_barriers(shared_memory<Cols>& m) {
   for (auto& there : m.outputs_there) cuda::ptx::mbarrier_init(&there, 1);
   for (int i = 0; i < stages; ++i) {
-    cuda::ptx::mbarrier_init(m.full + i, P::scaled ? 1 + scale_warps : 1);
+    cuda::ptx::mbarrier_init(m.full + i, 1);
     cuda::ptx::mbarrier_init(m.empty + i, strips * cluster_ctas);
+  }
+  for (int i = 0; i < 2; ++i) {
+    cuda::ptx::mbarrier_init(m.scales_full + i, 32 * scale_warps);
+    cuda::ptx::mbarrier_init(m.scales_empty + i, strips);
   }
   cuda::ptx::fence_mbarrier_init(cuda::ptx::sem_release, cuda::ptx::scope_cluster);
 }
@@ -119,69 +128,144 @@ FOURSCALE_D void load(P const& p, shared_memory<Cols>& m) {
   }
 }
 
-/// The scale of a row in a group; 0 behind the last row and the last group.
-template <class View>
-FOURSCALE_D float scale_of_group(View const& q, i64 row, i64 group) {
-  return row < q.rows && group * group_values < q.cols
-             ? *reinterpret_cast<float const*>(q.scales + q.scale_offset(row, group))
-             : 0.0f;
-}
+/// The scales that a thread of scale_warps fetches: of every 96th of a tile's rows of A, then of B. Behind
+/// the last row it takes that one's: what they are for is zeros, and not stored. Behind the last group they
+/// are 0.
+template <class P, int Cols>
+struct scale_reader {
+  static constexpr int threads = 32 * scale_warps, each = (tile_rows + Cols + threads - 1) / threads;
+  static constexpr u32 scale_bytes = sizeof(float), run_bytes = run_groups * scale_bytes;
+  P const& p;
+  u32 first;           ///< of the thread
+  i64 row, col;        ///< of the tile
+  u8 const* at[each];  ///< the scales of its rows in group 0
+  bool wide;           ///< those of a run are 16 bytes at a multiple of 16
 
-/// Warp `warp` of scale_warps. Scales are on their way before their stage is free.
+  FOURSCALE_D scale_reader(P const& problem, walk<Cols> const& tile, int warp)
+      : p(problem), first(32 * static_cast<u32>(warp) + threadIdx.x % 32), row(tile.row()), col(tile.col()) {
+    wide = P::linear_scales && p.groups() % run_groups == 0 &&
+           (reinterpret_cast<u64>(p.a.scales) | reinterpret_cast<u64>(p.b.scales)) % run_bytes == 0;
+    FOURSCALE_UNROLL
+    for (int j = 0; j < each; ++j) at[j] = find(j, 0);
+  }
+  /// Asks for those of a run; their barrier hears of them. From so many rows each request costs as much as
+  /// one for a whole line: so a row's come at once.
+  FOURSCALE_D void copy(shared_memory<Cols>& m, i32 run, u32 buffer) const {
+    FOURSCALE_UNROLL
+    for (int j = 0; j < each; ++j) {
+      if (index(j) >= tile_rows + Cols) break;
+      const u32 to = ptx::shared_address(m.scales[buffer][index(j)]);
+      if (wide) {
+        ptx::cp_async_cg_16(to, at[j] + static_cast<u32>(run) * u64{run_bytes});
+      } else {
+        FOURSCALE_UNROLL
+        for (u32 i = 0; i < run_groups; ++i) {
+          const i32 group = run * run_groups + static_cast<i32>(i);
+          const bool there = group < p.groups();
+          ptx::cp_async_ca_4(to + i * scale_bytes, there ? find(j, group) : at[j], there ? 4 : 0);
+        }
+      }
+    }
+    ptx::cp_async_mbarrier_arrive_noinc(ptx::shared_address(m.scales_full + buffer));
+  }
+
+ private:
+  FOURSCALE_D u32 index(int j) const { return first + static_cast<u32>(j * threads); }
+  template <class View>
+  FOURSCALE_D static u8 const* scale_of(View const& q, i64 of_row, i64 group) {
+    return q.scales + q.scale_offset(min(of_row, q.rows - 1), group);
+  }
+  FOURSCALE_D u8 const* find(int j, i64 group) const {
+    return index(j) < tile_rows ? scale_of(p.a, row + index(j), group)
+                                : scale_of(p.b, col + index(j) - tile_rows, group);
+  }
+};
+
+/// Warp `warp` of scale_warps: the scales of a run while those of the one before are used.
 template <class P, int Cols>
 FOURSCALE_D void fetch_scales(P const& p, shared_memory<Cols>& m, int warp) {
-  constexpr int threads = 32 * scale_warps, each = (tile_rows + Cols + threads - 1) / threads;
-  const int lane = static_cast<int>(threadIdx.x) % 32;
-  const i32 groups = run_groups * p.runs();
-  u32 parity = 1;
+  u32 number = 0;  // of runs
   for (walk<Cols> tile(p); tile.more(); tile.next()) {
-    u32 row = static_cast<u32>(tile.row()), col = static_cast<u32>(tile.col());
-    for (i32 group = 0; group < groups; ++group) {
-      const int stage = group % stages;
-      ptx::keep(row), ptx::keep(col);  // or the divisions behind them are done here
-      float scale[each];
-      FOURSCALE_UNROLL
-      for (int j = 0; j < each; ++j) {
-        const int i = 32 * warp + lane + j * threads;
-        scale[j] = i < tile_rows ? scale_of_group(p.a, i64{row} + i, group)
-                                 : scale_of_group(p.b, i64{col} + i - tile_rows, group);
-      }
-      ptx::mbarrier_wait(ptx::shared_address(m.empty + stage), parity);
-      if (stage == stages - 1) parity ^= 1;
-      FOURSCALE_UNROLL
-      for (int j = 0; j < each; ++j) {
-        const int i = 32 * warp + lane + j * threads;
-        if (i < tile_rows)
-          m.scale_a[stage][i] = scale[j];
-        else if (i < tile_rows + Cols)
-          m.scale_b[stage][i - tile_rows] = scale[j];
-      }
-      __syncwarp();
-      if (lane == 0) ptx::mbarrier_arrive(ptx::shared_address(m.full + stage));
+    const scale_reader<P, Cols> reader(p, tile, warp);
+#pragma unroll 1
+    for (int run = 0; run < p.runs(); ++run, ++number) {
+      const u32 buffer = number & 1;
+      ptx::mbarrier_wait(ptx::shared_address(m.scales_empty + buffer), number >> 1 & 1 ^ 1);
+      reader.copy(m, run, buffer);
     }
   }
 }
 
-/// Adds what a group's products make. (part * a) * b: a part of 0 stays 0 whatever the scales.
-template <class P, int Cols>
-FOURSCALE_D void add_group(shared_memory<Cols> const& m, u32 stage, int strip, float (&sums)[Cols / 2],
-                           float const (&part)[Cols / 2]) {
-  if constexpr (!P::scaled) {
+/// The scales of a run.
+template <int Cols>
+struct run_scales {
+  static constexpr int parts = Cols / 64;
+  float const (*of)[run_groups];  ///< of a row of A, then of a column of B
+  u32 shared = 0;                 ///< bit i: in group i B has one scale for each 64 columns
+
+  FOURSCALE_D explicit run_scales(float const (&scales)[tile_rows + Cols][run_groups]) : of(scales) {
+    const u32 lane = threadIdx.x % 32;
+    u32 differ = 0;
     FOURSCALE_UNROLL
-    for (int i = 0; i < Cols / 2; ++i) sums[i] += part[i];
-  } else {
-    const int lane = static_cast<int>(threadIdx.x) % 32;
-    float const* const rows = m.scale_a[stage] + strip * output_rows + lane / 4;
-    float const* const cols = m.scale_b[stage] + lane % 4 * 2;
-    const float a[2] = {rows[0], rows[8]};
-    FOURSCALE_UNROLL
-    for (int i = 0; i < Cols / 8; ++i) {
-      const float2 b = *reinterpret_cast<float2 const*>(cols + 8 * i);
+    for (int i = 0; i < parts; ++i) {
+      const uint4 one = words_of(64 * i);
       FOURSCALE_UNROLL
-      for (int j = 0; j < 4; ++j) {
-        float& sum = sums[4 * i + j];
-        sum = ptx::fma_rn_f32(ptx::mul_rn_f32(part[4 * i + j], a[j / 2]), j % 2 == 0 ? b.x : b.y, sum);
+      for (u32 j = 0; j < 64; j += 32) {
+        const uint4 x = words_of(64 * static_cast<u32>(i) + j + lane);
+        differ |=
+            u32{x.x != one.x} | u32{x.y != one.y} << 1 | u32{x.z != one.z} << 2 | u32{x.w != one.w} << 3;
       }
+    }
+    shared = ~__reduce_or_sync(~0u, differ);
+  }
+  FOURSCALE_D float of_row(u32 row, u32 group) const { return of[row][group]; }
+  FOURSCALE_D float of_col(u32 col, u32 group) const { return of[tile_rows + col][group]; }
+
+ private:
+  FOURSCALE_D uint4 words_of(u32 col) const { return *reinterpret_cast<uint4 const*>(of[tile_rows + col]); }
+};
+
+/// The factors of a warp's rows in a group, if B has one scale for each 64 columns, as where it has 128 x 128
+/// blocks: then an addition is all that an output takes.
+template <int Cols>
+struct factors_of_group {
+  float of[2][Cols / 64];  ///< of the lane's two rows
+  bool there;  ///< the same in all lanes: and all factors are normal numbers, or zero where a scale is
+
+  FOURSCALE_D factors_of_group(run_scales<Cols> const& scales, u32 group, u32 row) {
+    bool holds = (scales.shared >> group & 1) != 0;
+    FOURSCALE_UNROLL
+    for (u32 i = 0; i < Cols / 64; ++i) FOURSCALE_UNROLL
+    for (u32 j = 0; j < 2; ++j) {
+      const float a = scales.of_row(row + 8 * j, group), b = scales.of_col(64 * i, group),
+                  factor = ptx::mul_rn_f32(a, b);
+      const bool normal = (fabsf(factor) >= 0x1p-126f) & (fabsf(factor) <= bit_cast<float>(0x7f7f'ffffu)),
+                 zero = (factor == 0.0f) & ((a == 0.0f) | (b == 0.0f));  // no branches
+      holds &= normal | zero;
+      of[j][i] = factor;
+    }
+    there = __all_sync(~0u, holds);
+  }
+  FOURSCALE_D void add(float (&sums)[Cols / 2], float const (&part)[Cols / 2]) const {
+    FOURSCALE_UNROLL
+    for (int i = 0; i < Cols / 2; ++i) sums[i] = ptx::fma_rn_f32(part[i], of[i % 4 / 2][i / 32], sums[i]);
+  }
+};
+
+/// Adds what a group's products make, where each column has a scale of its own. (part * a) * b: a part of 0
+/// stays 0 whatever the scales. `row`: the lane's first.
+template <int Cols>
+FOURSCALE_D void add_scaled(run_scales<Cols> const& scales, u32 group, u32 row, float (&sums)[Cols / 2],
+                            float const (&part)[Cols / 2]) {
+  const float a[2] = {scales.of_row(row, group), scales.of_row(row + 8, group)};
+  const u32 col = threadIdx.x % 4 * 2;
+  FOURSCALE_UNROLL
+  for (u32 i = 0; i < Cols / 8; ++i) {
+    const float b[2] = {scales.of_col(8 * i + col, group), scales.of_col(8 * i + col + 1, group)};
+    FOURSCALE_UNROLL
+    for (u32 j = 0; j < 4; ++j) {
+      float& sum = sums[4 * i + j];
+      sum = ptx::fma_rn_f32(ptx::mul_rn_f32(part[4 * i + j], a[j / 2]), b[j % 2], sum);
     }
   }
 }
@@ -219,6 +303,24 @@ struct multiply_state {
   }
 };
 
+/// The groups of a run, and the first products of the next run if there is one: add(group, wait) adds what a
+/// group's products make, after wait(), which waits for them.
+template <class P, int Cols, class Add>
+FOURSCALE_D void multiply_run(multiply_state<P, Cols> const& s, u32 parity, bool more,
+                              float (&part)[Cols / 2], Add const& add) {
+  FOURSCALE_UNROLL
+  for (u32 stage = 0; stage < stages; ++stage) {
+    const bool last = stage + 1 == stages;
+    const u32 next = last ? 0 : stage + 1;
+    if (!last || more) s.wait_for(next, last ? parity ^ 1 : parity);
+    add(stage, [&] {
+      ptx::wgmma_wait_group<0>();
+      s.release(stage);
+    });
+    s.issue(next, part);
+  }
+}
+
 /// A warpgroup: 64 rows of each tile. Between the products of a group and the next ones stand only the
 /// additions; while the sums of a tile leave, the first products of the next tile are made. Behind the last
 /// tile some are made, too, which nobody takes: if that were a branch, the compiler would wait for every
@@ -231,31 +333,40 @@ FOURSCALE_D void multiply(P const& p, shared_memory<Cols>& m, int of_warp) {
   float sums[Cols / 2], part[Cols / 2];
   walk<Cols> tile(p);
   int left = runs * tile.left();
-  u32 parity = 0;
-  if (left > 0) s.wait_for(0, parity);
+  u32 number = 0;  // of runs
+  if (left > 0) s.wait_for(0, 0);
   s.issue(0, part);
   for (; tile.more(); tile.next()) {
     FOURSCALE_UNROLL
     for (float& sum : sums) sum = 0.0f;
 #pragma unroll 1
-    for (int run = 0; run < runs; ++run, parity ^= 1) {
+    for (int run = 0; run < runs; ++run, ++number) {
       const bool more = --left > 0;
-      FOURSCALE_UNROLL
-      for (u32 stage = 0; stage < stages; ++stage) {
-        const bool last = stage + 1 == stages;
-        const u32 next = last ? 0 : stage + 1;
-        if (!last || more) s.wait_for(next, last ? parity ^ 1 : parity);
-        ptx::wgmma_wait_group<0>();
-        if constexpr (!P::scaled) s.release(stage);
-        add_group<P>(m, stage, strip, sums, part);
-        if constexpr (P::scaled) {
-          __syncwarp();  // all lanes have read the scales
-          s.release(stage);
-        }
-        s.issue(next, part);
+      const u32 parity = number & 1;
+      if constexpr (P::scaled) {
+        const u32 row = static_cast<u32>(strip * output_rows) + threadIdx.x % 32 / 4;
+        ptx::mbarrier_wait(ptx::shared_address(m.scales_full + parity), number >> 1 & 1);
+        const run_scales<Cols> scales(m.scales[parity]);
+        multiply_run(s, parity, more, part, [&](u32 group, auto const& wait) {
+          const factors_of_group<Cols> factors(scales, group, row);
+          wait();
+          if (factors.there)
+            factors.add(sums, part);
+          else
+            add_scaled(scales, group, row, sums, part);
+        });
+        __syncwarp();  // all lanes have read the scales
+        if (threadIdx.x % 32 == 0) ptx::mbarrier_arrive(ptx::shared_address(m.scales_empty + parity));
+      } else {
+        multiply_run(s, parity, more, part, [&](u32, auto const& wait) {
+          wait();
+          FOURSCALE_UNROLL
+          for (int i = 0; i < Cols / 2; ++i) sums[i] += part[i];
+        });
       }
     }
-    m.outputs[strip].store(p, m.outputs_there + strip, tile.row() + strip * output_rows, tile.col(), sums);
+    m.outputs[strip].store(p, m.output[strip], m.outputs_there + strip, tile.row() + strip * output_rows,
+                           tile.col(), sums);
     __syncwarp();
   }
   ptx::wgmma_wait_group<0>();

@@ -15,6 +15,9 @@
 
 namespace FOURSCALE_NAMESPACE::mma {
 
+/// Shared memory that a CTA may have on Hopper.
+inline constexpr int hopper_shared_bytes = 227 << 10;
+
 /// What TMA takes at a time: 16 rows of 128 bytes, under the swizzle of 128 bytes.
 inline constexpr int box_row_bytes = 128, box_bytes = output_rows * box_row_bytes;
 template <class T>
@@ -36,16 +39,21 @@ FOURSCALE_HD output_way way_of_outputs(P const& p) {
   return output_way::strips;
 }
 
-/// A warp's outputs in shared memory, and how it stores them, which is found once and would take registers
-/// and time in the inner loop.
+/// A warp's outputs in shared memory.
 template <int Cols>
-struct output_rows_of_warp {
+union output_memory {
   static constexpr int count = Cols / 64;  ///< of boxes: all of 16-bit outputs, half of FP32 ones
   static_assert(Cols % 64 == 0);
-  union {
-    alignas(1024) u8 boxes[count][box_bytes];
-    output_strip strip;
-  };
+  alignas(1024) u8 boxes[count][box_bytes];
+  output_strip strip;
+};
+
+/// How a warp stores its outputs: in shared memory, too, as it is found once and would take registers and
+/// time in the inner loop.
+template <int Cols>
+struct output_rows_of_warp {
+  using memory = output_memory<Cols>;
+  static constexpr int count = memory::count;
   output_way way;
   float factor;  ///< of all outputs, unless they go by strips
   u32 asked;     ///< 2 for each tile for which D was asked for; and 1 until the tile is stored
@@ -63,7 +71,7 @@ struct output_rows_of_warp {
   /// If outputs are added to D by boxes: asks for what D has from (row, col) on, once a tile, some time
   /// before store(). `there`: a barrier of this warp's own, of one arrival.
   template <class P>
-  FOURSCALE_D void ask(P const& p, std::uint64_t* there, i64 row, i64 col) {
+  FOURSCALE_D void ask(P const& p, memory& m, std::uint64_t* there, i64 row, i64 col) {
     using T = typename decltype(p.d)::value_type;
     if constexpr (sizeof(T) == 4) {
       if (threadIdx.x % 32 == 0 && way == output_way::boxes && p.beta != 0.0f && asked % 2 == 0) {
@@ -73,7 +81,7 @@ struct output_rows_of_warp {
         FOURSCALE_UNROLL
         for (int i = 0; i < count; ++i)
           cuda::ptx::cp_async_bulk_tensor(
-              cuda::ptx::space_cluster, cuda::ptx::space_global, boxes[i], &p.map_d,
+              cuda::ptx::space_cluster, cuda::ptx::space_global, m.boxes[i], &p.map_d,
               {static_cast<i32>(col) + i * box_cols<T>, static_cast<i32>(row)}, there);
         asked += 3;
       }
@@ -82,13 +90,14 @@ struct output_rows_of_warp {
 
   /// The 16 x Cols outputs of the warp to D from (row, col) on, as output_store has them. P: .map_d too.
   template <class P>
-  FOURSCALE_D void store(P const& p, std::uint64_t* there, i64 row, i64 col, float const (&sums)[Cols / 2]) {
+  FOURSCALE_D void store(P const& p, memory& m, std::uint64_t* there, i64 row, i64 col,
+                         float const (&sums)[Cols / 2]) {
     using T = typename decltype(p.d)::value_type;
     const auto by = static_cast<output_way>(ptx::load_shared_u32(ptx::shared_address(&way)));
     if constexpr (sizeof(T) == 2) {
       finish();
       if (by == output_way::boxes) {
-        store_boxes<T>(p.map_d, static_cast<i32>(row), static_cast<i32>(col), sums);
+        store_boxes<T>(p.map_d, m, static_cast<i32>(row), static_cast<i32>(col), sums);
         return;
       }
     } else {
@@ -97,13 +106,13 @@ struct output_rows_of_warp {
         const bool in_boxes = by == output_way::boxes;
         const i32 r = static_cast<i32>(row), c = static_cast<i32>(col);
         if (p.beta != 0.0f)
-          store_fp32<true>(p, there, r, c, pairs, in_boxes, sums);
+          store_fp32<true>(p, m, there, r, c, pairs, in_boxes, sums);
         else
-          store_fp32<false>(p, there, r, c, pairs, in_boxes, sums);
+          store_fp32<false>(p, m, there, r, c, pairs, in_boxes, sums);
         return;
       }
     }
-    output_store(p).template outputs<Cols>(p, row, col, sums, strip);
+    output_store(p).template outputs<Cols>(p, row, col, sums, m.strip);
   }
   /// Waits until TMA has read what it stores.
   FOURSCALE_D static void finish() {
@@ -114,9 +123,10 @@ struct output_rows_of_warp {
  private:
   /// Row r of a box is at 128 r, its 16 bytes number c at 16 (c ^ r % 8).
   template <class T>
-  FOURSCALE_D void store_boxes(CUtensorMap const& map, i32 row, i32 col, float const (&sums)[Cols / 2]) {
+  FOURSCALE_D void store_boxes(CUtensorMap const& map, memory& m, i32 row, i32 col,
+                               float const (&sums)[Cols / 2]) {
     const u32 lane = threadIdx.x % 32;
-    const u32 at = ptx::shared_address(boxes) + lane % 16 * 128 + 16 * (lane / 16 ^ lane % 8);
+    const u32 at = ptx::shared_address(m.boxes) + lane % 16 * 128 + 16 * (lane / 16 ^ lane % 8);
     const float by = factor;
     FOURSCALE_UNROLL
     for (u32 i = 0; i < Cols / 16; ++i) {
@@ -126,18 +136,18 @@ struct output_rows_of_warp {
       for (int k = 0; k < 4; ++k) words[k] = gemm_output_pair<T>(by, x[2 * k + 1], x[2 * k]);
       ptx::stmatrix_m8n8_x4_b16((at ^ 32 * (i % 4)) + i / 4 * box_bytes, words);
     }
-    send_boxes<T>(map, row, col);
+    send_boxes<T>(map, m, row, col);
   }
   /// From the boxes to D, which goes on while others work.
   template <class T>
-  FOURSCALE_D void send_boxes(CUtensorMap const& map, i32 row, i32 col) {
+  FOURSCALE_D void send_boxes(CUtensorMap const& map, memory const& m, i32 row, i32 col) {
     cuda::ptx::fence_proxy_async(cuda::ptx::space_shared);
     __syncwarp();
     if (threadIdx.x % 32 == 0) {
       FOURSCALE_UNROLL
       for (int i = 0; i < count; ++i)
         cuda::ptx::cp_async_bulk_tensor(cuda::ptx::space_global, cuda::ptx::space_shared, &map,
-                                        {col + i * box_cols<T>, row}, boxes[i]);
+                                        {col + i * box_cols<T>, row}, m.boxes[i]);
       cuda::ptx::cp_async_bulk_commit_group();
     }
   }
@@ -174,8 +184,8 @@ struct output_rows_of_warp {
   /// FP32 outputs. With `in_boxes` the first half of the columns goes by TMA. What D has of the others is
   /// asked for as soon as there are registers for it.
   template <bool Adds, class P>
-  FOURSCALE_D void store_fp32(P const& p, std::uint64_t* there, i32 row, i32 col, pairs_of_lane const& pairs,
-                              bool in_boxes, float const (&sums)[Cols / 2]) {
+  FOURSCALE_D void store_fp32(P const& p, memory& m, std::uint64_t* there, i32 row, i32 col,
+                              pairs_of_lane const& pairs, bool in_boxes, float const (&sums)[Cols / 2]) {
     constexpr int each = Cols / 32;  // pairs of an eighth
     const float by = factor, beta = p.beta;
     float2 old[8][each];
@@ -197,7 +207,7 @@ struct output_rows_of_warp {
     };
     if (in_boxes) {
       load(4);
-      add_in_boxes<Adds>(p, there, row, col, by, sums);
+      add_in_boxes<Adds>(p, m, there, row, col, by, sums);
     } else {
       FOURSCALE_UNROLL
       for (int eighth = 0; eighth < 4; ++eighth) load(eighth), store_eighth(eighth);
@@ -209,12 +219,12 @@ struct output_rows_of_warp {
   }
   /// The first half of the columns, in place.
   template <bool Adds, class P>
-  FOURSCALE_D void add_in_boxes(P const& p, std::uint64_t* there, i32 row, i32 col, float by,
+  FOURSCALE_D void add_in_boxes(P const& p, memory& m, std::uint64_t* there, i32 row, i32 col, float by,
                                 float const (&sums)[Cols / 2]) {
     const u32 lane = threadIdx.x % 32, r = lane / 4;
     const float beta = p.beta;
     if constexpr (Adds) {
-      ask(p, there, row, col);
+      ask(p, m, there, row, col);
       __syncwarp();
       ptx::mbarrier_wait(ptx::shared_address(there), asked / 2 - 1 & 1);
     } else {
@@ -223,11 +233,11 @@ struct output_rows_of_warp {
     FOURSCALE_UNROLL
     for (u32 i = 0; i < Cols / 8; ++i) {  // pairs of both rows, eight columns after eight
       const u32 chunk = i / 2 % 4 * 2 + lane % 4 / 2;
-      float2& x = *reinterpret_cast<float2*>(boxes[i / 8] + (r + i % 2 * 8) * box_row_bytes +
+      float2& x = *reinterpret_cast<float2*>(m.boxes[i / 8] + (r + i % 2 * 8) * box_row_bytes +
                                              (chunk ^ r) * 16 + lane % 2 * 8);
       x = output_of<Adds>(by, beta, x, sums + 2 * i);
     }
-    send_boxes<float>(p.map_d, row, col);
+    send_boxes<float>(p.map_d, m, row, col);
     if (lane == 0) asked &= ~1u;
   }
 };

@@ -355,7 +355,8 @@ FOURSCALE_D void multiply(P const& p, shared_memory<Cols>& m, int group) {
         do {
           ++run;
           if (run == 2 && part.is_first == 0)  // what it waits for is over by then
-            m.outputs[strip].ask(p, m.outputs_there + strip, part.row + strip * output_rows, part.col);
+            m.outputs[strip].ask(p, m.output[strip], m.outputs_there + strip, part.row + strip * output_rows,
+                                 part.col);
           fast = multiply_run(s, x, run < runs ? run : 0, sums, chain);
         } while (fast && run < runs);
       } else {
@@ -367,7 +368,8 @@ FOURSCALE_D void multiply(P const& p, shared_memory<Cols>& m, int group) {
       p.carried.template leave<together>(static_cast<int>(blockIdx.x), static_cast<int>(threadIdx.x) - 128,
                                          sums);
     else
-      m.outputs[strip].store(p, m.outputs_there + strip, part.row + strip * output_rows, part.col, sums);
+      m.outputs[strip].store(p, m.output[strip], m.outputs_there + strip, part.row + strip * output_rows,
+                             part.col, sums);
     x.next_part();
   }
   ptx::wgmma_wait_group<0>();

@@ -62,6 +62,7 @@ struct tile_part {
 template <int Cols>
 struct shared_memory {
   alignas(1024) u8 stage[stages][tile<Cols>::stage_bytes];  ///< A, then B
+  output_memory<Cols> output[strips];                       ///< of each warp
   output_rows_of_warp<Cols> outputs[strips];                ///< of each warp
   typename tile<Cols>::walk walks[certify_warps];           ///< of each warp that certifies
   /// The part that is multiplied and the next one. A part is there with its first stage. It has at least as

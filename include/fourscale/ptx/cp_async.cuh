@@ -23,6 +23,18 @@ FOURSCALE_D inline void cp_async_cg_16_l2_128(u32 to, void const* from) {
   asm volatile("cp.async.cg.shared.global.L2::128B [%0], [%1], 16;" ::"r"(to), "l"(from) : "memory");
 }
 
+/// cp.async.ca.shared.global [to], [from], 4, bytes;   Four bytes, or zeros if `bytes` is 0: nothing is then
+/// read. Both addresses are multiples of four.
+FOURSCALE_D inline void cp_async_ca_4(u32 to, void const* from, int bytes) {
+  asm volatile("cp.async.ca.shared.global [%0], [%1], 4, %2;" ::"r"(to), "l"(from), "r"(bytes) : "memory");
+}
+
+/// cp.async.mbarrier.arrive.noinc.shared.b64 [barrier];   An arrival, as soon as all that this thread has
+/// started is there; it is one of those that the barrier was initialized for.
+FOURSCALE_D inline void cp_async_mbarrier_arrive_noinc(u32 barrier) {
+  asm volatile("cp.async.mbarrier.arrive.noinc.shared.b64 [%0];" ::"r"(barrier) : "memory");
+}
+
 /// cp.async.commit_group;   What this thread has started since the last one is a group, though it be empty.
 FOURSCALE_D inline void cp_async_commit_group() { asm volatile("cp.async.commit_group;" ::: "memory"); }
 
