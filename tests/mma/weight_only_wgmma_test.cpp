@@ -216,15 +216,15 @@ TEST_CASE("weight-only by wgmma: plans leave nothing out", "[mma][weight_only]")
             CHECK(wg::has_plan(k, m) == (k > 256 && m.most_ctas > 1));
             if (!wg::has_plan(k, m)) continue;
             const wg::plan p = wg::make_plan(n_tiles, wg::tiles_of(true, n), k, m, ctas);
-            INFO(n << " x " << k << ", " << p.ctas << " of " << ctas);
-            CHECK((p.ctas >= 2 && p.ctas <= m.most_ctas && p.ctas <= p.stages &&
-                   (ctas == 0 || p.ctas <= ctas)));
-            CHECK(p.clusters <= (m.at_once[1] ? m.at_once[p.ctas / 2 - p.ctas / 8] : m.sms / p.ctas));
-            CHECK(i64{p.stages} * wo::stage_values >= k);
-            CHECK((p.tiles_of(0).begin == 0 && p.tiles_of(p.clusters - 1).end == p.tiles));
-            CHECK((p.stages_of(0).begin == 0 && p.stages_of(p.ctas - 1).end == p.stages));
-            for (int i = 0; i < p.clusters; ++i) CHECK(p.tiles_of(i).begin < p.tiles_of(i).end);
-            for (int i = 0; i < p.ctas; ++i) CHECK(p.stages_of(i).begin < p.stages_of(i).end);
+            INFO(n << " x " << k << ", " << p.ctas() << " of " << ctas);
+            CHECK((p.ctas() >= 2 && p.ctas() <= m.most_ctas && p.ctas() <= p.stages.all &&
+                   (ctas == 0 || p.ctas() <= ctas)));
+            CHECK(p.clusters() <= (m.at_once[1] ? m.at_once[p.ctas() / 2 - p.ctas() / 8] : m.sms / p.ctas()));
+            CHECK(i64{p.stages.all} * wo::stage_values >= k);
+            CHECK((p.tiles_of(0).begin == 0 && p.tiles_of(p.clusters() * p.ctas() - 1).end == p.tiles.all));
+            CHECK((p.stages_of(0).begin == 0 && p.stages_of(p.ctas() - 1).end == p.stages.all));
+            for (int i = 0; i < p.clusters() * p.ctas(); ++i) CHECK(p.tiles_of(i).begin < p.tiles_of(i).end);
+            for (int i = 0; i < p.ctas(); ++i) CHECK(p.stages_of(i).begin < p.stages_of(i).end);
           }
 }
 
@@ -233,5 +233,5 @@ TEST_CASE("weight-only by wgmma: on an H200, plans are those that were the faste
   const wo::machine h200{132, 227 << 10, true, {132, 66, 30, 15}};
   for (const int n_tiles : {1, 2, 8})
     for (const i64 k : {i64{4096}, i64{8192}, i64{28672}})
-      CHECK(wg::make_plan(n_tiles, 128, k, h200).ctas == 2);
+      CHECK(wg::make_plan(n_tiles, 128, k, h200).ctas() == 2);
 }

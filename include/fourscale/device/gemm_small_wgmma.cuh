@@ -64,8 +64,8 @@ errc launch_weight_only_wgmma(weight_only::by_wgmma::problem<T, Layout, TD> a, i
     return errc::no_instruction;
   const i64 tiles = weight_only::by_wgmma::tiles_of(Layout::has_padding, a.w.rows);
   a.plan = weight_only::by_wgmma::make_plan(NTiles, tiles, a.w.cols, m, ctas);
-  return launch_clusters(variant::kernel(), a.plan.clusters, a.plan.ctas, 32 * variant::warps, bytes, stream,
-                         a);
+  return launch_clusters(variant::kernel(), a.plan.clusters(), a.plan.ctas(), 32 * variant::warps, bytes,
+                         stream, a);
 }
 
 }  // namespace detail

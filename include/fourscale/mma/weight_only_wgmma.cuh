@@ -234,7 +234,7 @@ FOURSCALE_D void multiply(problem<T, Layout, TD> const& a, memory<NTiles>& m, sp
 /// All that a CTA does. The lane that loads waits for nobody.
 template <int NTiles, class T, class Layout, class TD>
 FOURSCALE_D void run(problem<T, Layout, TD> const& a, memory<NTiles>& m) {
-  const span_of tiles = a.plan.tiles_of(static_cast<int>(blockIdx.x) / a.plan.ctas),
+  const span_of tiles = a.plan.tiles_of(static_cast<int>(blockIdx.x)),
                 stages = a.plan.stages_of(cta_team::rank());
   const int thread = static_cast<int>(threadIdx.x);
   const bool loads = thread / 32 == first_loader(NTiles) / 32;
@@ -244,7 +244,7 @@ FOURSCALE_D void run(problem<T, Layout, TD> const& a, memory<NTiles>& m) {
       ptx::prefetch_tensormap(&a.maps.x);
       ptx::prefetch_tensormap(&a.maps.codes);
       ptx::prefetch_tensormap(&a.maps.scales);
-      init_barriers(m, a.plan.ctas);
+      init_barriers(m, a.plan.ctas());
     }
     __syncwarp();
     ptx::barrier_cluster_arrive_relaxed();

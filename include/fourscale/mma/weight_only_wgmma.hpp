@@ -111,19 +111,35 @@ FOURSCALE_HD constexpr int element_of_part(int j, int k, int i) {
   return (2 * k + i / 2) * 4 + 2 * j + i % 2;
 }
 
+/// `all` items for `by` owners, in order; the first owners have one more. Divided on the host, for the first
+/// load of a kernel would wait for it.
+struct divided_shares {
+  int all = 1, by = 1, each = 1, more = 0;
+
+  constexpr divided_shares() = default;
+  FOURSCALE_HD constexpr divided_shares(int items, int owners)
+      : all(items), by(owners), each(items / owners), more(items % owners) {}
+
+  FOURSCALE_HD constexpr int begin(int i) const { return each * i + (i < more ? i : more); }
+  FOURSCALE_HD constexpr span_of of(int i) const { return {begin(i), begin(i + 1)}; }
+};
+
 /// A cluster takes a run of tiles, two at a time, and each CTA of it a part of the stages along K.
 struct plan {
-  int ctas = 2, clusters = 1, tiles = 1, stages = 2;
+  int ctas_log2 = 1;             ///< of a cluster
+  divided_shares tiles, stages;  ///< for clusters, and for the CTAs of one
 
-  FOURSCALE_HD constexpr span_of tiles_of(int cluster) const { return shares{tiles, clusters}.of(cluster); }
-  FOURSCALE_HD constexpr span_of stages_of(int rank) const { return shares{stages, ctas}.of(rank); }
+  FOURSCALE_HD constexpr int ctas() const { return 1 << ctas_log2; }
+  FOURSCALE_HD constexpr int clusters() const { return tiles.by; }
+  FOURSCALE_HD constexpr span_of tiles_of(int cta) const { return tiles.of(cta >> ctas_log2); }
+  FOURSCALE_HD constexpr span_of stages_of(int rank) const { return stages.of(rank); }
   /// Bytes, roughly, that the CTA with most to do reads; a stage of X, which comes from L2, is half of what
   /// it is, and the sums of two tiles take as long as 30 KB.
   FOURSCALE_HD constexpr i64 cost(int n_tiles) const {
-    const i64 mine = ceil_div(tiles, clusters), along_k = ceil_div(stages, ctas),
+    const i64 mine = ceil_div(tiles.all, tiles.by), along_k = ceil_div(stages.all, stages.by),
               pairs = ceil_div<i64>(mine, most_tiles);
     return along_k * (mine * (tile_bytes + tile_scales) + pairs * x_stage_bytes(n_tiles) / 2) +
-           pairs * (30000 + 1000 * ctas * n_tiles);
+           pairs * (30000 + 1000 * ctas() * n_tiles);
   }
 };
 
@@ -135,13 +151,14 @@ FOURSCALE_HD constexpr bool has_plan(i64 k, machine const& m) { return m.most_ct
 /// to this.
 FOURSCALE_HD constexpr plan make_plan(int n_tiles, i64 tiles, i64 k, machine const& m, int ctas = 0) {
   plan best, p;
-  p.tiles = static_cast<int>(tiles), p.stages = static_cast<int>(ceil_div<i64>(k, stage_values));
-  for (int size = 1; 1 << size <= m.most_ctas && 1 << size <= p.stages; ++size) {
-    p.ctas = 1 << size;
-    if (ctas > 0 && p.ctas > ctas) break;
+  const int all = static_cast<int>(tiles), stages = static_cast<int>(ceil_div<i64>(k, stage_values));
+  for (int size = 1; 1 << size <= m.most_ctas && 1 << size <= stages; ++size) {
+    p.ctas_log2 = size;
+    if (ctas > 0 && p.ctas() > ctas) break;
     const int at_once = m.clusters_of(size);
-    p.clusters = p.tiles < at_once ? p.tiles : at_once;
-    if (size == 1 || p.ctas == ctas || p.cost(n_tiles) < best.cost(n_tiles)) best = p;
+    p.tiles = {all, all < at_once ? all : at_once};
+    p.stages = {stages, p.ctas()};
+    if (size == 1 || p.ctas() == ctas || p.cost(n_tiles) < best.cost(n_tiles)) best = p;
   }
   return best;
 }

@@ -23,15 +23,17 @@ struct problem {
 
 /// The tiles that a cluster takes together.
 struct tile_pair {
-  int number, first, count, part;  ///< part: rows that each CTA stores
-  u32 parity;                      ///< of barriers of sums
+  int number, first, count, part_log2;  ///< part: rows that each CTA stores
+  u32 parity;                           ///< of barriers of sums
 
   FOURSCALE_D tile_pair(plan const& p, span_of tiles, int n)
       : number(n),
         first(tiles.begin + n * most_tiles),
         count(tiles.end - first < most_tiles ? 1 : most_tiles) {
-    part = count * tile_rows / p.ctas, parity = static_cast<u32>(n) & 1;
+    static_assert(tile_rows == 64 && most_tiles == 2);
+    part_log2 = 5 + count - p.ctas_log2, parity = static_cast<u32>(n) & 1;
   }
+  FOURSCALE_D int part() const { return 1 << part_log2; }
 };
 FOURSCALE_D inline int pairs_of(span_of tiles) { return ceil_div(tiles.end - tiles.begin, most_tiles); }
 
@@ -129,12 +131,13 @@ struct sums_on_their_way {
   FOURSCALE_D void send(tile_sums<NTiles> const& sums, tile_pair const& pair, int tile) const {
     FOURSCALE_UNROLL
     for (int j = 0; j < 2; ++j) {
-      const int row = row_at(tile, j), owner = row / pair.part, first = cta_team::rank() * pair.part;
+      const int row = row_at(tile, j), owner = row >> pair.part_log2,
+                first = cta_team::rank() << pair.part_log2;
       const u32 inbox = ptx::mapa_shared_cluster(ptx::shared_address(m.inbox), static_cast<u32>(owner)),
                 full = ptx::mapa_shared_cluster(ptx::shared_address(&m.inbox_full), static_cast<u32>(owner));
       FOURSCALE_UNROLL
       for (int k = 0; k < parts; ++k) {
-        const int at = part_offset(NTiles, first + row - owner * pair.part, lane(), k);
+        const int at = part_offset(NTiles, first + row - (owner << pair.part_log2), lane(), k);
         ptx::st_async(inbox + static_cast<u32>(at * 4), part_of_sums(sums, j, k), full);
       }
     }
@@ -147,22 +150,23 @@ template <int NTiles, class T, class Layout, class TD>
 FOURSCALE_D void store_pair(problem<T, Layout, TD> const& a, memory<NTiles>& m, tile_pair const& pair,
                             float amax, int thread, int threads) {
   const float factor_of_all = weight_factor(a.factors.alpha, a.w.amax.range, amax);
-  const int part_log2 = 31 - __clz(pair.part), all = 2 * NTiles << part_log2;
+  const int all = 2 * NTiles << pair.part_log2;
   while (!cuda::ptx::mbarrier_try_wait_parity(cuda::ptx::sem_acquire, cuda::ptx::scope_cluster, &m.inbox_full,
                                               pair.parity)) {
   }
 #pragma unroll 1
   for (int e = thread; e < all; e += threads) {
-    const int chunk = e >> part_log2, mine = e - (chunk << part_log2),
-              row = cta_team::rank() * pair.part + mine;
+    const int chunk = e >> pair.part_log2, mine = e - (chunk << pair.part_log2),
+              row = (cta_team::rank() << pair.part_log2) + mine;
     const i64 n = row_of_tile(Layout::has_padding, pair.first + row / tile_rows, row % tile_rows);
     if (n >= a.d.cols || row_of_x_at(NTiles, chunk, 0) >= a.x.rows) continue;
     const auto part = [&](int cta) {
-      return *reinterpret_cast<float4 const*>(m.inbox + sums_offset(NTiles, cta * pair.part + mine, chunk));
+      return *reinterpret_cast<float4 const*>(m.inbox +
+                                              sums_offset(NTiles, (cta << pair.part_log2) + mine, chunk));
     };
     float4 sum = part(0);
 #pragma unroll 1
-    for (int cta = 1; cta < a.plan.ctas; ++cta) sum = add(sum, part(cta));
+    for (int cta = 1; cta < a.plan.ctas(); ++cta) sum = add(sum, part(cta));
     const float factor = factor_of_row(a, n, factor_of_all), sums[4] = {sum.x, sum.y, sum.z, sum.w};
     FOURSCALE_UNROLL
     for (int i = 0; i < 4; ++i) {
@@ -193,10 +197,10 @@ FOURSCALE_D void store(problem<T, Layout, TD> const& a, memory<NTiles>& m, span_
     if (thread == 0)
       cuda::ptx::mbarrier_arrive_expect_tx(cuda::ptx::sem_release, cuda::ptx::scope_cta,
                                            cuda::ptx::space_shared, &m.inbox_full,
-                                           static_cast<u32>(a.plan.ctas * pair.part * 8 * NTiles) * 4);
+                                           static_cast<u32>(a.plan.ctas() * pair.part() * 8 * NTiles) * 4);
     store_pair(a, m, pair, amax, thread, more ? 32 * store_warps : last_store_threads<NTiles>());
     __syncwarp();
-    if (more && lane < a.plan.ctas)
+    if (more && lane < a.plan.ctas())
       ptx::mbarrier_arrive_cluster(
           ptx::mapa_shared_cluster(ptx::shared_address(&m.inbox_free), static_cast<u32>(lane)));
   }
