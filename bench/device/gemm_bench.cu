@@ -204,7 +204,7 @@ void add_gemm(gemm_shape s, std::string const& name, data a, data b) {
 }
 
 __global__ void width_kernel(f4::mma::decoded_operand a, f4::mma::decoded_operand b, float* width) {
-  *width = f4::mma::wgmma::by_blocks::mean_width(a) + f4::mma::wgmma::by_blocks::mean_width(b);
+  *width = f4::mma::wgmma::by_blocks::mean_widths(a, b);
 }
 
 void measure_ways(benchmark::State& state, gemm_shape s, data kind_a, data kind_b) {

@@ -254,7 +254,7 @@ FOURSCALE_D inline u32 store_bounds(mma::decoded_operand const& to, i64 row_grou
   if constexpr (arch::has_wgmma)
     for (auto const& of_two : of_rows.spans) span = max(span, of_two[mine]);
   const i64 at = step * to.row_groups() + row_group;
-  to.bounds[at] = {static_cast<u8>(first_two), static_cast<u8>(first_two >> 16)};
+  to.bounds[to.bounds_at(row_group, step)] = {static_cast<u8>(first_two), static_cast<u8>(first_two >> 16)};
   if constexpr (arch::has_wgmma) {
     static_assert(decode_warps == sizeof(mma::accumulators_of_eight::depths));
     const uint2 depths = *reinterpret_cast<uint2 const*>(of_rows.depths[mine]);
@@ -329,7 +329,7 @@ FOURSCALE_D void decode_rows(block_scaled_view<F, Layout, u8 const> const& q, mm
       exponents += 32 * lane_groups;
       magnitudes += decode_steps * largest.in_step * to.row_groups();
     } else if (warp == 0 && lane < decode_steps && first + static_cast<int>(lane) < steps) {
-      to.bounds[(first + lane) * to.row_groups() + row_group] = {};
+      to.bounds[to.bounds_at(row_group, first + lane)] = {};
     }
     left -= decode_steps;
   }
@@ -344,14 +344,22 @@ FOURSCALE_D void decode_rows(block_scaled_view<F, Layout, u8 const> const& q, mm
   }
 }
 
+/// Words in device memory that the kernel behind wants to be zeros: cheaper here than as a launch of its own.
+struct zero_words {
+  u32* at = nullptr;
+  int count = 0;
+};
+
 /// A CTA takes eight rows of A or of B.
 template <bool Certify, class F, class LA, class G, class LB>
 FOURSCALE_KERNEL void __launch_bounds__(32 * decode_warps, 4)
     decode_kernel(block_scaled_view<F, LA, u8 const> a, block_scaled_view<G, LB, u8 const> b,
-                  mma::decoded_operand to_a, mma::decoded_operand to_b) {
+                  mma::decoded_operand to_a, mma::decoded_operand to_b, zero_words zeros) {
   __shared__ decode_stage stages[decode_warps];
   __shared__ certify_memory of_rows[2];
   if constexpr (arch::has_wgmma) cudaTriggerProgrammaticLaunchCompletion();  // gemm_wgmma_kernel begins early
+  if (blockIdx.x == 0)
+    for (int i = static_cast<int>(threadIdx.x); i < zeros.count; i += 32 * decode_warps) zeros.at[i] = 0;
   const i64 groups_a = to_a.row_groups(), group = blockIdx.x;
   if (group < groups_a)
     decode_rows<Certify>(a, to_a, group, stages, of_rows);
@@ -377,10 +385,10 @@ struct decoded_call {
     p.b = mma::decoded_operand::in(at + p.a.bytes(), b.rows, b.cols);
   }
   template <bool Certify = true>
-  errc decode(cudaStream_t stream) const {
+  errc decode(cudaStream_t stream, zero_words zeros = {}) const {
     decode_kernel<Certify>
         <<<static_cast<unsigned>(p.a.row_groups() + p.b.row_groups()), 32 * decode_warps, 0, stream>>>(
-            a, b, p.a, p.b);
+            a, b, p.a, p.b, zeros);
     return launched();
   }
 };

@@ -32,6 +32,7 @@ FOURSCALE_KERNEL void __launch_bounds__(mma::wgmma::threads, 1)
     const int warp = static_cast<int>(threadIdx.x) / 32;
     if (threadIdx.x == 0) w::init_barriers(m);
     if (threadIdx.x == 32) w::prefetch_maps(p);
+    if (threadIdx.x == 64) w::find_tiles(p, m);
     if (p.steps != nullptr && threadIdx.x == 0 && blockIdx.x == 0)
       mma::detail::add_count(p.steps->in_f32, p.d.rows * p.d.cols * p.a.steps);
     cuda::ptx::barrier_cluster_arrive(cuda::ptx::sem_release);
@@ -121,8 +122,9 @@ struct carried_memory {
     const i64 tiles = clusters_of(rows, cols, 128);
     return tiles < fewest ? 0 : tiles < most_clusters ? tiles : most_clusters;
   }
+  static int words(i64 clusters) { return static_cast<int>(clusters * ctas); }
   static i64 word_bytes(i64 clusters) {
-    return round_up<i64>(clusters * ctas * 4, mma::decoded_operand::alignment);
+    return round_up<i64>(i64{words(clusters)} * 4, mma::decoded_operand::alignment);
   }
   static i64 bytes(i64 clusters) { return clusters * ctas * sum_bytes + word_bytes(clusters); }
   static mma::carried_sums in(u8* at, i64 clusters) {
@@ -174,11 +176,8 @@ struct wgmma_call : decoded_call<F, LA, G, LB, mma::wgmma::problem<T, mma::facto
   }
   template <bool Certify = true>
   errc decode(cudaStream_t stream) const {
-    if (p.split &&
-        cudaMemsetAsync(p.carried.there, 0, static_cast<size_t>(carried_memory::word_bytes(carries)),
-                        stream) != cudaSuccess)
-      return errc::cuda_failed;
-    return base::template decode<Certify>(stream);
+    if (!p.split) return base::template decode<Certify>(stream);
+    return base::template decode<Certify>(stream, {p.carried.there, carried_memory::words(carries)});
   }
   errc multiply(cudaStream_t stream) const {
     switch (plan.tile_cols) {

@@ -115,12 +115,12 @@ struct bounds_reader {
 
   FOURSCALE_D bounds_reader(decoded_operand const& a, decoded_operand const& b, int row, int col) {
     const i64 lane = threadIdx.x % 32, r = row / bounds_rows + lane % 8, c = col / bounds_rows + lane % 8;
-    at = lane < 8 ? reinterpret_cast<u16 const*>(a.bounds) + min(r, a.row_groups() - 1)
-                  : reinterpret_cast<u16 const*>(b.bounds) + min(c, b.row_groups() - 1);
+    at = lane < 8 ? reinterpret_cast<u16 const*>(a.bounds) + a.bounds_at(min(r, a.row_groups() - 1), 0)
+                  : reinterpret_cast<u16 const*>(b.bounds) + b.bounds_at(min(c, b.row_groups() - 1), 0);
   }
-  FOURSCALE_D u32 next(decoded_operand const& a, decoded_operand const& b) {
-    const u32 bounds = *at, rows = static_cast<u32>(threadIdx.x % 32 < 8 ? a.rows : b.rows);
-    at += decoded_operand::groups_of(rows);
+  FOURSCALE_D u32 next() {
+    const u32 bounds = *at;
+    at += bounds_chunk;
     return bounds;
   }
 };
@@ -260,7 +260,7 @@ template <class P>
 FOURSCALE_D void multiply_steps(P const& p, int stages, warp_state& s, accumulators& sums) {
   const int steps = static_cast<int>(p.a.steps), distance = steps_ahead(stages);
   const bool behind = static_cast<int>(threadIdx.x) >= threads / 2 && stages > 2;
-  u32 stage = s.ring.first, next = s.bounds.next(p.a, p.b);
+  u32 stage = s.ring.first, next = s.bounds.next();
   if (behind) wait_for_step(stages);
 #pragma unroll 1
   for (int step = 0; step < steps; ++step) {
@@ -269,7 +269,7 @@ FOURSCALE_D void multiply_steps(P const& p, int stages, warp_state& s, accumulat
     fragments_a a;
     load_a(stage + s.rows, a);
     const u32 bounds = next;
-    if (step + 1 < steps) next = s.bounds.next(p.a, p.b);
+    if (step + 1 < steps) next = s.bounds.next();
     const certificates c = certify(bounds);
     const u32 fast = c.exact & c.kept;
     if (fast == ~0u)

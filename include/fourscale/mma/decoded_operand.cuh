@@ -50,9 +50,9 @@ struct alignas(16) accumulators_of_eight {
 struct decoded_operand {
   bf16* values = nullptr;                            ///< [row][padded_k], each a code times its block scale
   group_exponent* exponents = nullptr;               ///< [row][padded_k / 16]
-  fourscale::model::step_bounds* bounds = nullptr;   ///< [step][row_groups()], the largest of eight rows
-  accumulators_of_eight* of_accumulators = nullptr;  ///< the same, and of each row
-  fourscale::model::step_magnitudes* magnitudes = nullptr;  ///< the largest of eight rows
+  fourscale::model::step_bounds* bounds = nullptr;   ///< at bounds_at(), the largest of eight rows
+  accumulators_of_eight* of_accumulators = nullptr;  ///< [step][row_groups()]
+  fourscale::model::step_magnitudes* magnitudes = nullptr;  ///< the same, the largest of eight rows
   u32* widths = nullptr;  ///< [row_groups()], sums over all steps of those of eight rows
   i64 rows = 0, steps = 0;
 
@@ -64,6 +64,12 @@ struct decoded_operand {
   }
   FOURSCALE_HD constexpr i64 row_groups() const {
     return static_cast<i64>(groups_of<u64>(static_cast<u64>(rows)));  // by shifts
+  }
+
+  /// Place of the bounds of eight rows in a step. Eight such groups have 16 bytes a step, and one step after
+  /// the other: a warp that asks for as many steps as it has lanes reads them in a row.
+  FOURSCALE_HD constexpr i64 bounds_at(i64 group, i64 step) const {
+    return (group / bounds_chunk * steps + step) * bounds_chunk + group % bounds_chunk;
   }
 
   static constexpr i64 alignment = 256;

@@ -94,15 +94,17 @@ struct certify_lane {
               rows_b = decoded_operand::groups_of(static_cast<u32>(b.rows));
     fourscale::model::step_bounds rows;
     if (row + 2 * g < rows_a) {
-      rows = a.bounds[u64{step} * rows_a + row + 2 * g];
-      rows.add(a.bounds[u64{step} * rows_a + row + 2 * g + 1]);
+      auto const* const at = a.bounds + a.bounds_at(row + 2 * g, step);
+      rows = at[0];
+      rows.add(at[1]);
     }
+    auto const* const cols = b.bounds + b.bounds_at(col + t, step);
+    const u32 next_eight = static_cast<u32>(b.steps) * bounds_chunk;
     u32 bits = 0;
     FOURSCALE_UNROLL
-    for (int i = 0; i < 2 * eights; ++i) {
-      const u32 c = col + t + 4 * static_cast<u32>(i);
-      if (c >= rows_b || nothing_is_dropped(rows, b.bounds[u64{step} * rows_b + c])) bits |= 1u << (4 * i);
-    }
+    for (u32 i = 0; i < 2 * eights; ++i)
+      if (col + t + 4 * i >= rows_b || nothing_is_dropped(rows, cols[i / 2 * next_eight + i % 2 * 4]))
+        bits |= 1u << (4 * i);
     return all_of_four(bits << t);
   }
 
@@ -170,11 +172,11 @@ struct certify_lane {
 template <int Groups>
 FOURSCALE_D fourscale::model::step_bounds largest_bounds(decoded_operand const& x, i64 first, i64 step) {
   static_assert(Groups % bounds_chunk == 0 && sizeof(fourscale::model::step_bounds) * bounds_chunk == 16);
-  auto const* const from = reinterpret_cast<uint4 const*>(x.bounds + step * x.row_groups() + first);
+  auto const* const from = reinterpret_cast<uint4 const*>(x.bounds + x.bounds_at(first, step));
   uint4 chunks[Groups / bounds_chunk]{};
   FOURSCALE_UNROLL
   for (int i = 0; i < Groups / bounds_chunk; ++i)
-    if (first + i * bounds_chunk < x.row_groups()) chunks[i] = from[i];
+    if (first + i * bounds_chunk < x.row_groups()) chunks[i] = from[i * x.steps];
   u32 most = 0;
   FOURSCALE_UNROLL
   for (uint4 const& x4 : chunks) most = __vmaxu4(most, __vmaxu4(__vmaxu4(x4.x, x4.y), __vmaxu4(x4.z, x4.w)));
@@ -205,9 +207,7 @@ FOURSCALE_D void certify(P const& p, shared_memory<Cols>& m, u32 warp) {
   u32 lane = threadIdx.x % 32;
   for (u32* x : {&lane, &warp})
     ptx::keep(*x);  // else other roles would hold, or spill, what is the same there
-  auto& walk = m.walks[warp];
-  if (lane == 0) walk = typename tile<Cols>::walk(p, runs_of(p), p.split);
-  __syncwarp();
+  auto& walk = m.walks[1 + warp];
   u32 all = 0, turn = warp,
       windows = 0;  // runs that no window certifies, those before the warp's next; windows
   window_words window;

@@ -21,6 +21,14 @@ namespace FOURSCALE_NAMESPACE::mma::wgmma {
 
 // ---------------------------------------------------------------- load
 
+/// One thread: where the tiles of the CTA are. That needs no operands, so it is known when they are there.
+template <class P, int Cols>
+FOURSCALE_D void find_tiles(P const& p, shared_memory<Cols>& m) {
+  const typename tile<Cols>::walk walk(p, runs_of(p), p.split);
+  for (auto& of_warp : m.walks) of_warp = walk;
+  m.all_runs = walk.all_runs();
+}
+
 /// One thread. It is ahead of those that multiply: it finds for them where the next part of a tile is, and
 /// waits until sums that they go on with are there.
 template <class P, int Cols>
@@ -28,8 +36,7 @@ FOURSCALE_D void load(P const& p, shared_memory<Cols>& m) {
   using tile = wgmma::tile<Cols>;
   const i32 rank = static_cast<i32>(blockIdx.x % cluster_ctas);
   u32 parity = 1;  // the first time around, a wait passes at once
-  typename tile::walk walk(p, runs_of(p), p.split);
-  m.all_runs = walk.all_runs();
+  auto& walk = m.walks[0];
   for (u32 number = 0; walk.more(); walk.next(), ++number) {
     const i32 row = walk.row, col = walk.col + rank * tile::half_cols;
     const i32 begin = walk.first * run_steps, end = begin + walk.runs * run_steps;

@@ -64,7 +64,8 @@ struct shared_memory {
   alignas(1024) u8 stage[stages][tile<Cols>::stage_bytes];  ///< A, then B
   output_memory<Cols> output[strips];                       ///< of each warp
   output_rows_of_warp<Cols> outputs[strips];                ///< of each warp
-  typename tile<Cols>::walk walks[certify_warps];           ///< of each warp that certifies
+  /// Of the warp that loads, and of each that certifies.
+  typename tile<Cols>::walk walks[1 + certify_warps];
   /// The part that is multiplied and the next one. A part is there with its first stage. It has at least as
   /// many steps as there are stages: so when one is free for the part after the next, all are done with this.
   tile_part parts[2];
