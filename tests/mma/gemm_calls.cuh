@@ -9,9 +9,10 @@
 
 namespace fourscale::test {
 
-/// call(workspace, steps) with memory of its own.
+/// call(workspace, steps) with memory of its own, which holds no zeros.
 errc in_workspace(i64 bytes, gemm_steps* counted, auto const& call) {
   const device_buffer<u8> workspace(bytes);
+  REQUIRE(cudaMemset(workspace.data(), 0xff, static_cast<size_t>(bytes)) == cudaSuccess);
   const device_buffer<gemm_steps> steps(std::vector<gemm_steps>(1));
   const errc e = call(workspace.data(), steps.data());
   REQUIRE(cudaDeviceSynchronize() == cudaSuccess);
