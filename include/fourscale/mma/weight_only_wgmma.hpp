@@ -116,7 +116,7 @@ FOURSCALE_HD constexpr int element_of_part(int j, int k, int i) {
 struct divided_shares {
   int all = 1, by = 1, each = 1, more = 0;
 
-  constexpr divided_shares() = default;
+  FOURSCALE_HD constexpr divided_shares() {}
   FOURSCALE_HD constexpr divided_shares(int items, int owners)
       : all(items), by(owners), each(items / owners), more(items % owners) {}
 
