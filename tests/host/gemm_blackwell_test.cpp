@@ -2,6 +2,7 @@
 // The fast GEMM on the CPU compared with the chained model, bit by bit: shapes, kinds of data, and how the
 // steps were added.
 #include <algorithm>
+#include <cfenv>
 #include <fourscale/host/gemm_blackwell.hpp>
 
 #include "mma/gemm_limits.hpp"
@@ -118,6 +119,70 @@ TEST_CASE("gemm blackwell: more columns than a panel, more steps than a chunk", 
     auto c = operand<mxfp4, linear>(kind::gaussian, m, k, 3);
     auto d = operand<mxfp4, linear>(kind::student_2, n, k, 4);
     check<fp16>(c.view(), d.view());
+  }
+}
+
+TEST_CASE("gemm blackwell: more rows than the largest panel", "[host][gemm]") {
+#ifdef _OPENMP
+  const int threads = omp_get_max_threads();
+  omp_set_num_threads(1);
+#endif
+  auto a = operand<nvfp4, linear>(kind::student_2, 520, 128, 3);
+  auto b = operand<nvfp4, linear>(kind::student_2, 40, 128, 4);
+  CHECK(host::detail::rows_of_panel(520, 1, 1) == 512);
+  check<float>(a.view(), b.view());
+#ifdef _OPENMP
+  omp_set_num_threads(threads);
+#endif
+}
+
+TEST_CASE("gemm blackwell: panels are large, unless threads would have none", "[host][gemm]") {
+  using host::detail::rows_of_panel;
+  CHECK(rows_of_panel(1024, 2, 1) == 512);
+  CHECK(rows_of_panel(1024, 2, 2) == 512);
+  CHECK(rows_of_panel(1024, 2, 4) == 256);
+  CHECK(rows_of_panel(1024, 2, 64) == 128);
+  CHECK(rows_of_panel(1 << 20, 1, 64) == 512);
+  for (const i64 rows : {0, 1, 5, 130})
+    for (const i64 threads : {1, 100}) {
+      const i64 panel = rows_of_panel(rows, 1, threads);
+      CHECK((panel > 0 && panel % host::detail::rows_at_once == 0));
+      CHECK(panel >= (rows < 128 ? rows : 128));
+    }
+}
+
+/// The oracle is the processor, told to round toward zero.
+TEST_CASE("gemm blackwell: lanes are added toward zero", "[host][gemm]") {
+  constexpr int lanes = host::detail::vector_bytes / 4;
+  const auto check = [](float a, float b) {
+    float as[lanes], bs[lanes], got[lanes];
+    for (int i = 0; i < lanes; ++i) as[i] = i % 2 == 0 ? a : b, bs[i] = i % 2 == 0 ? b : -a;
+    host::detail::store_lanes(
+        got, 0,
+        host::detail::add_toward_zero(host::detail::load_lanes(as, 0), host::detail::load_lanes(bs, 0)));
+    std::fesetround(FE_TOWARDZERO);
+    for (int i = 0; i < lanes; ++i) {
+      volatile float x = as[i], y = bs[i], want = 0.0f;
+      want = x + y;
+      as[i] = want;
+    }
+    std::fesetround(FE_TONEAREST);
+    bool same = true;
+    for (int i = 0; i < lanes; ++i) same = same && bit_cast<u32>(got[i]) == bit_cast<u32>(as[i]);
+    if (!same) INFO(a << " and " << b);
+    CHECK(same);
+  };
+  const float ugly[] = {
+      0.0f,       -0.0f,    1.0f,           0x1p-149f,      0x1.fffffep-127f, 0x1p-126f, 0x1p-24f,
+      0x1.8p-24f, 0x1p-25f, 0x1p-60f,       0x1.fffffep0f,  0x1.fffffep23f,   0x1p24f,   0x1p100f,
+      0x1p-100f,  3.0f,     -0x1.000002p0f, 0x1.555556p-2f, 0x1.fffffep127f,  0x1p103f,  0x1.8p103f};
+  for (const float a : ugly)
+    for (const float b : ugly) check(a, b), check(-a, b);
+  for (u64 i = 0; i < 20000; ++i) {
+    const u32 a = static_cast<u32>(mix(3 * i)), near = static_cast<u32>(mix(3 * i + 1));
+    const u32 exponent = 1 + (mix(3 * i + 2) & 0x7fu), shift = static_cast<u32>(mix(3 * i + 2) >> 8) % 60;
+    check(bit_cast<float>((a & 0x807f'ffffu) | exponent << 23),
+          bit_cast<float>((near & 0x807f'ffffu) | (exponent + shift) << 23));
   }
 }
 

@@ -4,6 +4,10 @@
 // one addition rounded toward zero, and a certificate that this was exact. See docs/exact_gemm.md.
 #pragma once
 
+#ifdef _OPENMP
+#include <omp.h>
+#endif
+
 #include <vector>
 
 #include "../view/accumulate.hpp"
@@ -17,8 +21,16 @@ inline namespace FOURSCALE_CPU {
 
 namespace detail {
 
-inline constexpr int panel_rows = 128;
 inline constexpr i64 chunk_steps = 32, panel_cols = 512;
+
+/// Rows of A that a thread takes at a time, for each of which B is decoded anew: many, unless threads would
+/// have nothing to do. `along`: panels side by side.
+inline i64 rows_of_panel(i64 rows, i64 along, i64 threads) {
+  i64 panel = 512;
+  while (panel > 128 && along * ceil_div<i64>(rows, panel) < 2 * threads) panel /= 2;
+  const i64 all = round_up<i64>(rows > 0 ? rows : 1, rows_at_once);
+  return all < panel ? all : panel;
+}
 
 /// Rows of A, decoded over `chunk_steps` steps.
 template <class Steps>
@@ -49,7 +61,7 @@ struct decoded_strip {
   float* at(i64 step) { return values.data() + step * Steps::values * strip_cols; }
 };
 
-/// What a thread works on: panel_rows rows of A with panel_cols rows of B.
+/// What a thread works on: `panel_rows` rows of A with panel_cols rows of B.
 template <class F, class LA, class BA, class G, class LB, class BB>
 struct gemm_panel {
   using of_a = steps_of<F, G>;
@@ -60,7 +72,7 @@ struct gemm_panel {
 
   block_scaled_view<F, LA, BA> const& a;
   block_scaled_view<G, LB, BB> const& b;
-  i64 row, col;
+  i64 row, col, panel_rows;
   gemm_steps steps{};
   decoded_rows<of_a> rows{panel_rows};
   decoded_strip<of_b> strip{};
@@ -112,7 +124,8 @@ struct gemm_panel {
     return block_scaled_dot(format, of_a::read(a, row + r, step), of_b::read(b, col + c, step), sum);
   }
 
-  void add_strip(i64 c, i64 first, i64 count) {
+  /// Not in line: g++ makes slower loops of it there.
+  [[gnu::noinline]] void add_strip(i64 c, i64 first, i64 count) {
     const i64 cols = b.rows - col - c < strip_cols ? b.rows - col - c : strip_cols,
               last = a.rows - row < panel_rows ? a.rows - row : panel_rows;
     for (i64 r = 0; r < last; r += rows_at_once)
@@ -155,7 +168,7 @@ struct gemm_panel {
 /// model::block_scaled_dot chained along K in order, and of the epilogue in view/gemm_epilogue.hpp: those of
 /// device::gemm. NVFP4 by NVFP4, MXFP4 by MXFP4, and any two of MXFP8, MXFP6 and MXFP4; any M and N. A NaN
 /// gives NaN in its row or column. D is not read when beta = 0. `steps`, if it is not null, receives how the
-/// steps were added. Allocates about 2 MB a thread; throws what std::vector throws. Errors: see
+/// steps were added. Allocates 1 to 6 MB a thread; throws what std::vector throws. Errors: see
 /// validate_gemm(); D is then untouched.
 template <class F, class LA, class BA, class G, class LB, class BB, class T>
 errc gemm(block_scaled_view<F, LA, BA> const& a, block_scaled_view<G, LB, BB> const& b,
@@ -164,17 +177,22 @@ errc gemm(block_scaled_view<F, LA, BA> const& a, block_scaled_view<G, LB, BB> co
                 "accumulate::blackwell on the CPU multiplies NVFP4 by NVFP4, and MX formats by each other.");
   if (const errc e = validate_gemm(a, b, d); e != errc::ok) return e;
   const output_factors<F, G> factor_for(factors.alpha, a.amax.range, b.amax.range);
+  i64 threads = 1;
+#ifdef _OPENMP
+  threads = omp_get_max_threads();
+#endif
   const i64 along = ceil_div<i64>(d.cols, detail::panel_cols),
-            panels = along * ceil_div<i64>(d.rows, detail::panel_rows);
+            panel_rows = detail::rows_of_panel(d.rows, along, threads),
+            panels = along * ceil_div<i64>(d.rows, panel_rows);
   i64 in_f32 = 0, in_double = 0, by_model = 0;
 #ifdef _OPENMP
 #pragma omp parallel for schedule(dynamic) reduction(+ : in_f32, in_double, by_model) if (panels > 1)
 #endif
   for (i64 p = 0; p < panels; ++p) {
-    detail::gemm_panel<F, LA, BA, G, LB, BB> panel{a, b, p / along * detail::panel_rows,
-                                                   p % along * detail::panel_cols};
+    detail::gemm_panel<F, LA, BA, G, LB, BB> panel{a, b, p / along * panel_rows,
+                                                   p % along * detail::panel_cols, panel_rows};
     panel.multiply();
-    for (i64 r = 0; r < detail::panel_rows && panel.row + r < d.rows; ++r)
+    for (i64 r = 0; r < panel_rows && panel.row + r < d.rows; ++r)
       for (i64 c = 0; c < detail::panel_cols && panel.col + c < d.cols; ++c) {
         const i64 i = panel.row + r, j = panel.col + c;
         const float factor = factor_for(amax_of_row(a, i), amax_of_row(b, j)), sum = *panel.sums_at(c, r);

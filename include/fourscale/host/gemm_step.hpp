@@ -167,9 +167,10 @@ inline void store_lanes(float* x, int i, float_lanes lanes) {
   __builtin_memcpy(x + i * static_cast<int>(vector_bytes / sizeof(float)), &lanes, sizeof lanes);
 }
 
-/// Products of `Count` values of Rows rows with a strip. Every sum is exact, so the order is free.
-template <int Rows, int Count>
-void add_products(float const* const (&a)[Rows], float const* b, float (&t)[Rows][strip_cols]) {
+/// Products of `Count` values of Rows rows with a strip, added up: take(row, register of the strip, sums).
+/// Every sum is exact, so the order is free.
+template <int Rows, int Count, class Take>
+void add_products(float const* const (&a)[Rows], float const* b, Take const& take) {
   float_lanes sums[Rows][strip_lanes] = {};
   for (int k = 0; k < Count; ++k) {
     float_lanes columns[strip_lanes];
@@ -182,17 +183,26 @@ void add_products(float const* const (&a)[Rows], float const* b, float (&t)[Rows
     }
   }
   for (int r = 0; r < Rows; ++r) FOURSCALE_UNROLL
-  for (int l = 0; l < strip_lanes; ++l) store_lanes(t[r], l, sums[r][l]);
+  for (int l = 0; l < strip_lanes; ++l) take(r, l, sums[r][l]);
+}
+
+/// a + b of numbers in f32, rounded toward zero. What the nearest sum leaves out is a float (Knuth's
+/// two-sum): if it points toward zero, the nearest one is a unit beyond. So it is if it is infinite, and what
+/// it leaves out NaN.
+inline float_lanes add_toward_zero(float_lanes a, float_lanes b) {
+  using bits [[gnu::vector_size(vector_bytes)]] = i32;
+  const float_lanes sum = a + b, of_b = sum - a, rest = (a - (sum - of_b)) + (b - of_b);
+  const bits of_sum = __builtin_bit_cast(bits, sum), signs = of_sum ^ __builtin_bit_cast(bits, rest);
+  const bits beyond = (rest != 0.0f) & ((signs < 0) | (rest != rest));  // -1 where it is
+  return __builtin_bit_cast(float_lanes, of_sum + beyond);
 }
 
 /// A step of Rows rows whose certificates hold for the whole strip.
 template <int Values, int Rows>
 void step_in_f32(float const* const (&a)[Rows], float const* b, float* const (&sums)[Rows]) {
-  float t[Rows][strip_cols];
-  add_products<Rows, Values>(a, b, t);
-  for (int r = 0; r < Rows; ++r)
-    for (int j = 0; j < strip_cols; ++j)
-      sums[r][j] = toward_zero(static_cast<double>(sums[r][j]) + static_cast<double>(t[r][j]));
+  add_products<Rows, Values>(a, b, [&](int r, int l, float_lanes lanes) {
+    store_lanes(sums[r], l, add_toward_zero(load_lanes(sums[r], l), lanes));
+  });
 }
 
 /// A step of Rows rows whose sums f32 may not hold, where nothing is dropped: 64 values by blocks of 16, each
@@ -208,7 +218,8 @@ void step_in_double(float const* const (&a)[Rows], float const* b, float* const 
     float t[Rows][strip_cols];
     float const* rows[Rows];
     for (int r = 0; r < Rows; ++r) rows[r] = a[r] + k;
-    add_products<Rows, count>(rows, b + k * strip_cols, t);
+    add_products<Rows, count>(rows, b + k * strip_cols,
+                              [&](int r, int l, float_lanes lanes) { store_lanes(t[r], l, lanes); });
     for (int r = 0; r < Rows; ++r)
       for (int j = 0; j < strip_cols; ++j) all[r][j] += static_cast<double>(t[r][j]);
   }
