@@ -177,7 +177,7 @@ TEST_CASE("gemm blackwell: lanes are added toward zero", "[host][gemm]") {
       0x1.8p-24f, 0x1p-25f, 0x1p-60f,       0x1.fffffep0f,  0x1.fffffep23f,   0x1p24f,   0x1p100f,
       0x1p-100f,  3.0f,     -0x1.000002p0f, 0x1.555556p-2f, 0x1.fffffep127f,  0x1p103f,  0x1.8p103f};
   for (const float a : ugly)
-    for (const float b : ugly) check(a, b), check(-a, b);
+    for (const float b : ugly) check(a, b), check(-a, b), check(-a, -b);
   for (u64 i = 0; i < 20000; ++i) {
     const u32 a = static_cast<u32>(mix(3 * i)), near = static_cast<u32>(mix(3 * i + 1));
     const u32 exponent = 1 + (mix(3 * i + 2) & 0x7fu), shift = static_cast<u32>(mix(3 * i + 2) >> 8) % 60;
