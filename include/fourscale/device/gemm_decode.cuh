@@ -178,9 +178,9 @@ struct certify_memory {
   };
   uint4 magnitudes[decode_warps][lane_groups][32];
   half_facts facts[decode_warps][decode_steps][lanes_a_step];
-  u32 bounds[decode_warps / 2][decode_steps];        ///< of two rows: width, and span in the upper half
-  u32 spans[decode_warps / 2][decode_steps];         ///< the same: those of accumulator_bounds
-  alignas(8) u8 depths[decode_steps][decode_warps];  ///< of each row
+  u32 bounds[decode_warps / 2][decode_steps];  ///< of two rows: width, and span in the upper half
+  u32 spans[decode_warps / 2][decode_steps];   ///< the same: those of accumulator_bounds
+  mma::depths_of_eight depths[decode_steps];
 };
 
 /// Which word of its warps' magnitudes a thread makes those of eight rows: of which step, which one.
@@ -235,7 +235,7 @@ FOURSCALE_D inline void find_bounds(certify_memory& of_rows, bool any_certified,
   if constexpr (arch::has_wgmma) {  // others do not read them
     const model::accumulator_bounds more = bounds_of_accumulators(facts, mine_before);
     second = of_two(more.span, 0);
-    of_rows.depths[step][mine / decode_steps] = more.depth;
+    of_rows.depths[step].of_row[mine / decode_steps] = more.depth;
   }
   if (mine % 32 < decode_steps) {
     of_rows.bounds[mine / 32][step] = first;
@@ -253,12 +253,12 @@ FOURSCALE_D inline u32 store_bounds(mma::decoded_operand const& to, i64 row_grou
   for (auto const& of_two : of_rows.bounds) first_two = __vmaxu2(first_two, of_two[mine]);
   if constexpr (arch::has_wgmma)
     for (auto const& of_two : of_rows.spans) span = max(span, of_two[mine]);
-  const i64 at = step * to.row_groups() + row_group;
-  to.bounds[to.bounds_at(row_group, step)] = {static_cast<u8>(first_two), static_cast<u8>(first_two >> 16)};
+  const i64 at = to.bounds_at(row_group, step);
+  to.bounds[at] = {static_cast<u8>(first_two), static_cast<u8>(first_two >> 16)};
   if constexpr (arch::has_wgmma) {
-    static_assert(decode_warps == sizeof(mma::accumulators_of_eight::depths));
-    const uint2 depths = *reinterpret_cast<uint2 const*>(of_rows.depths[mine]);
-    *reinterpret_cast<uint4*>(to.of_accumulators + at) = {depths.x, depths.y, span, 0};
+    const mma::depths_of_eight depths = of_rows.depths[mine];
+    to.of_accumulators[at] = {static_cast<u8>(span), depths.largest()};
+    to.depths[step * to.row_groups() + row_group] = depths;
   }
   return first_two & 0xffu;
 }

@@ -37,22 +37,28 @@ FOURSCALE_D u32 largest_bytes(u32 const (&x)[N]) {
   return (odd & ~lower) | even;
 }
 
-/// What accumulators of eight rows are asked in a step: the largest model::accumulator_bounds::span, and the
-/// depth of each row. Rows differ in size, and so do their accumulators.
-struct alignas(16) accumulators_of_eight {
-  u8 depths[bounds_rows] = {};
-  u8 span = 0;
+/// For each of eight rows in a step, model::accumulator_bounds::depth. Rows differ in size, and so do their
+/// accumulators.
+struct alignas(8) depths_of_eight {
+  u8 of_row[bounds_rows] = {};
+
+  FOURSCALE_D u8 largest() const {
+    const uint2 all = bit_cast<uint2>(*this);
+    const u32 four = largest_bytes<2>({all.x, all.y}), two = largest_bytes<2>({four, four >> 16});
+    return static_cast<u8>(largest_bytes<2>({two, two >> 8}));
+  }
 };
 
 /// rows x k in device memory, k padded with zeros to whole steps. Everything starts at multiples of 256
 /// bytes. Eight values along K lie in the order 0 4 1 5 2 6 3 7, that of codes_to_bf16: sums of products do
 /// not know it.
 struct decoded_operand {
-  bf16* values = nullptr;                            ///< [row][padded_k], each a code times its block scale
-  group_exponent* exponents = nullptr;               ///< [row][padded_k / 16]
-  fourscale::model::step_bounds* bounds = nullptr;   ///< at bounds_at(), the largest of eight rows
-  accumulators_of_eight* of_accumulators = nullptr;  ///< [step][row_groups()]
-  fourscale::model::step_magnitudes* magnitudes = nullptr;  ///< the same, the largest of eight rows
+  bf16* values = nullptr;                           ///< [row][padded_k], each a code times its block scale
+  group_exponent* exponents = nullptr;              ///< [row][padded_k / 16]
+  fourscale::model::step_bounds* bounds = nullptr;  ///< at bounds_at(), the largest of eight rows
+  fourscale::model::accumulator_bounds* of_accumulators = nullptr;  ///< the same, where it is for `bounds`
+  depths_of_eight* depths = nullptr;                                ///< [step][row_groups()]
+  fourscale::model::step_magnitudes* magnitudes = nullptr;          ///< the same, the largest of eight rows
   u32* widths = nullptr;  ///< [row_groups()], sums over all steps of those of eight rows
   i64 rows = 0, steps = 0;
 
@@ -81,7 +87,10 @@ struct decoded_operand {
     return round_up<i64>(steps * row_groups() * i64{sizeof(fourscale::model::step_bounds)}, alignment);
   }
   FOURSCALE_HD constexpr i64 accumulator_bytes() const {
-    return round_up<i64>(steps * row_groups() * i64{sizeof(accumulators_of_eight)}, alignment);
+    return round_up<i64>(steps * row_groups() * i64{sizeof(fourscale::model::accumulator_bounds)}, alignment);
+  }
+  FOURSCALE_HD constexpr i64 depth_bytes() const {
+    return round_up<i64>(steps * row_groups() * i64{sizeof(depths_of_eight)}, alignment);
   }
   FOURSCALE_HD constexpr i64 magnitude_bytes() const {
     return round_up<i64>(steps * row_groups() * i64{sizeof(fourscale::model::step_magnitudes)}, alignment);
@@ -91,7 +100,7 @@ struct decoded_operand {
   }
   FOURSCALE_HD constexpr i64 bytes() const {
     return round_up<i64>(value_bytes(), alignment) + exponent_bytes() + bounds_bytes() + accumulator_bytes() +
-           magnitude_bytes() + width_bytes();
+           depth_bytes() + magnitude_bytes() + width_bytes();
   }
   /// The operand of this many rows and values along K, in memory at `at`, a multiple of 256 bytes.
   FOURSCALE_H static decoded_operand in(u8* at, i64 rows, i64 k) {
@@ -104,8 +113,10 @@ struct decoded_operand {
     behind += d.exponent_bytes();
     d.bounds = reinterpret_cast<fourscale::model::step_bounds*>(behind);
     behind += d.bounds_bytes();
-    d.of_accumulators = reinterpret_cast<accumulators_of_eight*>(behind);
+    d.of_accumulators = reinterpret_cast<fourscale::model::accumulator_bounds*>(behind);
     behind += d.accumulator_bytes();
+    d.depths = reinterpret_cast<depths_of_eight*>(behind);
+    behind += d.depth_bytes();
     d.magnitudes = reinterpret_cast<fourscale::model::step_magnitudes*>(behind);
     d.widths = reinterpret_cast<u32*>(behind + d.magnitude_bytes());
     return d;

@@ -91,24 +91,25 @@ struct pairs_of_blocks {
   }
 };
 
-/// The tiles of a CTA, down the columns, and the ring of stages that goes on through them.
-template <int Cols>
+/// The tiles of a CTA, down the columns, and the ring of stages that goes on through them. Registers are
+/// scarce: what follows from the problem is found when it is asked for.
+template <int Cols, class P>
 struct walk {
-  int row_tiles, count, at, stage = 0;
-  u32 parity = 0;
+  P const& p;
+  int at = static_cast<int>(blockIdx.x);
+  u32 place = 0;  ///< in two turns of the ring
 
-  template <class P>
-  FOURSCALE_D explicit walk(P const& p)
-      : row_tiles(static_cast<int>(ceil_div<i64>(p.d.rows, tile_rows))),
-        count(row_tiles * static_cast<int>(ceil_div<i64>(p.d.cols, tile<Cols>::cols))),
-        at(static_cast<int>(blockIdx.x)) {}
-  FOURSCALE_D bool more() const { return at < count; }
-  FOURSCALE_D void next() { at += static_cast<int>(gridDim.x); }
-  FOURSCALE_D int row() const { return at % row_tiles * tile_rows; }
-  FOURSCALE_D int col() const { return at / row_tiles * tile<Cols>::cols; }
-  FOURSCALE_D void next_stage() {
-    if (++stage == stages) stage = 0, parity ^= 1;
+  FOURSCALE_D explicit walk(P const& problem) : p(problem) {}
+  FOURSCALE_D int row_tiles() const { return static_cast<int>(ceil_div<i64>(p.d.rows, tile_rows)); }
+  FOURSCALE_D bool more() const {
+    return at < row_tiles() * static_cast<int>(ceil_div<i64>(p.d.cols, tile<Cols>::cols));
   }
+  FOURSCALE_D void next() { at += static_cast<int>(gridDim.x); }
+  FOURSCALE_D int row() const { return at % row_tiles() * tile_rows; }
+  FOURSCALE_D int col() const { return at / row_tiles() * tile<Cols>::cols; }
+  FOURSCALE_D int stage() const { return static_cast<int>(place % stages); }
+  FOURSCALE_D u32 parity() const { return place / stages; }
+  FOURSCALE_D void next_stage() { place = (place + 1) % (2 * stages); }
 };
 
 /// For a warp that is stages ahead: it takes no time to issue from those that multiply.
@@ -120,12 +121,12 @@ FOURSCALE_D inline void wait_asleep(std::uint64_t* barrier, u32 parity) {
 template <class P, int Cols>
 FOURSCALE_D void load(P const& p, shared_memory<Cols>& m) {
   const i32 steps = static_cast<i32>(p.a.steps);
-  for (walk<Cols> w(p); w.more(); w.next()) {
+  for (walk<Cols, P> w(p); w.more(); w.next()) {
     const i32 row = w.row(), col = w.col();
     for (i32 step = 0; step < steps; ++step, w.next_stage()) {
-      wait_asleep(m.empty + w.stage, w.parity ^ 1);  // the first time around, at once
-      std::uint64_t* const full = m.full + w.stage;
-      u8* const to = m.stage[w.stage];
+      wait_asleep(m.empty + w.stage(), w.parity() ^ 1);  // the first time around, at once
+      std::uint64_t* const full = m.full + w.stage();
+      u8* const to = m.stage[w.stage()];
       cuda::ptx::mbarrier_arrive_expect_tx(cuda::ptx::sem_release, cuda::ptx::scope_cta,
                                            cuda::ptx::space_shared, full, tile<Cols>::stage_bytes);
       cuda::ptx::cp_async_bulk_tensor(cuda::ptx::space_cluster, cuda::ptx::space_global, to, &p.map_a,
@@ -158,27 +159,28 @@ FOURSCALE_D void bound(P const& p, shared_memory<Cols>& m, int warp) {
   const bool of_a = lane < row_groups, used = lane < row_groups + tile<Cols>::col_groups;
   decoded_operand const& x = of_a ? p.a : p.b;
   int turn = 1;
-  for (walk<Cols> w(p); w.more(); w.next()) {
+  for (walk<Cols, P> w(p); w.more(); w.next()) {
     const i64 groups = x.row_groups(),
               group = of_a ? w.row() / bounds_rows + lane : w.col() / bounds_rows + lane - row_groups;
-    auto const* from = reinterpret_cast<uint4 const*>(x.of_accumulators) + group;
+    auto const* depths = x.depths + group;
+    auto const* largest = x.of_accumulators + x.bounds_at(group, 0);
     const bool there = used && group < groups;
-    for (int step = 0; step < steps; ++step, from += groups, w.next_stage(), turn = turn % bound_warps + 1) {
+    for (int step = 0; step < steps;
+         ++step, depths += groups, largest += bounds_chunk, w.next_stage(), turn = turn % bound_warps + 1) {
       if (turn != warp) continue;
-      uint4 eight{};
-      if (there) eight = *from;
-      const u32 four = largest_bytes<2>({eight.x, eight.y}), two = largest_bytes<2>({four, four >> 16}),
-                depth = max(two & 0xffu, two >> 8 & 0xffu), span = eight.z & 0xffu;
-      wait_asleep(m.empty + w.stage, w.parity ^ 1);
-      leave_limits(m, w.stage, depth | span << 16);
+      depths_of_eight eight;
+      fourscale::model::accumulator_bounds of_eight;
+      if (there) eight = *depths, of_eight = *largest;
+      wait_asleep(m.empty + w.stage(), w.parity() ^ 1);
+      leave_limits(m, w.stage(), of_eight.depth | u32{of_eight.span} << 16);
       if (used) {
-        m.bounds[w.stage][lane] = {static_cast<u8>(span), static_cast<u8>(depth)};
-        u8* const depths = of_a ? m.depths_of_rows[w.stage] + lane * bounds_rows
-                                : m.depths_of_cols[w.stage] + (lane - row_groups) * bounds_rows;
-        *reinterpret_cast<uint2*>(depths) = {eight.x, eight.y};
+        m.bounds[w.stage()][lane] = of_eight;
+        u8* const to = of_a ? m.depths_of_rows[w.stage()] + lane * bounds_rows
+                            : m.depths_of_cols[w.stage()] + (lane - row_groups) * bounds_rows;
+        *reinterpret_cast<depths_of_eight*>(to) = eight;
       }
       __syncwarp();
-      if (lane == 0) cuda::ptx::mbarrier_arrive(m.full + w.stage);
+      if (lane == 0) cuda::ptx::mbarrier_arrive(m.full + w.stage());
     }
   }
 }
@@ -215,7 +217,7 @@ struct products {
                        outputs = batch_of_blocks<groups>::outputs;
   static_assert(batches % 2 == 0, "The first batch of each step has the same registers.");
   shared_memory<Cols>& m;
-  u32 lane, in_a, in_b, limits;  ///< what each step would find once more: places in shared memory
+  u32 lane, in_a, in_b;          ///< what each step would find once more: places in shared memory
   u32 a[4][4], b[groups][4][2];  ///< of the products that come next
   batch_of_blocks<groups> blocks[2];
   pairs_of_blocks<outputs> pairs;
@@ -225,9 +227,8 @@ struct products {
       : m(memory),
         lane(threadIdx.x % 32),
         in_a(rows_of_a(m, 0, strip) + place_in_a()),
-        in_b(rows_of_b(m, 0) + place_in_b()),
-        limits(ptx::shared_address(m.limits[0][strip])) {
-    ptx::keep(lane), ptx::keep(in_a), ptx::keep(in_b), ptx::keep(limits);
+        in_b(rows_of_b(m, 0) + place_in_b()) {
+    ptx::keep(lane), ptx::keep(in_a), ptx::keep(in_b);
   }
 
   /// Rows of A and the first columns of a step, once its stage is full.
@@ -246,9 +247,12 @@ struct products {
 
   /// Adds a step, of which the first products are there, and makes those of the next one, if there is one in
   /// this tile: it is at the walk w, `stage` is the step's own.
-  FOURSCALE_D void add_step(int stage, walk<Cols> const& w, bool more, float (&sums)[tile::outputs]) {
+  template <class P>
+  FOURSCALE_D void add_step(int stage, walk<Cols, P> const& w, bool more, float (&sums)[tile::outputs]) {
     const rows_of_step_b rows(in_b + static_cast<u32>(stage * tile::stage_bytes));
-    const u32 limits_at = limits + static_cast<u32>(stage) * sizeof(m.limits[0]);
+    u32 thread = threadIdx.x;
+    ptx::keep(thread);  // no register is held for what follows from it
+    const u32 limits_at = ptx::shared_address(m.limits[stage][thread / 32 - 4]);
     left = 0;
     FOURSCALE_UNROLL
     for (int i = 0; i < batches; ++i) {
@@ -260,7 +264,7 @@ struct products {
       if (i + 1 < batches)
         rows.load((i + 1) * groups, b);
       else if (more)
-        load(w.stage, w.parity);  // else what follows multiplies the same once more, for nobody
+        load(w.stage(), w.parity());  // else what follows multiplies the same once more, for nobody
       add_batch(i, of_batch, sums + outputs * i);
     }
   }
@@ -331,15 +335,14 @@ template <class P, int Cols>
 FOURSCALE_D void multiply(P const& p, shared_memory<Cols>& m) {
   using tile = by_blocks::tile<Cols>;
   const int strip = static_cast<int>(threadIdx.x) / 32 - 4;
-  const auto row = [&](walk<Cols> const& w) { return w.row() + strip * output_rows; };
-  const output_store store(p);
+  const auto row = [&](walk<Cols, P> const& w) { return w.row() + strip * output_rows; };
   products<Cols> x(m, strip);
-  for (walk<Cols> w(p); w.more(); w.next()) {
+  for (walk<Cols, P> w(p); w.more(); w.next()) {
     float sums[tile::outputs] = {};
-    x.begin(w.stage, w.parity);
+    x.begin(w.stage(), w.parity());
 #pragma unroll 1
     for (int step = 0, more = static_cast<int>(p.a.steps); more-- > 0; ++step) {
-      const int stage = w.stage;
+      const int stage = w.stage();
       w.next_stage();
       x.add_step(stage, w, more > 0, sums);
       if (x.left != 0 || p.steps != nullptr) {  // seldom: the inner loop asks once
@@ -351,7 +354,7 @@ FOURSCALE_D void multiply(P const& p, shared_memory<Cols>& m) {
       __syncwarp();
       if (x.lane == 0) cuda::ptx::mbarrier_arrive(m.empty + stage);
     }
-    store.template outputs<tile::cols>(p, row(w), w.col(), sums, m.outputs[strip]);
+    output_store(p).template outputs<tile::cols>(p, row(w), w.col(), sums, m.outputs[strip]);
   }
 }
 

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Which sums of a tile are exact: the role `certify` of the GEMM by wgmma. It compares the bounds of rows
 // with those of columns, as docs/exact_gemm.md derives them: for whole tiles first, 32 steps at a time; where
-// that is not enough, the largest magnitudes, of a tile and then of 8 rows by 8 columns.
+// that is not enough, the largest magnitudes of 8 rows by 8 columns.
 #pragma once
 
+#include "../ptx/cp_async.cuh"
 #include "../ptx/cvt.hpp"
 #include "../ptx/mma_sync_f16.cuh"
 #include "wgmma_tile.cuh"
@@ -17,154 +18,141 @@ FOURSCALE_D inline u32 word_of(uint4 const& x, int i) {
 FOURSCALE_D inline u32 magnitude_pair(u32 codes, int pair) {
   return ptx::cvt_rn_f16x2_e4m3x2(static_cast<u16>(codes >> (16 * pair)));
 }
-/// The bits of all lanes of each four.
-FOURSCALE_D inline u32 all_of_four(u32 bits) {
-  bits |= __shfl_xor_sync(~0u, bits, 1);
-  return bits | __shfl_xor_sync(~0u, bits, 2);
-}
-/// Of the words of the eight lanes with the same t, the largest of each byte: one word, which the bits 2 and
-/// 3 of the lane number tell.
-FOURSCALE_D inline u32 largest_of_lanes(u32 lane, u32 const (&words)[4]) {
-  const auto exchange = [&](u32 low, u32 high, u32 bit) {
-    const bool upper = (lane & bit) != 0;
-    return largest_bytes<2>(
-        {upper ? high : low, __shfl_xor_sync(~0u, upper ? low : high, static_cast<int>(bit))});
-  };
-  const u32 word = exchange(exchange(words[0], words[2], 4), exchange(words[1], words[3], 4), 8);
-  return largest_bytes<2>({word, __shfl_xor_sync(~0u, word, 16)});
+/// Which of two sums of spans, each in half a word, are small enough: bit 0 and bit 1.
+FOURSCALE_D inline u32 spans_drop_nothing(u32 two, u32 span) {
+  static_assert(fourscale::model::scales_drop_nothing(35) && !fourscale::model::scales_drop_nothing(36));
+  const u32 left = 0x8023'8023u - (two + span * 0x1'0001u);  // bits 15 and 31: a sum of at most 35
+  return (left >> 15 & 1) | (left >> 30 & 2);
 }
 
-/// Lanes 4 g to 4 g + 3 certify a step for strip g, its columns in eights, from `row` and `col` on: the first
-/// of eight rows each, in eights.
+/// A run of four steps of a tile that its window does not certify: what a warp asks. While wgmma is busy, a
+/// load from L2 takes some 2000 cycles, more than all else here: so magnitudes are on their way a step ahead,
+/// and of what the adder drops a lane asks at once, for all steps.
 template <int Cols>
-struct certify_lane {
-  static constexpr int eights = tile<Cols>::col_groups / 8;
-  static constexpr u32 most_misses = 16;
-  u32 g, t, row, col;
+struct run_to_certify {
+  static constexpr u32 of_rows = tile_rows / bounds_rows, of_cols = tile<Cols>::col_groups,
+                       eights = of_cols / 8;
+  static constexpr u32 all_cols = tile<Cols>::all_cols;
+  using step_magnitudes = fourscale::model::step_magnitudes;
+  decoded_operand const &a, &b;
+  u32 row, col, step;  ///< the first ones; rows and columns in eights
 
-  /// Which sums are exact: sums over places of products of magnitudes, by mma.sync. It has the upper eight
-  /// rows of strip g as row g and the lower ones as g + 8; as column n the columns 4 (n % 2) + n / 2 of
-  /// eight, so that its columns 2 t and 2 t + 1 are t and t + 4. The order of places is its own.
-  ///
-  /// `misses`: how often in a row the tile as a whole was asked in vain. From `most_misses` on, only every
-  /// 16th step is asked.
-  FOURSCALE_D u32 exact(decoded_operand const& a, decoded_operand const& b, u32 step, u32& misses) const {
-    constexpr u32 each = sizeof(fourscale::model::step_magnitudes) / sizeof(uint4);
-    const u32 rows_a = decoded_operand::groups_of(static_cast<u32>(a.rows)),
-              rows_b = decoded_operand::groups_of(static_cast<u32>(b.rows));
-    uint4 upper{}, lower{}, right[eights]{};
-    if (row + 2 * g < rows_a) {  // so are the next eight: there are eights of them
-      auto const* const from =
-          reinterpret_cast<uint4 const*>(a.magnitudes) + u64{step * rows_a + row + 2 * g} * each + t;
-      upper = __ldcg(from), lower = __ldcg(from + each);
+  FOURSCALE_D static u32 groups_of(decoded_operand const& x) {
+    return decoded_operand::groups_of(static_cast<u32>(x.rows));
+  }
+
+  /// Of strip `lane % 8` in step `lane / 8`: where the adder drops nothing, and where scales drop nothing.
+  struct dropped {
+    u32 kept = all_cols, limited = 0;
+  };
+  FOURSCALE_D dropped nothing_dropped() const {
+    constexpr u32 lower = 0xff'00ffu;
+    const u32 lane = threadIdx.x % 32, at = step + lane / 8, of_strip = row + 2 * (lane % 8);
+    dropped x;
+    if (at >= static_cast<u32>(a.steps)) return x;
+    u32 span = 0, of_accumulators = 0;
+    if (of_strip < groups_of(a)) {
+      const i64 first = a.bounds_at(of_strip, at);
+      const u32 two = __ldcg(reinterpret_cast<u32 const*>(a.bounds + first)),
+                two_of_accumulators = __ldcg(reinterpret_cast<u32 const*>(a.of_accumulators + first));
+      span = max(two >> 8 & 0xff, two >> 24);
+      of_accumulators = max(two_of_accumulators & 0xff, two_of_accumulators >> 16 & 0xff);
     }
     FOURSCALE_UNROLL
-    for (int i = 0; i < eights; ++i) {
-      const u32 c = col + g % 2 * 4 + g / 2 + 8 * static_cast<u32>(i);
-      if (c < rows_b)
-        right[i] = __ldcg(reinterpret_cast<uint4 const*>(b.magnitudes) + u64{step * rows_b + c} * each + t);
+    for (u32 i = 0; i < eights; ++i) {
+      if (col + 8 * i >= groups_of(b)) continue;  // groups come in eights
+      const i64 first = b.bounds_at(col + 8 * i, at);
+      const uint4 bounds = __ldcg(reinterpret_cast<uint4 const*>(b.bounds + first)),
+                  accumulators = __ldcg(reinterpret_cast<uint4 const*>(b.of_accumulators + first));
+      u32 kept = 0, limited = 0;
+      FOURSCALE_UNROLL
+      for (int two = 0; two < 4; ++two) {
+        kept |= spans_drop_nothing(word_of(bounds, two) >> 8 & lower, span) << (2 * two);
+        limited |= spans_drop_nothing(word_of(accumulators, two) & lower, of_accumulators) << (2 * two);
+      }
+      x.kept &= ~(0xffu << (8 * i)) | kept << (8 * i);
+      x.limited |= limited << (8 * i);
     }
-    if (misses < most_misses || step % 16 == 0) {
-      misses = tile_is_exact(upper, lower, right) ? 0 : misses + 1;
-      if (misses == 0) return tile<Cols>::all_cols;
-    }
+    return x;
+  }
+
+  /// Copies the depths of rows and of columns, with which accumulators tell whether the adder drops anything
+  /// of an output: [step][row], [step][column].
+  FOURSCALE_D void copy_depths(u8* to_rows, u8* to_cols) const {
+    copy_depths<of_rows>(a, row, to_rows), copy_depths<of_cols>(b, col, to_cols);
+  }
+
+  /// Asks for magnitudes of a step, to shared memory; what is not in the matrices is zeros.
+  FOURSCALE_D void ask(u32 i, step_magnitudes* to) const {
+    copy<of_rows>(a, row, i, to), copy<of_cols>(b, col, i, to + of_rows);
+    ptx::cp_async_commit_group();
+  }
+  /// What a lane needs of them: of the upper and the lower eight rows of strip `lane / 4`, and of columns.
+  struct places {
+    uint4 upper, lower, right[eights];
+  };
+  /// mma.sync has the upper eight rows of strip g as row g and the lower ones as g + 8; as column n the
+  /// columns 4 (n % 2) + n / 2 of eight, so that its columns 2 t and 2 t + 1 are t and t + 4. The order of
+  /// places is its own.
+  FOURSCALE_D static places load(step_magnitudes const* from) {
+    const u32 g = threadIdx.x % 32 / 4, t = threadIdx.x % 4;
+    auto const* const of = reinterpret_cast<uint4 const(*)[4]>(from);
+    places x{of[2 * g][t], of[2 * g + 1][t], {}};
+    FOURSCALE_UNROLL
+    for (u32 i = 0; i < eights; ++i) x.right[i] = of[of_rows + g % 2 * 4 + g / 2 + 8 * i][t];
+    return x;
+  }
+  /// Which sums are exact, of the lane's strip: sums over places of products of magnitudes, by mma.sync.
+  FOURSCALE_D static u32 exact(places const& of) {
     float sums[eights][4]{};
     FOURSCALE_UNROLL
     for (int word = 0; word < 4; ++word) {
-      const u32 x = word_of(upper, word), y = word_of(lower, word);
+      const u32 x = word_of(of.upper, word), y = word_of(of.lower, word);
       u32 const pairs[4] = {magnitude_pair(x, 0), magnitude_pair(y, 0), magnitude_pair(x, 1),
                             magnitude_pair(y, 1)};
       FOURSCALE_UNROLL
-      for (int i = 0; i < eights; ++i) {
-        const u32 z = word_of(right[i], word);
+      for (u32 i = 0; i < eights; ++i) {
+        const u32 z = word_of(of.right[i], word);
         ptx::mma_sync_m16n8k16_f16(sums[i], pairs, magnitude_pair(z, 0), magnitude_pair(z, 1));
       }
     }
     constexpr float largest = fourscale::model::largest_exact_sum;
+    const u32 first = threadIdx.x % 32 / 4 * 4;
     u32 bits = 0;
     FOURSCALE_UNROLL
-    for (int i = 0; i < 2 * eights; ++i)
-      if (sums[i / 2][i % 2] < largest && sums[i / 2][2 + i % 2] < largest) bits |= 1u << (4 * i);
-    return all_of_four(bits << t);
-  }
-
-  /// Where the adder drops nothing.
-  FOURSCALE_D u32 kept(decoded_operand const& a, decoded_operand const& b, u32 step) const {
-    const u32 rows_a = decoded_operand::groups_of(static_cast<u32>(a.rows)),
-              rows_b = decoded_operand::groups_of(static_cast<u32>(b.rows));
-    fourscale::model::step_bounds rows;
-    if (row + 2 * g < rows_a) {
-      auto const* const at = a.bounds + a.bounds_at(row + 2 * g, step);
-      rows = at[0];
-      rows.add(at[1]);
+    for (u32 k = 0; k < 2 * eights; ++k) {
+      const u32 all = __ballot_sync(~0u, sums[k / 2][k % 2] < largest && sums[k / 2][2 + k % 2] < largest);
+      bits |= (all >> first & 15) << (4 * k);  // lane t has column t + 4 k
     }
-    auto const* const cols = b.bounds + b.bounds_at(col + t, step);
-    const u32 next_eight = static_cast<u32>(b.steps) * bounds_chunk;
-    u32 bits = 0;
-    FOURSCALE_UNROLL
-    for (u32 i = 0; i < 2 * eights; ++i)
-      if (col + t + 4 * i >= rows_b || nothing_is_dropped(rows, cols[i / 2 * next_eight + i % 2 * 4]))
-        bits |= 1u << (4 * i);
-    return all_of_four(bits << t);
-  }
-
-  /// Where scales drop nothing. The depths of rows and of columns are left at these places, eight at a time:
-  /// with an accumulator at hand they tell whether the adder drops anything of that output.
-  FOURSCALE_D u32 limited(decoded_operand const& a, decoded_operand const& b, u32 step, u8* of_rows,
-                          u8* of_cols) const {
-    constexpr u32 rows = tile_rows / bounds_rows, both = rows + tile<Cols>::col_groups;
-    static_assert(rows % 4 == 0 && rows <= 32 && both <= 64);
-    const u32 lane = 4 * g + t;
-    u32 spans[2];
-    FOURSCALE_UNROLL
-    for (u32 k = 0; k < 2; ++k) {
-      const u32 i = 32 * k + lane;
-      const bool of_a = i < rows;
-      decoded_operand const& x = of_a ? a : b;
-      const u32 groups = decoded_operand::groups_of(static_cast<u32>(x.rows)),
-                group = of_a ? row + i : col + i - rows;
-      uint4 eight{};
-      if (i < both && group < groups)
-        eight = __ldcg(reinterpret_cast<uint4 const*>(x.of_accumulators) + u64{step} * groups + group);
-      if (i < both)
-        *reinterpret_cast<uint2*>(of_a ? of_rows + i * bounds_rows : of_cols + (i - rows) * bounds_rows) = {
-            eight.x, eight.y};
-      spans[k] = eight.z & 0xffu;
-    }
-    const u32 strip = max(__shfl_sync(~0u, spans[0], static_cast<int>(2 * g)),
-                          __shfl_sync(~0u, spans[0], static_cast<int>(2 * g + 1)));
-    u32 bits = 0;
-    FOURSCALE_UNROLL
-    for (u32 i = 0; i < 2 * eights; ++i) {
-      const u32 first = rows + 4 * i,
-                span = __shfl_sync(~0u, spans[first / 32], static_cast<int>(first % 32 + t));
-      if (strip + span <= 35) bits |= 1u << (4 * i);
-    }
-    return all_of_four(bits << t);
+    return bits;
   }
 
  private:
-  /// The same for the largest magnitudes of all rows and of all columns: asked first, since mma.sync waits
-  /// long where wgmma keeps tensor cores busy.
-  FOURSCALE_D bool tile_is_exact(uint4 const& upper, uint4 const& lower, uint4 const (&right)[eights]) const {
-    u32 rows[4], cols[4];
+  template <u32 Groups>
+  FOURSCALE_D void copy(decoded_operand const& x, u32 first, u32 i, step_magnitudes* to) const {
+    constexpr u32 each = sizeof(step_magnitudes) / 16;
+    u32 lane = threadIdx.x % 32;
+    for (u32* in : {&lane, &first}) ptx::keep(*in);  // else what follows from them would be kept, and spilled
+    const u32 groups = groups_of(x), left = each * (groups - min(first, groups));
+    auto const* const from =
+        reinterpret_cast<uint4 const*>(x.magnitudes + (u64{step + i} * groups + first)) + lane;
+    const u32 at = ptx::shared_address(to) + 16 * lane;
     FOURSCALE_UNROLL
-    for (int word = 0; word < 4; ++word) {
-      rows[word] = largest_bytes<2>({word_of(upper, word), word_of(lower, word)});
-      u32 of_eights[eights];
-      FOURSCALE_UNROLL
-      for (int i = 0; i < eights; ++i) of_eights[i] = word_of(right[i], word);
-      cols[word] = largest_bytes(of_eights);
+    for (u32 k = 0; k < each * Groups; k += 32)
+      ptx::cp_async_cg_16(at + 16 * k, from + k, lane + k < left ? 16 : 0);
+  }
+  /// A lane copies those of two times eight rows.
+  template <u32 Groups>
+  FOURSCALE_D void copy_depths(decoded_operand const& x, u32 first, u8* to) const {
+    constexpr u32 pairs = Groups / 2;
+    const u32 groups = groups_of(x);
+    FOURSCALE_UNROLL
+    for (u32 begin = 0; begin < run_steps * pairs; begin += 32) {
+      const u32 i = begin + threadIdx.x % 32, at = step + i / pairs, group = first + i % pairs * 2;
+      if (i < run_steps * pairs)
+        ptx::cp_async_cg_16(ptx::shared_address(to) + 16 * i, x.depths + u64{at} * groups + group,
+                            at < static_cast<u32>(x.steps) && group < groups ? 16 : 0);
     }
-    const u32 lane = 4 * g + t, x = largest_of_lanes(lane, rows), y = largest_of_lanes(lane, cols);
-    float of_x[4], of_y[4], sum = 0.0f;
-    decode(packed<e4m3, 4>{x}, of_x);
-    decode(packed<e4m3, 4>{y}, of_y);
-    FOURSCALE_UNROLL
-    for (int i = 0; i < 4; ++i) sum += of_x[i] * of_y[i];
-    FOURSCALE_UNROLL
-    for (int bit = 1; bit <= 8; bit *= 2) sum += __shfl_xor_sync(~0u, sum, bit);
-    return sum < fourscale::model::largest_exact_sum;
   }
 };
 
@@ -211,11 +199,9 @@ FOURSCALE_D void certify(P const& p, shared_memory<Cols>& m, u32 warp) {
   u32 all = 0, turn = warp,
       windows = 0;  // runs that no window certifies, those before the warp's next; windows
   window_words window;
-  u32 misses = 0;
+  auto* const magnitudes = m.magnitudes[warp];
   while (walk.more()) {
     const int row = walk.row, col = walk.col, first = walk.first, runs = walk.runs;
-    certify_lane<Cols> const at{lane / 4, lane % 4, static_cast<u32>(row / bounds_rows),
-                                static_cast<u32>(col / bounds_rows)};
     for (int run = 0; run < runs; ++run, window.next_run()) {
       const int first_step = (first + run) * run_steps;
       if (run % window_runs == 0) {
@@ -240,25 +226,36 @@ FOURSCALE_D void certify(P const& p, shared_memory<Cols>& m, u32 warp) {
       const u32 number = all++, slot = number % certified_runs;
       if (number != turn) continue;
       turn += certify_warps;
+      const run_to_certify<Cols> asked{p.a, p.b, static_cast<u32>(row / bounds_rows),
+                                       static_cast<u32>(col / bounds_rows), static_cast<u32>(first_step)};
+      u32 left = ~window.hold & whole_run, i = static_cast<u32>(__ffs(static_cast<int>(left))) - 1;
+      asked.ask(i, magnitudes);
+      typename run_to_certify<Cols>::dropped strip;
+      const bool may_drop = (left & ~window.kept) != 0;
+      if (may_drop) strip = asked.nothing_dropped();
       wait(m.used + slot, number / certified_runs & 1 ^ 1);  // the first time around, it passes at once
-      (&m.of_rows[slot][0][0])[lane] = {all_cols, all_cols};
-      if (lane < run_steps * multiply_groups) (&m.fast[slot][0][0])[lane] = 1;
-      __syncwarp();
+      (&m.of_rows[slot][0][0])[lane] = {all_cols, strip.kept};
+      (&m.limited[slot][0][0])[lane] = strip.limited;
+      if (may_drop) asked.copy_depths(m.depths_of_rows[slot][0], m.depths_of_cols[slot][0]);
+      // A lane each: a warpgroup in a step.
+      u32 slow = __ballot_sync(~0u, strip.kept != all_cols) >> (4 * lane % 32) & 15;
 #pragma unroll 1
-      for (u32 left = ~window.hold & whole_run; left != 0; left &= left - 1) {
-        const u32 i = static_cast<u32>(__ffs(static_cast<int>(left))) - 1,
-                  step = static_cast<u32>(first_step) + i;
-        certificates c{at.exact(p.a, p.b, step, misses), all_cols};
-        if ((window.kept >> i & 1) == 0) {
-          c.kept = at.kept(p.a, p.b, step);
-          const u32 limited =
-              at.limited(p.a, p.b, step, m.depths_of_rows[slot][i], m.depths_of_cols[slot][i]);
-          if (at.t == 0) m.limited[slot][i][at.g] = limited;
-        }
-        const u32 not_fast = __ballot_sync(~0u, (c.exact & c.kept) != all_cols);
-        if (at.t == 0) m.of_rows[slot][i][at.g] = c;
-        if (lane < multiply_groups) m.fast[slot][lane][i] = (not_fast >> (16 * lane) & 0xffff) == 0;
+      while (true) {
+        ptx::cp_async_wait_all();
+        __syncwarp();  // for all lanes
+        const auto places = asked.load(magnitudes);
+        __syncwarp();  // all lanes have read
+        left &= left - 1;
+        const u32 next = static_cast<u32>(__ffs(static_cast<int>(left))) - 1;
+        if (left != 0) asked.ask(next, magnitudes);
+        const u32 exact = asked.exact(places), not_exact = __ballot_sync(~0u, exact != all_cols);
+        if (lane % 4 == 0) m.of_rows[slot][i][lane / 4].exact = exact;
+        if (lane / multiply_groups == i) slow |= not_exact >> (16 * (lane % 2)) & 0xffff;
+        if (left == 0) break;
+        i = next;
       }
+      if (lane < run_steps * multiply_groups)
+        m.fast[slot][lane % multiply_groups][lane / multiply_groups] = slow == 0;
       __syncwarp();
       if (lane == 0) cuda::ptx::mbarrier_arrive(m.certified + slot);
     }

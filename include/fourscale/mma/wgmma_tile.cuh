@@ -21,7 +21,8 @@ namespace FOURSCALE_NAMESPACE::mma::wgmma {
 
 inline constexpr int cluster_ctas = 2, multiply_groups = 2, threads = 128 * (1 + multiply_groups);
 inline constexpr int tile_rows = 64 * multiply_groups, stages = 4;
-inline constexpr int multiply_registers = 232, other_registers = 40;  ///< of a thread
+/// Of a thread. Two groups of the former and one of the latter have what three have when the kernel begins.
+inline constexpr int multiply_registers = 224, other_registers = 56;
 inline constexpr int strips =
     tile_rows / output_rows;  ///< of sixteen rows, one for each warp that multiplies
 inline constexpr int a_bytes = tile_rows * decoded_row_bytes;
@@ -72,12 +73,15 @@ struct shared_memory {
   int all_runs;  ///< of all parts
   /// Certificates of the last runs that no window certifies; bits: eight columns each.
   certificates of_rows[certified_runs][run_steps][strips];
-  /// For steps in which the adder may drop bits: depths of accumulators (accumulators_of_eight), and where
+  /// For steps in which the adder may drop bits: depths of accumulators (depths_of_eight), and where
   /// scales drop nothing, as in `of_rows`.
-  alignas(8) u8 depths_of_rows[certified_runs][run_steps][tile_rows],
+  alignas(16) u8 depths_of_rows[certified_runs][run_steps][tile_rows],
       depths_of_cols[certified_runs][run_steps][Cols];
   u32 limited[certified_runs][run_steps][strips];
   exact_columns redone[strips];  ///< of each warp
+  /// Of each warp that certifies: magnitudes of a step, of the rows of a tile in eights, then of its columns.
+  fourscale::model::step_magnitudes magnitudes[certify_warps]
+                                              [tile_rows / bounds_rows + tile<Cols>::col_groups];
   /// All of a warpgroup's certificates of the step hold.
   alignas(16) u32 fast[certified_runs][multiply_groups][run_steps];
   window_words window[2];
