@@ -56,7 +56,7 @@ struct decoded_operand {
   bf16* values = nullptr;                           ///< [row][padded_k], each a code times its block scale
   group_exponent* exponents = nullptr;              ///< [row][padded_k / 16]
   fourscale::model::step_bounds* bounds = nullptr;  ///< at bounds_at(), the largest of eight rows
-  fourscale::model::accumulator_bounds* of_accumulators = nullptr;  ///< the same, where it is for `bounds`
+  fourscale::model::accumulator_bounds* of_accumulators = nullptr;  ///< there, too: the same
   depths_of_eight* depths = nullptr;                                ///< [step][row_groups()]
   fourscale::model::step_magnitudes* magnitudes = nullptr;          ///< the same, the largest of eight rows
   u32* widths = nullptr;  ///< [row_groups()], sums over all steps of those of eight rows

@@ -18,9 +18,14 @@ FOURSCALE_D inline u32 word_of(uint4 const& x, int i) {
 FOURSCALE_D inline u32 magnitude_pair(u32 codes, int pair) {
   return ptx::cvt_rn_f16x2_e4m3x2(static_cast<u16>(codes >> (16 * pair)));
 }
+/// The first step among these bits.
+FOURSCALE_D inline u32 first_of(u32 steps) { return static_cast<u32>(__ffs(static_cast<int>(steps))) - 1; }
 /// Which of two sums of spans, each in half a word, are small enough: bit 0 and bit 1.
 FOURSCALE_D inline u32 spans_drop_nothing(u32 two, u32 span) {
-  static_assert(fourscale::model::scales_drop_nothing(35) && !fourscale::model::scales_drop_nothing(36));
+  using fourscale::model::scales_drop_nothing, fourscale::model::nothing_is_dropped;
+  constexpr fourscale::model::step_bounds none, most{0, 35}, more{0, 36};
+  static_assert(scales_drop_nothing(35) && !scales_drop_nothing(36));
+  static_assert(nothing_is_dropped(most, none) && !nothing_is_dropped(more, none));
   const u32 left = 0x8023'8023u - (two + span * 0x1'0001u);  // bits 15 and 31: a sum of at most 35
   return (left >> 15 & 1) | (left >> 30 & 2);
 }
@@ -228,7 +233,7 @@ FOURSCALE_D void certify(P const& p, shared_memory<Cols>& m, u32 warp) {
       turn += certify_warps;
       const run_to_certify<Cols> asked{p.a, p.b, static_cast<u32>(row / bounds_rows),
                                        static_cast<u32>(col / bounds_rows), static_cast<u32>(first_step)};
-      u32 left = ~window.hold & whole_run, i = static_cast<u32>(__ffs(static_cast<int>(left))) - 1;
+      u32 left = ~window.hold & whole_run, i = first_of(left);
       asked.ask(i, magnitudes);
       typename run_to_certify<Cols>::dropped strip;
       const bool may_drop = (left & ~window.kept) != 0;
@@ -246,7 +251,7 @@ FOURSCALE_D void certify(P const& p, shared_memory<Cols>& m, u32 warp) {
         const auto places = asked.load(magnitudes);
         __syncwarp();  // all lanes have read
         left &= left - 1;
-        const u32 next = static_cast<u32>(__ffs(static_cast<int>(left))) - 1;
+        const u32 next = first_of(left);
         if (left != 0) asked.ask(next, magnitudes);
         const u32 exact = asked.exact(places), not_exact = __ballot_sync(~0u, exact != all_cols);
         if (lane % 4 == 0) m.of_rows[slot][i][lane / 4].exact = exact;
