@@ -3,7 +3,7 @@
 """What limits a kernel: how busy ncu finds each part of the GPU, compared with the kernel with the same traffic and no
 arithmetic, at the clocks that both run at. Needs an NVIDIA GPU, ncu with access to its counters, and what `./run gpu` built:
 
-    bench/device/limits.py build/gpu/bench
+    bench/device/limits.py build/gpu_bench/bench
 """
 import argparse
 import csv

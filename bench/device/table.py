@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The tables and the picture of docs/speed.md, from what the device benchmarks print as JSON:
 
-    python3 bench/device/table.py build/gpu/bench/device_*_bench.json --plot docs/speed.svg
+    python3 bench/device/table.py build/gpu_bench/bench/device_*_bench.json --plot docs/speed.svg
 """
 import argparse
 import collections
@@ -86,18 +86,23 @@ TYPE_ROWS = [(f"{t}_{kernel}", f"{label} source: {what}") for t, label in TYPES
 Figure = collections.namedtuple("Figure", "us gb_per_s percent times_unfused")
 
 
-def read(paths):
-    """{name as a tuple: Figure}, and sentences about what failed; names without what Google Benchmark adds."""
-    found, failed = {}, []
+def benchmarks(paths):
+    """(name as a tuple, counters) of each; names without what Google Benchmark adds."""
     for path in paths:
         with open(path) as file:
             for b in json.load(file)["benchmarks"]:
-                name = [part for part in b["name"].split("/") if part != "manual_time" and "iterations:" not in part]
-                if b.get("error_occurred"):
-                    failed.append(f"{'/'.join(name)}: {b.get('error_message')}")
-                if "percent_of_ceiling" in b:
-                    found[tuple(name)] = Figure(b["real_time"], b["GB/s"], b["percent_of_ceiling"],
-                                                b.get("times_unfused"))
+                yield tuple(part for part in b["name"].split("/")
+                            if part != "manual_time" and "iterations:" not in part), b
+
+
+def read(paths):
+    """{name: Figure}, and sentences about what failed."""
+    found, failed = {}, []
+    for name, b in benchmarks(paths):
+        if b.get("error_occurred"):
+            failed.append(f"{'/'.join(name)}: {b.get('error_message')}")
+        if "percent_of_ceiling" in b:
+            found[name] = Figure(b["real_time"], b["GB/s"], b["percent_of_ceiling"], b.get("times_unfused"))
     return found, failed
 
 

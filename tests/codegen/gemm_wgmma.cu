@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The GEMM with Blackwell's bits on Hopper. Between the products of a step and those of the next one stand 96
 // additions for each thread; each instruction more, and each move to a uniform register, slows the inner loop
-// (docs/speed.md). Of a run of four steps, for tiles of every width, nothing is in local memory.
+// (docs/gemm_experiments.md). Of a run of four steps, for tiles of every width, nothing is in local memory.
 //
 // sm_90a: wgmma.mma_async.sync.aligned.m64n192k16.f32.bf16.bf16
 // sm_90a: wgmma.mma_async.sync.aligned.m64n128k16.f32.bf16.bf16

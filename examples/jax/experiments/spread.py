@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Experiment H: of which GEMMs of a training step sums of 64 products are proved exact on Hopper, by the certificates of
-docs/exact_gemm.md, for operands as they were. Where they are not, Blackwell's bits take longer (docs/speed.md).
+docs/exact_gemm.md, for operands as they were. Where they are not, Blackwell's bits take longer (docs/gemm_speed.md).
 
     python examples/jax/experiments/spread.py --text TEXT --out results
 """

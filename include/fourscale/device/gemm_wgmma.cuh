@@ -93,7 +93,7 @@ struct wgmma_plan {
   /// `runs` along K for each tile. A step of 128 columns takes 0.8 of the time of 192, one of 64 columns
   /// 0.63, since rows of A are copied as often. Sums that are handed over take a run; and while clusters
   /// share tiles they are at different places of K, so that a run takes a quarter more. As measured:
-  /// docs/speed.md. `columns`: of a tile; 0 for those that are faster, of at least `fewest`.
+  /// docs/gemm_experiments.md. `columns`: of a tile; 0 for those that are faster, of at least `fewest`.
   static wgmma_plan of(i64 rows, i64 cols, i64 runs, i64 at_once, i64 shared_at_once, int columns,
                        int fewest = 64) {
     wgmma_plan best{};

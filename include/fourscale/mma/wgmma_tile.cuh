@@ -90,7 +90,7 @@ struct shared_memory {
 };
 
 /// Mean widths of the steps of both operands (model::step_bounds) from which the way by blocks is the faster
-/// one, as measured: see docs/speed.md. Both ways have the same bits.
+/// one, as measured: see docs/gemm_speed.md. Both ways have the same bits.
 inline constexpr float least_widths = 180.0f;
 
 /// D = alpha * A * B^T + beta * D: the arguments of the kernel.

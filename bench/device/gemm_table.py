@@ -1,0 +1,136 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The tables of docs/gemm_speed.md, from what the device benchmarks print as JSON:
+
+    python3 bench/device/gemm_table.py build/gpu_bench/bench/device_*_bench.json
+"""
+import argparse
+
+from table import benchmarks, markdown
+
+DATA = {  # of gemm_bench and gemm_mx_bench, of the tables
+    "gaussian": "Gaussian", "lognormal_rows": "lognormal rows x Gaussian", "half_zero": "half the rows zero x Gaussian",
+    "t3_by_gaussian": "Student's t(3) x Gaussian", "x50_channels": "x50 channels x Gaussian",
+    "t2_by_t2": "Student's t(2), both", "t2": "Student's t(2), both",
+    "lognormal_tokens_by_gaussian": "lognormal tokens (sigma 2 along K) x Gaussian",
+    "lognormal_blocks_by_gaussian": "lognormal blocks (sigma 1.5) x Gaussian",
+    "lognormal_blocks": "lognormal blocks (sigma 1.5), both",
+}
+LARGE = ("4096x4096x4096", "8192x8192x8192", "8192x14336x4096")
+MX_SHAPES = ("4096x4096x4096", "8192x8192x4096")
+FORMATS = {"mxfp8_e4m3": "MXFP8 E4M3", "mxfp8_e5m2": "MXFP8 E5M2", "mxfp6_e2m3": "MXFP6 E2M3",
+           "mxfp6_e3m2": "MXFP6 E3M2"}
+
+
+def spaced(shape):
+    return shape.replace("x", " x ")
+
+
+def percent(value, digits=0):
+    return f"{value:.{digits}f} %"
+
+
+def certified(b):
+    """Never rounded up to 100 %; nothing is certified only where a kernel goes by blocks."""
+    share = b["certified"]
+    if share == 0:
+        return "by blocks"
+    digits = 0 if share == 100 else next(d for d in range(1, 9) if float(f"{share:.{d}f}") < 100)
+    return percent(share, digits)
+
+
+def gemm_table(found):
+    rows = []
+    for name, b in found.items():
+        if name[0] != "gemm" or (name[1] == "gaussian" and name[2] not in LARGE):
+            continue
+        digits = 1 if b["certified"] == 0 else 0
+        rows.append([f"{DATA[name[1]]}, {spaced(name[2])}", f"{b['cublasLt_TFLOP/s']:.0f}",
+                     percent(b["percent_decoded"], digits), percent(b["percent_packed"], digits), certified(b),
+                     *(percent(b[key]) for key in ("percent_bf16_of_wgmma", "native_decoded", "native_packed"))])
+    return markdown(["A x B, M x N x K", "cublasLt, TFLOP/s", "decoded", "packed", "certified", "sm_80's",
+                     "native, decoded", "native, packed"], rows)
+
+
+def small_table(found):
+    rows = [[spaced(name[2]), f"{b['cublasLt_TFLOP/s']:.0f}",
+             *(percent(b[key]) for key in ("percent_decoded", "percent_packed", "native_packed"))]
+            for name, b in found.items() if name[:2] == ("gemm", "gaussian") and name[2] not in LARGE]
+    return markdown(["M x N x K", "cublasLt, TFLOP/s", "decoded", "packed", "native, packed"], rows)
+
+
+def fp32_table(found):
+    rows = [[spaced(name[1]), percent(b["added"]), percent(b["stored"])]
+            for name, b in found.items() if name[0] == "gemm_fp32"]
+    return markdown(["M x N x K, to FP32", "added to D, as wgrad does", "stored"], rows)
+
+
+def ways_table(found):
+    rows = []
+    for name, b in found.items():
+        if name[0] == "gemm_ways":
+            _, sigma, sides = name[1].split("_", 2)
+            rows.append([f"{int(sigma) / 100:g}, {'both' if sides == 'both' else 'x Gaussian'}", f"{b['width']:.1f}",
+                         f"{b['certified_TFLOP/s']:.0f}", f"{b['by_blocks_TFLOP/s']:.0f}"])
+    return markdown(["sigma of lognormal blocks", "width", "by certificates, TFLOP/s", "by blocks"], rows)
+
+
+def mx_table(found):
+    rows = []
+    for (kind, *name), b in found.items():
+        if kind != "gemm_mx" or name[2] != MX_SHAPES[0]:
+            continue
+        both = [b, found.get((kind, name[0], name[1], MX_SHAPES[1]))]
+        if None in both:
+            continue
+        rows.append([f"{FORMATS[name[0]]}, {DATA[name[1]]}", percent(b["certified"], 1), percent(b["by_model"], 1),
+                     "; ".join(f"{x['TFLOP/s']:.3g}" for x in both), "; ".join(f"{x['percent']:.1f}" for x in both) + " %"])
+    return markdown(["A x B", "certified", "may drop", "TFLOP/s", "of cublasLt"], rows)
+
+
+def linear_table(found):
+    rows = []
+    for name, b in found.items():
+        if name[0] != "linear" or len(name) != 3:
+            continue
+        _, k, n = name[2].split("x")
+        other = [found.get((name[0], name[1], how, name[2])) for how in ("native", "cublasLt")]
+        if None in other:
+            continue
+        times = [b["of_bf16"], b["GEMMs_of_bf16"], *(x["of_bf16"] for x in other)]
+        rows.append([f"{name[1]}, {k} x {n}", *(f"{x:.2f}" for x in times), percent(b["quantization"]),
+                     percent(b["decoding"])])
+    return markdown(["recipe, in x out", "Blackwell's bits", "its GEMMs", "native", "cublasLt", "quantization",
+                     "decoding"], rows)
+
+
+def fp8_table(found):
+    rows = [[spaced(name[1]), f"{b['TFLOP/s']:.0f}",
+             *(percent(b[key]) for key in ("percent", "percent_of_fast", "percent_of_bf16")),
+             *(f"{b[f'{what}_TFLOP/s']:.0f}, {percent(b[f'{what}_percent'])}" for what in ("weights", "blocks"))]
+            for name, b in found.items() if name[0] == "gemm_fp8"]
+    return markdown(["M x N x K", "TFLOP/s", "of cublasLt, sums in f32", "of its fast sums", "of its bf16",
+                     "blocks of 128 x 128", "scales of 128"], rows)
+
+
+def weight_only_table(found):
+    of = {name[1:]: b["times_cublas"] for name, b in found.items() if name[0] == "gemm_weight_only"}
+    swizzled = {name[1:]: b["times_cublas"] for name, b in found.items() if name[0] == "gemm_weight_only_swizzled"}
+    counts = sorted({m for m, _ in of}, key=int)
+    rows = []
+    for shape in dict.fromkeys(shape for _, shape in of):
+        rows.append([spaced(shape), *(f"{of[m, shape]:.1f}" + (f" ({swizzled[m, shape]:.1f})" if (m, shape) in swizzled
+                                                               else "") for m in counts)])
+    return markdown(["N x K", *(f"M = {m}" for m in counts)], rows)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("json", nargs="+")
+    found = {name: b for name, b in benchmarks(parser.parse_args().json) if not b.get("error_occurred")}
+    tables = [make(found) for make in (gemm_table, small_table, fp32_table, ways_table, mx_table, linear_table, fp8_table,
+                                       weight_only_table)]
+    print("\n\n".join(filter(None, tables)))
+
+
+if __name__ == "__main__":
+    main()
