@@ -51,6 +51,56 @@ TEST_CASE("gemm mx: one NaN, infinity or NaN scale among ones and zeros", "[host
   });
 }
 
+namespace {
+
+/// Codes of any size, some of them NaN or infinite if `all`, under scales about 2^exponent.
+template <class F>
+void fill_any(gemm_operand_data<F, linear>& x, u64 seed, bool all, int exponent) {
+  for (size_t i = 0; i < x.codes.size(); ++i) {
+    const u64 word = mix(i + seed);
+    const u8 code = static_cast<u8>(word >> 8);
+    const bool finite = (code & 0x7f) < (same_type<typename F::element, e5m2> ? 0x7c : 0x7f);
+    x.codes[i] = word % 4 == 0 ? u8{0} : all && word % 997 == 5 ? u8{0x7f} : finite ? code : u8{0x3c};
+  }
+  for (size_t i = 0; i < x.scales.size(); ++i)
+    x.scales[i] = static_cast<u8>(e8m0::bias + exponent + static_cast<int>(mix(i + seed + 7) % 5));
+}
+
+}  // namespace
+
+TEST_CASE("gemm mx: the adder's rule at the ends of what it is for", "[host][gemm]") {
+  for (const bool all : {false, true})
+    for (const int exponent : {-41, -40, -25, 0, 20, 23}) {
+      INFO("exponent " << exponent << ", all codes " << all);
+      gemm_case<mxfp8_e5m2, linear, mxfp8_e4m3, linear, float> c({37, 70, 160});
+      fill_any(c.a.data, 1, all, exponent);
+      fill_any(c.b.data, 2, all, exponent);
+      CHECK(check(c, c.sums()).by_model > 0);
+    }
+  // Zeros under a large scale cut an accumulator.
+  mx_case<mxfp8_e5m2> zeros = mx_zeros<mxfp8_e5m2>(8, 64);
+  mx_set(zeros.a.data, 3, 1.0f, -30), mx_set(zeros.b.data, 3, 1.0f, -30);
+  mx_set(zeros.a.data, 40, 0.0f, 100), mx_set(zeros.b.data, 40, 1.0f);
+  CHECK(zeros.sums()[0] == 0.0f);
+  check(zeros, zeros.sums());
+  // 2^-110 + 2^-128, under scales that the model alone reads; then the least product of others.
+  mx_case<mxfp8_e5m2> small = mx_zeros<mxfp8_e5m2>(8, 96);
+  mx_set(small.a.data, 3, 1.0f, -55), mx_set(small.b.data, 3, 1.0f, -55);
+  mx_set(small.a.data, 40, 1.0f, -64), mx_set(small.b.data, 40, 1.0f, -64);
+  mx_set(small.a.data, 70, 0x1p-16f, -40), mx_set(small.b.data, 70, 0x1p-16f, -40);
+  small.b.data.codes[96 + 71] = 0x7b;  // so that no certificate holds for all columns
+  CHECK(small.sums()[0] == 0x1.4p-110f + 0x1p-128f);
+  check(small, small.sums());
+  for (const int least : {0, 1}) {  // products of the least codes alone, then larger ones
+    mx_case<mxfp8_e5m2> c = mx_zeros<mxfp8_e5m2>(8, 128);
+    for (i64 k = 0; k < 128; ++k) {
+      const float value = k < 64 ? 0x1p-16f * static_cast<float>(1 + k % 2 * least) : 57344.0f;
+      mx_set(c.a.data, k, k % 3 == 0 ? -value : value, -40), mx_set(c.b.data, k, value, -40);
+    }
+    check(c, c.sums());
+  }
+}
+
 TEST_CASE("gemm mx: a step of MXFP6 is exact in f32, the largest too", "[host][gemm]") {
   const auto try_format = []<class F>(F, float largest, float least) {
     for (const float sign : {1.0f, -1.0f}) {

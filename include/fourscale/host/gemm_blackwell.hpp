@@ -14,7 +14,7 @@
 #include "../view/gemm_epilogue.hpp"
 #include "../view/gemm_factors.hpp"
 #include "../view/validate.hpp"
-#include "gemm_step.hpp"
+#include "gemm_step_of_32.hpp"
 
 namespace FOURSCALE_NAMESPACE::host {
 inline namespace FOURSCALE_CPU {
@@ -53,11 +53,13 @@ struct decoded_strip {
   std::vector<float> values;                   ///< [step][value][column]
   std::vector<typename Steps::bounds> bounds;  ///< [step][column]
   std::vector<typename Steps::bounds> most;    ///< [step]: of all columns
+  std::vector<rule_of_strip> rules;            ///< [step], of steps of 32
 
   decoded_strip()
       : values(static_cast<u64>(chunk_steps * Steps::values * strip_cols)),
         bounds(static_cast<u64>(chunk_steps * strip_cols)),
-        most(static_cast<u64>(chunk_steps)) {}
+        most(static_cast<u64>(chunk_steps)),
+        rules(static_cast<u64>(Steps::values == 32 ? chunk_steps : 0)) {}
   float* at(i64 step) { return values.data() + step * Steps::values * strip_cols; }
 };
 
@@ -102,23 +104,56 @@ struct gemm_panel {
         most.add(bound);
       }
       strip.most[static_cast<u64>(s)] = most;
+      if constexpr (step_values == 32) strip.rules[static_cast<u64>(s)].found = false;
     }
   }
 
   /// A step of `count` rows from r on whose certificates do not hold for all of the strip.
   void step_with_care(i64 r, i64 count, i64 c, i64 step, i64 in_chunk, i64 cols,
                       float const* const (&values)[rows_at_once], float* const (&to)[rows_at_once]) {
-    float exact[rows_at_once][strip_cols];
-    step_in_double<step_values>(values, strip.at(in_chunk), to, exact);
-    for (i64 i = 0; i < count; ++i) {
-      const bounds bound = rows.bound(r + i, in_chunk);
-      for (i64 j = 0; j < cols; ++j) {
-        const bounds other = strip.bounds[static_cast<u64>(in_chunk * strip_cols + j)];
-        const bool kept = is_kept(bound, other, to[i][j]);
-        to[i][j] = kept ? exact[i][j] : by_model(r + i, c + j, step, to[i][j]);
-        ++(kept ? steps.in_double : steps.by_model);
+    if constexpr (step_values == 64) {
+      float exact[rows_at_once][strip_cols];
+      step_in_double(values, strip.at(in_chunk), to, exact);
+      for (i64 i = 0; i < count; ++i) {
+        const bounds bound = rows.bound(r + i, in_chunk);
+        for (i64 j = 0; j < cols; ++j) {
+          const bounds other = strip.bounds[static_cast<u64>(in_chunk * strip_cols + j)];
+          const bool kept = is_kept(bound, other, to[i][j]);
+          to[i][j] = kept ? exact[i][j] : by_model(r + i, c + j, step, to[i][j]);
+          ++(kept ? steps.in_double : steps.by_model);
+        }
       }
+    } else {
+      for (i64 i = 0; i < count; ++i) step_by_rule(r + i, c, step, in_chunk, cols, values[i], to[i]);
     }
+  }
+  /// The same for a row and steps of 32.
+  void step_by_rule(i64 r, i64 c, i64 step, i64 in_chunk, i64 cols, float const* values, float* to) {
+    if (rows.bound(r, in_chunk).is_none()) {
+      for (i64 j = 0; j < cols; ++j) to[j] = by_model(r, c + j, step, to[j]);
+      steps.by_model += cols;
+      return;
+    }
+    rule_of_strip& rule = strip.rules[static_cast<u64>(in_chunk)];
+    if (!rule.found)
+      rule.template find<typename G::element>(strip.at(in_chunk),
+                                              &strip.bounds[static_cast<u64>(in_chunk * strip_cols)],
+                                              [&](i64 j) { return scale_exponent(b, col + c + j, step); });
+    step_exponent exponents[32];
+    const int scale = scale_exponent(a, row + r, step);
+    find_exponents<typename F::element>(
+        values, [&](int) { return scale; }, exponents);
+    const asked_accumulators asked(rows.bound(r, in_chunk), rule, to);
+    float results[strip_cols];
+    add_by_rule(values, exponents, strip.at(in_chunk), rule, to, asked.known, results);
+    int kept = 0, known = -1;
+    for (i64 j = 0; j < cols; ++j) kept -= asked.kept[j], known &= asked.known[j];
+    if (known == 0) {
+      for (i64 j = 0; j < cols; ++j)
+        if (asked.known[j] == 0) results[j] = by_model(r, c + j, step, to[j]);
+    }
+    __builtin_memcpy(to, results, sizeof results);
+    steps.in_double += kept, steps.by_model += cols - kept;
   }
   float by_model(i64 r, i64 c, i64 step, float sum) const {
     return block_scaled_dot(format, of_a::read(a, row + r, step), of_b::read(b, col + c, step), sum);

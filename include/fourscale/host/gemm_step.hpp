@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// A step along K of a GEMM with Blackwell's bits on the CPU: what an instruction reads of a row, its values
-// in f32 and its certificate; and how a step is added. docs/exact_gemm.md has the reasons.
+// A step of 64 along K of a GEMM with Blackwell's bits on the CPU, NVFP4 and MXFP4: what an instruction reads
+// of a row, its values in f32 and its certificate; and how a step is added. docs/exact_gemm.md has the
+// reasons.
 #pragma once
 
-#include "../model/certificate_8bit.hpp"
+#include "../model/certificate.hpp"
 #include "../view/block_scaled_view.hpp"
 
 namespace FOURSCALE_NAMESPACE::host {
@@ -21,7 +22,6 @@ inline constexpr int vector_bytes = 16;
 inline constexpr int strip_cols = 32;
 inline constexpr int rows_at_once = vector_bytes / 16;  ///< so that their sums fit in registers
 
-using model::has_steps_of_32, model::type_of_element, model::format_of_step;
 template <class F>
 concept fp4_format = model::has_steps_of_64<F>;
 /// The formats whose step is 64 values of E2M1.
@@ -91,60 +91,6 @@ struct steps_of_64 {
   }
 };
 
-/// The facts of each container of an element.
-struct element_table {
-  model::element_facts facts[256] = {};
-
-  constexpr explicit element_table(model::element_type type) {
-    for (u32 i = 0; i < 256; ++i) facts[i] = model::element_facts(type, i);
-  }
-};
-template <class E>
-inline constexpr element_table of_element{type_of_element<E>()};
-
-/// MXFP8 and MXFP6, MXFP4 with one of them: kind mxf8f6f4.
-template <class F>
-struct steps_of_32 {
-  static constexpr int values = 32;
-  using bounds = model::block_bounds;
-  struct state {};
-
-  /// One row, one step: as the model reads it; zero behind the matrix.
-  template <class L, class B>
-  static model::operand_row read(block_scaled_view<F, L, B> const& q, i64 row, i64 step) {
-    model::operand_row result;
-    if (row >= q.rows) return result;
-    const packed_block<F> p = q.load(row, step);
-    result.scales = p.scale.bits;
-    for (int i = 0; i < values; ++i) {
-      const u32 container = u32{p.get(i).bits} << (fp4_format<F> ? 2 : 0);
-      result.words[i / 8] |= u64{container} << (8 * (i % 8));
-    }
-    return result;
-  }
-  /// Decodes a step of a row; and what the certificate asks of it.
-  static bounds decode(model::operand_row const& x, state&, float* to) {
-    element_table const& table = of_element<typename F::element>;
-    const e8m0 scale{static_cast<u8>(x.scales)};
-    const float factor = fourscale::decode(scale);
-    model::block_facts facts;
-    for (int i = 0; i < values; ++i) {
-      model::element_facts const& of = table.facts[x.words[i / 8] >> (8 * (i % 8)) & 0xffu];
-      facts.add(of);
-      to[i] = of.value * factor;
-    }
-    return facts.under(scale);
-  }
-};
-
-/// The steps of an operand in format F whose partner is in G.
-template <class F, class G>
-struct steps_of : steps_of_32<F> {};
-template <class F, class G>
-requires has_steps_of_64<F, G>
-struct steps_of<F, G> : steps_of_64<F> {
-};
-
 /// x as f32, rounded toward zero.
 inline float toward_zero(double x) {
   const float nearest = static_cast<float>(x);
@@ -205,21 +151,20 @@ void step_in_f32(float const* const (&a)[Rows], float const* b, float* const (&s
   });
 }
 
-/// A step of Rows rows whose sums f32 may not hold, where nothing is dropped: 64 values by blocks of 16, each
-/// of them exact in f32; 32 values one by one.
-template <int Values, int Rows>
+/// A step of 64 of Rows rows whose sums f32 may not hold, where nothing is dropped: by blocks of 16, each of
+/// them exact in f32.
+template <int Rows>
 void step_in_double(float const* const (&a)[Rows], float const* b, float* const (&sums)[Rows],
                     float (&results)[Rows][strip_cols]) {
-  constexpr int count = Values == 64 ? 16 : 1;
   double all[Rows][strip_cols];
   for (int r = 0; r < Rows; ++r)
     for (int j = 0; j < strip_cols; ++j) all[r][j] = static_cast<double>(sums[r][j]);
-  for (int k = 0; k < Values; k += count) {
+  for (int k = 0; k < 64; k += 16) {
     float t[Rows][strip_cols];
     float const* rows[Rows];
     for (int r = 0; r < Rows; ++r) rows[r] = a[r] + k;
-    add_products<Rows, count>(rows, b + k * strip_cols,
-                              [&](int r, int l, float_lanes lanes) { store_lanes(t[r], l, lanes); });
+    add_products<Rows, 16>(rows, b + k * strip_cols,
+                           [&](int r, int l, float_lanes lanes) { store_lanes(t[r], l, lanes); });
     for (int r = 0; r < Rows; ++r)
       for (int j = 0; j < strip_cols; ++j) all[r][j] += static_cast<double>(t[r][j]);
   }
@@ -227,25 +172,14 @@ void step_in_double(float const* const (&a)[Rows], float const* b, float* const 
     for (int j = 0; j < strip_cols; ++j) results[r][j] = toward_zero(all[r][j]);
 }
 
-/// Sums of a step in f32 are exact, and the adder drops nothing whatever the accumulators are; those of steps
-/// of 32 are asked.
+/// Sums of a step in f32 are exact, and the adder drops nothing whatever the accumulators are.
 inline bool is_fast(bounds_of_64 const& a, bounds_of_64 const& b, float const*) {
   return sums_are_exact(a.step, b.step) && nothing_is_dropped(a.step, b.step);
-}
-inline bool is_fast(model::block_bounds a, model::block_bounds b, float const* sums) {
-  if (!sums_are_exact(a, b) || !nothing_is_dropped(a, b)) return false;
-  const model::kept_accumulators kept(a, b);
-  int lost = 0;
-  for (int j = 0; j < strip_cols; ++j) lost |= !kept.have(sums[j]);
-  return lost == 0;
 }
 /// The adder drops nothing of an accumulator nor of the products added to it.
 inline bool is_kept(bounds_of_64 const& a, bounds_of_64 const& b, float sum) {
   return nothing_is_dropped(a.step, b.step) ||
          (sum < 0.0f ? -sum : sum) < largest_kept(a.of_accumulators, b.of_accumulators);
-}
-inline bool is_kept(model::block_bounds a, model::block_bounds b, float sum) {
-  return nothing_is_dropped(a, b) && model::kept_accumulators(a, b).have(sum);
 }
 
 }  // namespace detail

@@ -75,6 +75,7 @@ struct block_bounds {
   static constexpr int least_scale = -40, largest_scale = 24;
   /// No step is certified.
   FOURSCALE_HD static constexpr block_bounds none() { return {unbounded, -4000, 4000}; }
+  FOURSCALE_HD constexpr bool is_none() const { return lowest == none().lowest; }
   /// Makes them hold for both.
   FOURSCALE_HD constexpr void add(block_bounds other) {
     width = other.width > width ? other.width : width;
@@ -112,8 +113,7 @@ class block_facts {
 FOURSCALE_HD constexpr bool sums_are_exact(block_bounds a, block_bounds b) {
   return a.width + b.width < 8 * 24;
 }
-/// No product loses a bit when all are added; and the sum of all and of a kept accumulator is exact in
-/// double.
+/// No product loses a bit when all are added.
 FOURSCALE_HD constexpr bool nothing_is_dropped(block_bounds a, block_bounds b) {
   return (a.top - a.lowest) + (b.top - b.lowest) <= 25;
 }

@@ -27,7 +27,7 @@ native(Plan const*) -> native<Plan>;
 }  // namespace accumulate
 
 /// How the steps of a GEMM were added, counted over all outputs: by sums in f32 that a certificate proved
-/// exact; by exact sums of parts, in double or in two floats; where bits may be dropped, by the adder's own
+/// exact; by exact sums of parts otherwise; where bits may be dropped, by the adder's own
 /// rule. The bits are those of the model in each.
 struct gemm_steps {
   i64 in_f32 = 0, in_double = 0, by_model = 0;

@@ -1,0 +1,211 @@
+// SPDX-License-Identifier: Apache-2.0
+// A step of 32 along K of a GEMM with Blackwell's bits on the CPU, MXFP8, MXFP6 and MXFP4 by one another:
+// what an instruction reads of a row, its values in f32, their exponents and its certificate; and how a step
+// is added where a certificate does not hold: by the adder's own rule, 32 columns at a time.
+// docs/exact_gemm.md has the reasons.
+#pragma once
+
+#include "../model/certificate_8bit.hpp"
+#include "gemm_step.hpp"
+
+namespace FOURSCALE_NAMESPACE::host {
+inline namespace FOURSCALE_CPU {
+
+namespace detail {
+
+using model::has_steps_of_32, model::type_of_element, model::format_of_step;
+using step_exponent = short;  ///< of a value under its scale, or of a product
+
+/// The facts of each container of an element.
+struct element_table {
+  model::element_facts facts[256] = {};
+
+  constexpr explicit element_table(model::element_type type) {
+    for (u32 i = 0; i < 256; ++i) facts[i] = model::element_facts(type, i);
+  }
+};
+template <class E>
+inline constexpr element_table of_element{type_of_element<E>()};
+
+/// MXFP8 and MXFP6, MXFP4 with one of them: kind mxf8f6f4.
+template <class F>
+struct steps_of_32 {
+  static constexpr int values = 32;
+  using bounds = model::block_bounds;
+  struct state {};
+
+  /// One row, one step: as the model reads it; zero behind the matrix.
+  template <class L, class B>
+  static model::operand_row read(block_scaled_view<F, L, B> const& q, i64 row, i64 step) {
+    model::operand_row result;
+    if (row >= q.rows) return result;
+    const packed_block<F> p = q.load(row, step);
+    result.scales = p.scale.bits;
+    for (int i = 0; i < values; ++i) {
+      const u32 container = u32{p.get(i).bits} << (fp4_format<F> ? 2 : 0);
+      result.words[i / 8] |= u64{container} << (8 * (i % 8));
+    }
+    return result;
+  }
+  /// Decodes a step of a row; and what the certificate asks of it.
+  static bounds decode(model::operand_row const& x, state&, float* to) {
+    element_table const& table = of_element<typename F::element>;
+    const e8m0 scale{static_cast<u8>(x.scales)};
+    const float factor = fourscale::decode(scale);
+    model::block_facts facts;
+    for (int i = 0; i < values; ++i) {
+      model::element_facts const& of = table.facts[x.words[i / 8] >> (8 * (i % 8)) & 0xffu];
+      facts.add(of);
+      to[i] = of.value * factor;
+    }
+    return facts.under(scale);
+  }
+};
+
+/// The steps of an operand in format F whose partner is in G.
+template <class F, class G>
+struct steps_of : steps_of_32<F> {};
+template <class F, class G>
+requires has_steps_of_64<F, G>
+struct steps_of<F, G> : steps_of_64<F> {
+};
+
+/// Sums of a step in f32 are exact, and the adder drops nothing: accumulators are asked.
+inline bool is_fast(model::block_bounds a, model::block_bounds b, float const* sums) {
+  if (!sums_are_exact(a, b) || !nothing_is_dropped(a, b)) return false;
+  const model::kept_accumulators kept(a, b);
+  int lost = 0;
+  for (int j = 0; j < strip_cols; ++j) lost |= !kept.have(sums[j]);
+  return lost == 0;
+}
+
+/// Exponents of 32 values in format E as the adder has them, from what they are under 2^scale_of(j).
+template <class E, class ScaleOf>
+void find_exponents(float const* values, ScaleOf const& scale_of, step_exponent* to) {
+  for (int j = 0; j < 32; ++j) {
+    const int field = static_cast<int>(bit_cast<u32>(values[j]) >> 23 & 0xffu), scale = scale_of(j),
+              least = 1 - E::bias + scale, normal = field - 127 > least ? field - 127 : least;
+    to[j] = static_cast<step_exponent>(field == 0 ? model::detail::zero_exponent + scale : normal);
+  }
+}
+
+/// The exponent of a block's scale; behind the matrix, that of a byte of zeros.
+template <class F, class L, class B>
+int scale_exponent(block_scaled_view<F, L, B> const& q, i64 row, i64 block) {
+  return (row < q.rows ? static_cast<int>(q.load_scale(row, block).bits) : 0) - e8m0::bias;
+}
+
+/// What is asked of a strip in a step when a certificate does not hold; found when a row first asks. Values
+/// that the model alone reads, as codes, become zeros.
+struct rule_of_strip {
+  bool found = false;
+  step_exponent exponents[32][strip_cols];
+  int lowest[strip_cols], top[strip_cols];  ///< of each column's block_bounds
+
+  template <class E, class ScaleOf>
+  void find(float* values, model::block_bounds const* bounds, ScaleOf const& scale_of) {
+    int scales[strip_cols];
+    for (int j = 0; j < strip_cols; ++j) {
+      scales[j] = scale_of(j), lowest[j] = bounds[j].lowest, top[j] = bounds[j].top;
+      for (int k = 0; k < 32 && bounds[j].is_none(); ++k) values[k * strip_cols + j] = 0.0f;
+    }
+    for (int k = 0; k < 32; ++k)
+      find_exponents<E>(
+          values + k * strip_cols, [&](int j) { return scales[j]; }, exponents[k]);
+    found = true;
+  }
+};
+static_assert(strip_cols == 32, "find_exponents() takes as many columns as a step has values.");
+
+using int_lanes [[gnu::vector_size(vector_bytes)]] = i32;
+using uint_lanes [[gnu::vector_size(vector_bytes)]] = u32;
+using short_lanes [[gnu::vector_size(vector_bytes)]] = step_exponent;
+
+/// For each column the largest exponent that a product has.
+inline void largest_exponents(step_exponent const* a, step_exponent const (&b)[32][strip_cols],
+                              step_exponent (&largest)[strip_cols]) {
+  constexpr int registers = strip_cols * static_cast<int>(sizeof(step_exponent)) / vector_bytes;
+  short_lanes most[registers];
+  for (short_lanes& x : most) x = short_lanes{} - step_exponent{0x4000};
+  for (int k = 0; k < 32; ++k) FOURSCALE_UNROLL
+  for (int l = 0; l < registers; ++l) {
+    short_lanes x;
+    __builtin_memcpy(&x, b[k] + l * (strip_cols / registers), sizeof x);
+    x += a[k];
+    most[l] = x > most[l] ? x : most[l];
+  }
+  __builtin_memcpy(largest, most, sizeof largest);
+}
+
+/// Of a row and a strip: in which columns the adder drops nothing of the accumulator nor of the products
+/// added to it, as model::kept_accumulators has it; and in which add_by_rule() has the adder's bits. -1 where
+/// so.
+struct asked_accumulators {
+  int kept[strip_cols], known[strip_cols];
+
+  asked_accumulators(model::block_bounds a, rule_of_strip const& b, float const* sums) {
+    const auto power = [](int_lanes exponent) {
+      exponent = exponent < -126 ? int_lanes{} - 126 : exponent;
+      exponent = exponent > 127 ? int_lanes{} + 127 : exponent;
+      return __builtin_bit_cast(float_lanes, (exponent + 127) << 23);
+    };
+    FOURSCALE_UNROLL
+    for (int l = 0; l < strip_lanes; ++l) {
+      constexpr int columns = strip_cols / strip_lanes;
+      int_lanes lowest, top;
+      __builtin_memcpy(&lowest, b.lowest + l * columns, sizeof lowest);
+      __builtin_memcpy(&top, b.top + l * columns, sizeof top);
+      const float_lanes c =
+          __builtin_bit_cast(float_lanes, __builtin_bit_cast(int_lanes, load_lanes(sums, l)) & 0x7fff'ffff);
+      const float_lanes below = power(lowest + (a.lowest + 26)), whole = power(top + (a.top - 25 + 23));
+      const int_lanes of_products = top - lowest <= 25 - (a.top - a.lowest),
+                      of_sums = (c < below) & ((c >= whole) | ((c + whole) - whole == c)),
+                      in_range = (c == 0.0f) | ((c >= 0x1p-100f) & (c < 0x1p100f));
+      const int_lanes is_kept = of_products & of_sums,
+                      is_known = in_range & (lowest != model::block_bounds::none().lowest);
+      __builtin_memcpy(kept + l * columns, &is_kept, sizeof is_kept);
+      __builtin_memcpy(known + l * columns, &is_known, sizeof is_known);
+    }
+  }
+};
+/// A step of a row with a strip by the adder's own rule: terms truncated toward zero at 2^(E - 25), in units
+/// of that; their exact sum; rounded toward zero. Of columns that are not `known` something else.
+inline void add_by_rule(float const* a, step_exponent const* exponents_a, float const* b,
+                        rule_of_strip const& rule, float const* sums, int const* known,
+                        float (&results)[strip_cols]) {
+  step_exponent largest[strip_cols];
+  largest_exponents(exponents_a, rule.exponents, largest);
+  float inverse[strip_cols], unit[strip_cols];
+  i32 terms[3][strip_cols];  // the first 16 products, the others, the accumulator
+  for (int j = 0; j < strip_cols; ++j) {
+    const float c = known[j] != 0 ? sums[j] : 0.0f;
+    const int field = static_cast<int>(bit_cast<u32>(c) >> 23 & 0xffu);
+    int exponent = field == 0 ? model::detail::zero_exponent : field - 127;
+    exponent = exponent > largest[j] ? exponent : largest[j];
+    exponent = exponent > -100 ? exponent : -100;  // no known term has a bit below 2^-125
+    exponent = exponent < 100 ? exponent : 100;
+    inverse[j] = model::detail::power_of_two(25 - exponent);
+    unit[j] = model::detail::power_of_two(exponent - 25);
+    terms[2][j] = static_cast<i32>(c * inverse[j]);
+  }
+  for (int half = 0; half < 2; ++half) {
+    uint_lanes all[strip_lanes] = {};
+    for (int k = 16 * half; k < 16 * half + 16; ++k) FOURSCALE_UNROLL
+    for (int l = 0; l < strip_lanes; ++l) {
+      const float_lanes product = a[k] * load_lanes(b + k * strip_cols, l);
+      const int_lanes term = __builtin_convertvector(product * load_lanes(inverse, l), int_lanes);
+      all[l] += __builtin_bit_cast(uint_lanes, term);
+    }
+    __builtin_memcpy(terms[half], all, sizeof all);
+  }
+  for (int j = 0; j < strip_cols; ++j) {
+    const double sum = static_cast<double>(terms[0][j]) + static_cast<double>(terms[1][j]) +
+                       static_cast<double>(terms[2][j]);
+    results[j] = toward_zero(sum * static_cast<double>(unit[j]));
+  }
+}
+
+}  // namespace detail
+
+}  // namespace FOURSCALE_CPU
+}  // namespace FOURSCALE_NAMESPACE::host
