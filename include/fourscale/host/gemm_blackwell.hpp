@@ -53,12 +53,14 @@ struct decoded_strip {
   std::vector<float> values;                   ///< [step][value][column]
   std::vector<typename Steps::bounds> bounds;  ///< [step][column]
   std::vector<typename Steps::bounds> most;    ///< [step]: of all columns
+  std::vector<bounds_of_columns> columns;      ///< [step], of steps of 64
   std::vector<rule_of_strip> rules;            ///< [step], of steps of 32
 
   decoded_strip()
       : values(static_cast<u64>(chunk_steps * Steps::values * strip_cols)),
         bounds(static_cast<u64>(chunk_steps * strip_cols)),
         most(static_cast<u64>(chunk_steps)),
+        columns(static_cast<u64>(Steps::values == 64 ? chunk_steps : 0)),
         rules(static_cast<u64>(Steps::values == 32 ? chunk_steps : 0)) {}
   float* at(i64 step) { return values.data() + step * Steps::values * strip_cols; }
 };
@@ -101,6 +103,7 @@ struct gemm_panel {
             of_b::decode(of_b::read(b, col + c + j, first + s), state_b[static_cast<u64>(c + j)], values);
         for (int k = 0; k < step_values; ++k) strip.at(s)[k * strip_cols + j] = values[k];
         strip.bounds[static_cast<u64>(s * strip_cols + j)] = bound;
+        if constexpr (step_values == 64) strip.columns[static_cast<u64>(s)].set(j, bound);
         most.add(bound);
       }
       strip.most[static_cast<u64>(s)] = most;
@@ -115,13 +118,14 @@ struct gemm_panel {
       float exact[rows_at_once][strip_cols];
       step_in_double(values, strip.at(in_chunk), to, exact);
       for (i64 i = 0; i < count; ++i) {
-        const bounds bound = rows.bound(r + i, in_chunk);
-        for (i64 j = 0; j < cols; ++j) {
-          const bounds other = strip.bounds[static_cast<u64>(in_chunk * strip_cols + j)];
-          const bool kept = is_kept(bound, other, to[i][j]);
-          to[i][j] = kept ? exact[i][j] : by_model(r + i, c + j, step, to[i][j]);
-          ++(kept ? steps.in_double : steps.by_model);
-        }
+        int kept[strip_cols], all = 0;
+        find_kept(rows.bound(r + i, in_chunk), strip.columns[static_cast<u64>(in_chunk)], to[i], kept);
+        for (i64 j = 0; j < cols; ++j) all -= kept[j];
+        if (all != cols)
+          for (i64 j = 0; j < cols; ++j)
+            if (kept[j] == 0) exact[i][j] = by_model(r + i, c + j, step, to[i][j]);
+        __builtin_memcpy(to[i], exact[i], sizeof exact[i]);
+        steps.in_double += all, steps.by_model += cols - all;
       }
     } else {
       for (i64 i = 0; i < count; ++i) step_by_rule(r + i, c, step, in_chunk, cols, values[i], to[i]);

@@ -176,10 +176,40 @@ void step_in_double(float const* const (&a)[Rows], float const* b, float* const 
 inline bool is_fast(bounds_of_64 const& a, bounds_of_64 const& b, float const*) {
   return sums_are_exact(a.step, b.step) && nothing_is_dropped(a.step, b.step);
 }
-/// The adder drops nothing of an accumulator nor of the products added to it.
-inline bool is_kept(bounds_of_64 const& a, bounds_of_64 const& b, float sum) {
-  return nothing_is_dropped(a.step, b.step) ||
-         (sum < 0.0f ? -sum : sum) < largest_kept(a.of_accumulators, b.of_accumulators);
+
+using int_lanes [[gnu::vector_size(vector_bytes)]] = i32;
+
+/// What is known of a strip's columns in a step of 64.
+struct bounds_of_columns {
+  int span[strip_cols], of_accumulators[strip_cols], depth[strip_cols];
+
+  void set(i64 column, bounds_of_64 const& x) {
+    span[column] = x.step.span;
+    of_accumulators[column] = x.of_accumulators.span, depth[column] = x.of_accumulators.depth;
+  }
+};
+/// In which columns the adder drops nothing of a row's accumulators nor of the products added to them, -1
+/// there: by norms, or by the accumulators' limits. As model::nothing_is_dropped() and largest_kept() say.
+inline void find_kept(bounds_of_64 const& a, bounds_of_columns const& b, float const* sums,
+                      int (&kept)[strip_cols]) {
+  static_assert(model::scales_drop_nothing(35) && !model::scales_drop_nothing(36));
+  static_assert(model::accumulator_limit(0) == 0x1p116f && model::accumulator_limit(1) == 0x1p115f);
+  FOURSCALE_UNROLL
+  for (int l = 0; l < strip_lanes; ++l) {
+    const auto load = [&](int const(&x)[strip_cols]) {
+      int_lanes lanes;
+      __builtin_memcpy(&lanes, x + l * (strip_cols / strip_lanes), sizeof lanes);
+      return lanes;
+    };
+    const float_lanes c =
+        __builtin_bit_cast(float_lanes, __builtin_bit_cast(int_lanes, load_lanes(sums, l)) & 0x7fff'ffff);
+    const int_lanes exponents = 116 + 127 - a.of_accumulators.depth - load(b.depth);
+    const float_lanes limit = __builtin_bit_cast(float_lanes, exponents << 23);
+    const int_lanes by_norms = load(b.span) <= 35 - a.step.span,
+                    by_limit = (load(b.of_accumulators) <= 35 - a.of_accumulators.span) & (c < limit),
+                    all = by_norms | by_limit;
+    __builtin_memcpy(kept + l * (strip_cols / strip_lanes), &all, sizeof all);
+  }
 }
 
 }  // namespace detail

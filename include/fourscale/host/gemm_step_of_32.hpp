@@ -117,7 +117,6 @@ struct rule_of_strip {
 };
 static_assert(strip_cols == 32, "find_exponents() takes as many columns as a step has values.");
 
-using int_lanes [[gnu::vector_size(vector_bytes)]] = i32;
 using uint_lanes [[gnu::vector_size(vector_bytes)]] = u32;
 using short_lanes [[gnu::vector_size(vector_bytes)]] = step_exponent;
 
