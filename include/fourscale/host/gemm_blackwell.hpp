@@ -50,18 +50,14 @@ struct decoded_rows {
 /// strip_cols rows of B, decoded over `chunk_steps` steps and transposed.
 template <class Steps>
 struct decoded_strip {
-  std::vector<float> values;                   ///< [step][value][column]
-  std::vector<typename Steps::bounds> bounds;  ///< [step][column]
-  std::vector<typename Steps::bounds> most;    ///< [step]: of all columns
-  std::vector<bounds_of_columns> columns;      ///< [step], of steps of 64
-  std::vector<rule_of_strip> rules;            ///< [step], of steps of 32
+  std::vector<float> values;                     ///< [step][value][column]
+  std::vector<typename Steps::columns> columns;  ///< [step]
+  std::vector<typename Steps::bounds> most;      ///< [step]: of all columns
 
   decoded_strip()
       : values(static_cast<u64>(chunk_steps * Steps::values * strip_cols)),
-        bounds(static_cast<u64>(chunk_steps * strip_cols)),
-        most(static_cast<u64>(chunk_steps)),
-        columns(static_cast<u64>(Steps::values == 64 ? chunk_steps : 0)),
-        rules(static_cast<u64>(Steps::values == 32 ? chunk_steps : 0)) {}
+        columns(static_cast<u64>(chunk_steps)),
+        most(static_cast<u64>(chunk_steps)) {}
   float* at(i64 step) { return values.data() + step * Steps::values * strip_cols; }
 };
 
@@ -102,12 +98,10 @@ struct gemm_panel {
         const bounds bound =
             of_b::decode(of_b::read(b, col + c + j, first + s), state_b[static_cast<u64>(c + j)], values);
         for (int k = 0; k < step_values; ++k) strip.at(s)[k * strip_cols + j] = values[k];
-        strip.bounds[static_cast<u64>(s * strip_cols + j)] = bound;
-        if constexpr (step_values == 64) strip.columns[static_cast<u64>(s)].set(j, bound);
+        strip.columns[static_cast<u64>(s)].set(j, bound);
         most.add(bound);
       }
       strip.most[static_cast<u64>(s)] = most;
-      if constexpr (step_values == 32) strip.rules[static_cast<u64>(s)].found = false;
     }
   }
 
@@ -121,9 +115,8 @@ struct gemm_panel {
         int kept[strip_cols], all = 0;
         find_kept(rows.bound(r + i, in_chunk), strip.columns[static_cast<u64>(in_chunk)], to[i], kept);
         for (i64 j = 0; j < cols; ++j) all -= kept[j];
-        if (all != cols)
-          for (i64 j = 0; j < cols; ++j)
-            if (kept[j] == 0) exact[i][j] = by_model(r + i, c + j, step, to[i][j]);
+        for (i64 j = 0; all != cols && j < cols; ++j)
+          if (kept[j] == 0) exact[i][j] = by_model(r + i, c + j, step, to[i][j]);
         __builtin_memcpy(to[i], exact[i], sizeof exact[i]);
         steps.in_double += all, steps.by_model += cols - all;
       }
@@ -138,10 +131,9 @@ struct gemm_panel {
       steps.by_model += cols;
       return;
     }
-    rule_of_strip& rule = strip.rules[static_cast<u64>(in_chunk)];
+    rule_of_strip& rule = strip.columns[static_cast<u64>(in_chunk)];
     if (!rule.found)
       rule.template find<typename G::element>(strip.at(in_chunk),
-                                              &strip.bounds[static_cast<u64>(in_chunk * strip_cols)],
                                               [&](i64 j) { return scale_exponent(b, col + c + j, step); });
     step_exponent exponents[32];
     const int scale = scale_exponent(a, row + r, step);
@@ -152,10 +144,8 @@ struct gemm_panel {
     add_by_rule(values, exponents, strip.at(in_chunk), rule, to, asked.known, results);
     int kept = 0, known = -1;
     for (i64 j = 0; j < cols; ++j) kept -= asked.kept[j], known &= asked.known[j];
-    if (known == 0) {
-      for (i64 j = 0; j < cols; ++j)
-        if (asked.known[j] == 0) results[j] = by_model(r, c + j, step, to[j]);
-    }
+    for (i64 j = 0; known == 0 && j < cols; ++j)
+      if (asked.known[j] == 0) results[j] = by_model(r, c + j, step, to[j]);
     __builtin_memcpy(to, results, sizeof results);
     steps.in_double += kept, steps.by_model += cols - kept;
   }

@@ -50,11 +50,22 @@ struct bounds_of_64 : model::known_bounds {
   constexpr void add(bounds_of_64 const& other) { step.add(other.step); }
 };
 
+/// What is known of a strip's columns in a step of 64.
+struct bounds_of_columns {
+  int span[strip_cols], of_accumulators[strip_cols], depth[strip_cols];
+
+  void set(i64 column, bounds_of_64 const& x) {
+    span[column] = x.step.span;
+    of_accumulators[column] = x.of_accumulators.span, depth[column] = x.of_accumulators.depth;
+  }
+};
+
 /// NVFP4 and MXFP4: kinds mxf4nvf4 and mxf4.
 template <class F>
 struct steps_of_64 {
   static constexpr int values = 64;
   using bounds = bounds_of_64;
+  using columns = bounds_of_columns;
   using state = model::row_bounds;  ///< of the row's steps before this one
 
   /// One row, one step: as the model reads it; zero behind the matrix.
@@ -102,15 +113,27 @@ inline float toward_zero(double x) {
 using float_lanes [[gnu::vector_size(vector_bytes)]] = float;
 inline constexpr int strip_lanes = strip_cols * static_cast<int>(sizeof(float)) / vector_bytes;
 
-/// Register `i` of the floats at x. One by one, g++ does not take them by way of the stack.
+using int_lanes [[gnu::vector_size(vector_bytes)]] = i32;
+
+/// Register `i` of the numbers at x. One by one, g++ does not take them by way of the stack.
 inline float_lanes load_lanes(float const* x, int i) {
   float_lanes lanes;
-  __builtin_memcpy(&lanes, x + i * static_cast<int>(vector_bytes / sizeof(float)), sizeof lanes);
+  __builtin_memcpy(&lanes, x + i * (strip_cols / strip_lanes), sizeof lanes);
   return lanes;
 }
-
+inline int_lanes load_lanes(int const* x, int i) {
+  int_lanes lanes;
+  __builtin_memcpy(&lanes, x + i * (strip_cols / strip_lanes), sizeof lanes);
+  return lanes;
+}
 inline void store_lanes(float* x, int i, float_lanes lanes) {
-  __builtin_memcpy(x + i * static_cast<int>(vector_bytes / sizeof(float)), &lanes, sizeof lanes);
+  __builtin_memcpy(x + i * (strip_cols / strip_lanes), &lanes, sizeof lanes);
+}
+inline void store_lanes(int* x, int i, int_lanes lanes) {
+  __builtin_memcpy(x + i * (strip_cols / strip_lanes), &lanes, sizeof lanes);
+}
+inline float_lanes magnitude(float_lanes x) {
+  return __builtin_bit_cast(float_lanes, __builtin_bit_cast(int_lanes, x) & 0x7fff'ffff);
 }
 
 /// Products of `Count` values of Rows rows with a strip, added up: take(row, register of the strip, sums).
@@ -136,10 +159,10 @@ void add_products(float const* const (&a)[Rows], float const* b, Take const& tak
 /// two-sum): if it points toward zero, the nearest one is a unit beyond. So it is if it is infinite, and what
 /// it leaves out NaN.
 inline float_lanes add_toward_zero(float_lanes a, float_lanes b) {
-  using bits [[gnu::vector_size(vector_bytes)]] = i32;
   const float_lanes sum = a + b, of_b = sum - a, rest = (a - (sum - of_b)) + (b - of_b);
-  const bits of_sum = __builtin_bit_cast(bits, sum), signs = of_sum ^ __builtin_bit_cast(bits, rest);
-  const bits beyond = (rest != 0.0f) & ((signs < 0) | (rest != rest));  // -1 where it is
+  const int_lanes of_sum = __builtin_bit_cast(int_lanes, sum),
+                  signs = of_sum ^ __builtin_bit_cast(int_lanes, rest);
+  const int_lanes beyond = (rest != 0.0f) & ((signs < 0) | (rest != rest));  // -1 where it is
   return __builtin_bit_cast(float_lanes, of_sum + beyond);
 }
 
@@ -177,17 +200,6 @@ inline bool is_fast(bounds_of_64 const& a, bounds_of_64 const& b, float const*) 
   return sums_are_exact(a.step, b.step) && nothing_is_dropped(a.step, b.step);
 }
 
-using int_lanes [[gnu::vector_size(vector_bytes)]] = i32;
-
-/// What is known of a strip's columns in a step of 64.
-struct bounds_of_columns {
-  int span[strip_cols], of_accumulators[strip_cols], depth[strip_cols];
-
-  void set(i64 column, bounds_of_64 const& x) {
-    span[column] = x.step.span;
-    of_accumulators[column] = x.of_accumulators.span, depth[column] = x.of_accumulators.depth;
-  }
-};
 /// In which columns the adder drops nothing of a row's accumulators nor of the products added to them, -1
 /// there: by norms, or by the accumulators' limits. As model::nothing_is_dropped() and largest_kept() say.
 inline void find_kept(bounds_of_64 const& a, bounds_of_columns const& b, float const* sums,
@@ -196,19 +208,12 @@ inline void find_kept(bounds_of_64 const& a, bounds_of_columns const& b, float c
   static_assert(model::accumulator_limit(0) == 0x1p116f && model::accumulator_limit(1) == 0x1p115f);
   FOURSCALE_UNROLL
   for (int l = 0; l < strip_lanes; ++l) {
-    const auto load = [&](int const(&x)[strip_cols]) {
-      int_lanes lanes;
-      __builtin_memcpy(&lanes, x + l * (strip_cols / strip_lanes), sizeof lanes);
-      return lanes;
-    };
-    const float_lanes c =
-        __builtin_bit_cast(float_lanes, __builtin_bit_cast(int_lanes, load_lanes(sums, l)) & 0x7fff'ffff);
-    const int_lanes exponents = 116 + 127 - a.of_accumulators.depth - load(b.depth);
+    const int_lanes exponents = 116 + 127 - a.of_accumulators.depth - load_lanes(b.depth, l);
     const float_lanes limit = __builtin_bit_cast(float_lanes, exponents << 23);
-    const int_lanes by_norms = load(b.span) <= 35 - a.step.span,
-                    by_limit = (load(b.of_accumulators) <= 35 - a.of_accumulators.span) & (c < limit),
-                    all = by_norms | by_limit;
-    __builtin_memcpy(kept + l * (strip_cols / strip_lanes), &all, sizeof all);
+    const int_lanes by_norms = load_lanes(b.span, l) <= 35 - a.step.span,
+                    by_limit = (load_lanes(b.of_accumulators, l) <= 35 - a.of_accumulators.span) &
+                               (magnitude(load_lanes(sums, l)) < limit);
+    store_lanes(kept, l, by_norms | by_limit);
   }
 }
 

@@ -27,11 +27,49 @@ struct element_table {
 template <class E>
 inline constexpr element_table of_element{type_of_element<E>()};
 
+/// Exponents of 32 values in format E as the adder has them, from what they are under 2^scale_of(j).
+template <class E, class ScaleOf>
+void find_exponents(float const* values, ScaleOf const& scale_of, step_exponent* to) {
+  for (int j = 0; j < 32; ++j) {
+    const int field = static_cast<int>(bit_cast<u32>(values[j]) >> 23 & 0xffu), scale = scale_of(j),
+              least = 1 - E::bias + scale, normal = field - 127 > least ? field - 127 : least;
+    to[j] = static_cast<step_exponent>(field == 0 ? model::detail::zero_exponent + scale : normal);
+  }
+}
+
+/// What is asked of a strip's columns in a step of 32 when a certificate does not hold. Exponents are found
+/// when a row first asks; values that the model alone reads, as codes, then become zeros.
+struct rule_of_strip {
+  bool found = false;  ///< the exponents
+  step_exponent exponents[32][strip_cols];
+  int lowest[strip_cols], top[strip_cols];  ///< of each column's block_bounds
+
+  void set(i64 column, model::block_bounds x) {
+    lowest[column] = x.lowest, top[column] = x.top;
+    found = false;
+  }
+  template <class E, class ScaleOf>
+  void find(float* values, ScaleOf const& scale_of) {
+    int scales[strip_cols];
+    for (int j = 0; j < strip_cols; ++j) {
+      scales[j] = scale_of(j);
+      for (int k = 0; k < 32 && lowest[j] == model::block_bounds::none().lowest; ++k)
+        values[k * strip_cols + j] = 0.0f;
+    }
+    for (int k = 0; k < 32; ++k)
+      find_exponents<E>(
+          values + k * strip_cols, [&](int j) { return scales[j]; }, exponents[k]);
+    found = true;
+  }
+};
+static_assert(strip_cols == 32, "find_exponents() takes as many columns as a step has values.");
+
 /// MXFP8 and MXFP6, MXFP4 with one of them: kind mxf8f6f4.
 template <class F>
 struct steps_of_32 {
   static constexpr int values = 32;
   using bounds = model::block_bounds;
+  using columns = rule_of_strip;
   struct state {};
 
   /// One row, one step: as the model reads it; zero behind the matrix.
@@ -79,43 +117,11 @@ inline bool is_fast(model::block_bounds a, model::block_bounds b, float const* s
   return lost == 0;
 }
 
-/// Exponents of 32 values in format E as the adder has them, from what they are under 2^scale_of(j).
-template <class E, class ScaleOf>
-void find_exponents(float const* values, ScaleOf const& scale_of, step_exponent* to) {
-  for (int j = 0; j < 32; ++j) {
-    const int field = static_cast<int>(bit_cast<u32>(values[j]) >> 23 & 0xffu), scale = scale_of(j),
-              least = 1 - E::bias + scale, normal = field - 127 > least ? field - 127 : least;
-    to[j] = static_cast<step_exponent>(field == 0 ? model::detail::zero_exponent + scale : normal);
-  }
-}
-
 /// The exponent of a block's scale; behind the matrix, that of a byte of zeros.
 template <class F, class L, class B>
 int scale_exponent(block_scaled_view<F, L, B> const& q, i64 row, i64 block) {
   return (row < q.rows ? static_cast<int>(q.load_scale(row, block).bits) : 0) - e8m0::bias;
 }
-
-/// What is asked of a strip in a step when a certificate does not hold; found when a row first asks. Values
-/// that the model alone reads, as codes, become zeros.
-struct rule_of_strip {
-  bool found = false;
-  step_exponent exponents[32][strip_cols];
-  int lowest[strip_cols], top[strip_cols];  ///< of each column's block_bounds
-
-  template <class E, class ScaleOf>
-  void find(float* values, model::block_bounds const* bounds, ScaleOf const& scale_of) {
-    int scales[strip_cols];
-    for (int j = 0; j < strip_cols; ++j) {
-      scales[j] = scale_of(j), lowest[j] = bounds[j].lowest, top[j] = bounds[j].top;
-      for (int k = 0; k < 32 && bounds[j].is_none(); ++k) values[k * strip_cols + j] = 0.0f;
-    }
-    for (int k = 0; k < 32; ++k)
-      find_exponents<E>(
-          values + k * strip_cols, [&](int j) { return scales[j]; }, exponents[k]);
-    found = true;
-  }
-};
-static_assert(strip_cols == 32, "find_exponents() takes as many columns as a step has values.");
 
 using uint_lanes [[gnu::vector_size(vector_bytes)]] = u32;
 using short_lanes [[gnu::vector_size(vector_bytes)]] = step_exponent;
@@ -148,25 +154,25 @@ struct asked_accumulators {
       exponent = exponent > 127 ? int_lanes{} + 127 : exponent;
       return __builtin_bit_cast(float_lanes, (exponent + 127) << 23);
     };
+    using model::block_bounds;
+    static_assert(nothing_is_dropped(block_bounds{0, 0, 25}, {0, 0, 0}) &&
+                  !nothing_is_dropped(block_bounds{0, 0, 26}, {0, 0, 0}));
+    constexpr model::kept_accumulators of_25({0, 0, 25}, {0, 0, 0});
+    static_assert(of_25.have(0x1.8p25f) && !of_25.have(0x1p26f) && of_25.have(1.0f) && !of_25.have(0.5f));
     FOURSCALE_UNROLL
     for (int l = 0; l < strip_lanes; ++l) {
-      constexpr int columns = strip_cols / strip_lanes;
-      int_lanes lowest, top;
-      __builtin_memcpy(&lowest, b.lowest + l * columns, sizeof lowest);
-      __builtin_memcpy(&top, b.top + l * columns, sizeof top);
-      const float_lanes c =
-          __builtin_bit_cast(float_lanes, __builtin_bit_cast(int_lanes, load_lanes(sums, l)) & 0x7fff'ffff);
-      const float_lanes below = power(lowest + (a.lowest + 26)), whole = power(top + (a.top - 25 + 23));
+      const int_lanes lowest = load_lanes(b.lowest, l), top = load_lanes(b.top, l);
+      const float_lanes c = magnitude(load_lanes(sums, l)), below = power(lowest + (a.lowest + 26)),
+                        whole = power(top + (a.top - 25 + 23));
       const int_lanes of_products = top - lowest <= 25 - (a.top - a.lowest),
                       of_sums = (c < below) & ((c >= whole) | ((c + whole) - whole == c)),
                       in_range = (c == 0.0f) | ((c >= 0x1p-100f) & (c < 0x1p100f));
-      const int_lanes is_kept = of_products & of_sums,
-                      is_known = in_range & (lowest != model::block_bounds::none().lowest);
-      __builtin_memcpy(kept + l * columns, &is_kept, sizeof is_kept);
-      __builtin_memcpy(known + l * columns, &is_known, sizeof is_known);
+      store_lanes(kept, l, of_products & of_sums);
+      store_lanes(known, l, in_range & (lowest != block_bounds::none().lowest));
     }
   }
 };
+
 /// A step of a row with a strip by the adder's own rule: terms truncated toward zero at 2^(E - 25), in units
 /// of that; their exact sum; rounded toward zero. Of columns that are not `known` something else.
 inline void add_by_rule(float const* a, step_exponent const* exponents_a, float const* b,
