@@ -22,75 +22,73 @@ float value_of(u32 code) { return decode(e2m1{static_cast<u8>(code)}); }
 
 /// What is known of eight rows in the step that begins at `col`, as the device has it; each row's values over
 /// its lowest bit go to `in_units`.
-model::step_magnitudes look(host_buffer<nvfp4> const& q, i64 first_row, i64 col, float (&in_units)[8][64]) {
+struct known_of_eight {
   model::step_magnitudes most;
+  u32 width = 0;
+};
+known_of_eight look(host_buffer<nvfp4> const& q, i64 first_row, i64 col, float (&in_units)[8][64]) {
+  known_of_eight known;
+  model::value_facts steps[8];
   for (i64 row = 0; row < 8; ++row) {
-    model::value_facts step, groups[4];
-    e4m3 scales[4];
-    u32 codes[64];
     for (i64 block = 0; block < 4; ++block) {
       const auto packed = q.view().load(first_row + row, col / 16 + block);
-      scales[block] = packed.scale;
       model::code_facts facts;
-      for (int i = 0; i < 16; ++i) {
-        codes[16 * block + i] = packed.get(i).bits & 7u;
-        facts.add(codes[16 * block + i]);
-      }
-      groups[block] = model::value_facts(facts, model::scale_parts(packed.scale));
-      step.add(groups[block]);
+      for (int i = 0; i < 16; ++i) facts.add(packed.get(i).bits);
+      steps[row].add(model::value_facts(facts, model::scale_parts(packed.scale)));
     }
-    for (i64 i = 0; i < 64; ++i) {
-      const float scale = groups[i / 16].squares == 0.0f ? 0.0f : decode(scales[i / 16]);
-      const model::magnitude_codes of_group(scale, step.lowest);
-      const u8 code = code_of(of_group, codes[i]);
-      most.codes[i] = std::max(most.codes[i], code);
-      in_units[row][i] = value_of(codes[i]) * scale * model::detail::power_of_two(-step.lowest);
-    }
+    known.width = std::max(known.width, u32{width_of(steps[row])});
   }
-  return most;
+  const int exponent = static_cast<int>(model::magnitude_exponent(known.width));
+  for (i64 row = 0; row < 8; ++row)
+    for (i64 i = 0; i < 64; ++i) {
+      const auto packed = q.view().load(first_row + row, col / 16 + i / 16);
+      const u32 code = packed.get(static_cast<int>(i % 16)).bits & 7u;
+      const float scale = decode(packed.scale);
+      const u8 magnitude = code_of(model::magnitude_codes(scale, steps[row].lowest + exponent), code);
+      known.most.codes[i] = std::max(known.most.codes[i], magnitude);
+      in_units[row][i] = value_of(code) * scale * model::detail::power_of_two(-steps[row].lowest);
+    }
+  return known;
 }
 
 }  // namespace
 
-TEST_CASE("certificate: a magnitude has the nearest code", "[model][certificate]") {
+TEST_CASE("certificate: magnitudes are rounded up to whole numbers", "[model][certificate]") {
   for (u32 bits = 1; bits < 0x7f; ++bits) {
     const float scale = decode(e4m3{static_cast<u8>(bits)});
-    for (u32 code = 1; code < 8; ++code) {
-      const model::value_facts facts({static_cast<u32>(2 * value_of(code)), 1},
-                                     model::scale_parts(e4m3{static_cast<u8>(bits)}));
-      for (int lowest = facts.lowest; lowest > facts.lowest - 12; --lowest) {
-        const float unit = scale * model::detail::power_of_two(-lowest), exact = value_of(code) * unit;
-        const u8 bits_found = code_of(model::magnitude_codes(scale, lowest), code);
-        if (6 * unit > 448 * 512) {
-          CHECK(bits_found == e4m3::nan_bits);
-          continue;
-        }
-        const float found = 512 * decode(e4m3{bits_found});
-        CHECK(found * 17 >= exact * 16);
-        CHECK(found * 15 <= exact * 16);
-        if (exact <= 16) CHECK(found == exact);
+    const model::value_facts least({1, 1}, model::scale_parts(e4m3{static_cast<u8>(bits)}));
+    for (int unit = least.lowest; unit < least.lowest + 30; ++unit)
+      for (u32 code = 0; code < 8; ++code) {
+        const double exact = std::ldexp(double{value_of(code)} * double{scale}, -unit);
+        if (exact <= 255) CHECK(code_of(model::magnitude_codes(scale, unit), code) == std::ceil(exact));
       }
-    }
-    CHECK(code_of(model::magnitude_codes(scale, -6), 0) == 0);
   }
+  CHECK(code_of(model::magnitude_codes(bit_cast<float>(float_inf_bits), 0), 0) == 0);
 }
 
-TEST_CASE("certificate: magnitudes too large for a code bound nothing", "[model][certificate]") {
-  for (const float scale : {0x1p12f, 0x1p40f}) {
-    const model::magnitude_codes codes(scale, -10);
-    CHECK(codes.low == 0x7f7f'7f7f);
-    CHECK(codes.high == 0x7f7f'7f7f);
+TEST_CASE("certificate: magnitudes of any width are bytes", "[model][certificate]") {
+  for (u32 width = 0; width < 256; ++width) {
+    const u32 exponent = model::magnitude_exponent(width);
+    CHECK(std::exp2(width / 8.0 - exponent) <= 235);
+    if (exponent > 0) CHECK(std::exp2(width / 8.0 - exponent) >= 128);
   }
-  const model::magnitude_codes last(0x1p5f, -10), zero(0.0f, 3);
-  CHECK(code_of(last, 7) < e4m3::nan_bits);
-  CHECK(zero.low == 0);
-  CHECK(zero.high == 0);
-  model::step_magnitudes none, one;
-  none.codes[63] = e4m3::nan_bits;
-  one.codes[3] = 1;
-  CHECK_FALSE(sums_are_exact(none, one));
-  CHECK_FALSE(sums_are_exact(one, none));
-  CHECK(sums_are_exact(one, one));
+  const model::step_magnitudes none;
+  CHECK_FALSE(sums_are_exact(none, model::unbounded, none, 0));
+  CHECK_FALSE(sums_are_exact(none, 0, none, model::unbounded));
+  CHECK(sums_are_exact(none, 247, none, 0));
+}
+
+TEST_CASE("certificate: the largest sum of magnitudes that passes", "[model][certificate]") {
+  model::step_magnitudes a, b;
+  std::fill_n(a.codes, 64, u8{128});
+  std::fill_n(b.codes, 64, u8{128});
+  // 64 * 128 * 128 = 2^20. A width of 64 has units of 2, one of 72 units of 4.
+  CHECK(sums_are_exact(a, 64, b, 72));
+  CHECK_FALSE(sums_are_exact(a, 72, b, 72));
+  CHECK_FALSE(sums_are_exact(a, 88, b, 63));
+  a.codes[63] = 127;
+  CHECK(sums_are_exact(a, 72, b, 79));
+  CHECK_FALSE(sums_are_exact(a, 72, b, 80));
 }
 
 TEST_CASE("certificate: where magnitudes pass, every partial sum has 24 bits", "[model][certificate]") {
@@ -104,7 +102,8 @@ TEST_CASE("certificate: where magnitudes pass, every partial sum has 24 bits", "
       for (i64 col = 0; col < k; col += 64)
         for (i64 first_a = 0; first_a < rows; first_a += 8)
           for (i64 first_b = 0; first_b < rows; first_b += 8) {
-            const bool exact = sums_are_exact(look(a, first_a, col, of_a), look(b, first_b, col, of_b));
+            const known_of_eight x = look(a, first_a, col, of_a), y = look(b, first_b, col, of_b);
+            const bool exact = sums_are_exact(x.most, x.width, y.most, y.width);
             double most = 0;  // sums of magnitudes: no partial sum of any order is larger
             for (auto const& x : of_a)
               for (auto const& y : of_b) {

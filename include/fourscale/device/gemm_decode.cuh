@@ -22,15 +22,16 @@ FOURSCALE_KERNEL void __launch_bounds__(32 * decode_warps, 4)
     decode_kernel(block_scaled_view<F, LA, u8 const> a, block_scaled_view<G, LB, u8 const> b,
                   mma::decoded_operand to_a, mma::decoded_operand to_b, zero_words zeros) {
   __shared__ decode_stage stages[decode_warps];
+  __shared__ facts_memory known[3];
   __shared__ certify_memory of_rows[2];
   if constexpr (arch::has_wgmma) cudaTriggerProgrammaticLaunchCompletion();  // gemm_wgmma_kernel begins early
   if (blockIdx.x == 0)
     for (int i = static_cast<int>(threadIdx.x); i < zeros.count; i += 32 * decode_warps) zeros.at[i] = 0;
   const i64 groups_a = to_a.row_groups(), group = blockIdx.x;
   if (group < groups_a)
-    decode_rows<Certify>(a, to_a, group, stages, of_rows);
+    decode_rows<Certify>(a, to_a, group, stages, known, of_rows);
   else
-    decode_rows<Certify>(b, to_b, group - groups_a, stages, of_rows);
+    decode_rows<Certify>(b, to_b, group - groups_a, stages, known, of_rows);
 }
 
 /// What a GEMM from decoded operands is called with: a problem with .a and .b, which lie in `workspace`, at a

@@ -162,8 +162,9 @@ struct row_reader {
   }
 };
 
-/// What the warps of a CTA know of their rows' steps, to be made that of eight rows.
-struct certify_memory {
+/// What the warps of a CTA know of their rows' values in each step. Magnitudes need the widths of all eight
+/// rows, and so it is found while the steps before are decoded.
+struct facts_memory {
   /// What a lane knows of its half of a step; both halves side by side.
   struct alignas(8) half_facts {
     float squares;
@@ -175,11 +176,20 @@ struct certify_memory {
       return x;
     }
   };
+  half_facts halves[decode_warps][decode_steps][lanes_a_step];
+  mma::bytes_of_eight widths[decode_steps];
+
+  /// The unit of the magnitudes that eight rows have in a step.
+  FOURSCALE_D u32 magnitude_exponent(u32 step) const {
+    return model::magnitude_exponent(widths[step].largest());
+  }
+};
+/// And what is made of it for eight rows.
+struct certify_memory {
   uint4 magnitudes[decode_warps][lane_groups][32];
-  half_facts facts[decode_warps][decode_steps][lanes_a_step];
   u32 bounds[decode_warps / 2][decode_steps];  ///< of two rows: width, and span in the upper half
   u32 spans[decode_warps / 2][decode_steps];   ///< the same: those of accumulator_bounds
-  mma::depths_of_eight depths[decode_steps];
+  mma::bytes_of_eight depths[decode_steps];
 };
 
 /// Which word of its warps' magnitudes a thread makes those of eight rows: of which step, which one.
@@ -200,11 +210,12 @@ struct largest_word {
 
 /// Bounds of the warps' steps. A thread has a step of a row, 16 threads a row; `before` is what the row had
 /// before the warps' steps, and then after them.
-FOURSCALE_D inline void find_bounds(certify_memory& of_rows, bool any_certified, model::value_facts& before) {
+FOURSCALE_D inline void find_bounds(facts_memory const& known, certify_memory& of_rows, bool any_certified,
+                                    model::value_facts& before) {
   const u32 mine = threadIdx.x, step = mine % decode_steps;
   if (mine >= decode_warps * decode_steps) return;
   model::value_facts facts;
-  for (auto const& half : of_rows.facts[mine / decode_steps][step]) facts.add(model::value_facts(half));
+  for (auto const& half : known.halves[mine / decode_steps][step]) facts.add(model::value_facts(half));
   if (!any_certified) facts.squares = model::value_facts::infinite();
   // Of this step and those before it, then of those before it.
   float squares = facts.squares;
@@ -228,7 +239,8 @@ FOURSCALE_D inline void find_bounds(certify_memory& of_rows, bool any_certified,
     const u32 of_row = low | high << 16;
     return __vmaxu2(of_row, __shfl_xor_sync(~0u, of_row, decode_steps));
   };
-  const model::step_bounds bounds = bounds_of_step(facts, mine_before);
+  const model::step_bounds bounds =
+      bounds_of_step(facts, mine_before, known.widths[step].of_row[mine / decode_steps]);
   const u32 first = of_two(bounds.width, bounds.span);
   u32 second = 0;
   if constexpr (arch::has_wgmma) {  // others do not read them
@@ -255,18 +267,54 @@ FOURSCALE_D inline u32 store_bounds(mma::decoded_operand const& to, i64 row_grou
   const i64 at = to.bounds_at(row_group, step);
   to.bounds[at] = {static_cast<u8>(first_two), static_cast<u8>(first_two >> 16)};
   if constexpr (arch::has_wgmma) {
-    const mma::depths_of_eight depths = of_rows.depths[mine];
+    const mma::bytes_of_eight depths = of_rows.depths[mine];
     to.of_accumulators[at] = {static_cast<u8>(span), depths.largest()};
     to.depths[step * to.row_groups() + row_group] = depths;
   }
   return first_two & 0xffu;
 }
 
+/// What a lane knows of its half of a step: its scales as values have them, and their exponents, a byte each;
+/// the lowest bit of the whole step.
+struct half_step {
+  u32 scales[lane_groups];
+  u32 exponents;
+  int lowest;
+
+  FOURSCALE_D explicit half_step(model::scale_parts const (&of)[lane_groups]) : exponents(0), lowest(0) {
+    FOURSCALE_UNROLL
+    for (int i = 0; i < lane_groups; ++i) {
+      scales[i] = bit_cast<u32>(of[i].far && !of[i].nan ? 1.0f : of[i].value);
+      exponents |= u32{static_cast<u8>(of[i].nan ? mma::nan_exponent : of[i].exponent)} << (8 * i);
+    }
+  }
+};
+/// With Certify it tells others, too, what is known.
+template <bool Certify, class F, class Layout>
+FOURSCALE_D half_step look_at(row_reader<F, Layout> const& reader, decode_input const& x,
+                              facts_memory* known) {
+  const model::scale_parts scales[lane_groups] = {model::scale_parts(reader.scale(x, 0)),
+                                                  model::scale_parts(reader.scale(x, 1))};
+  half_step half(scales);
+  if constexpr (Certify) {
+    const u32 lane = threadIdx.x % 32, warp = threadIdx.x / 32;
+    model::value_facts facts(facts_of_codes(selectors(x.codes[0]), selectors(x.codes[1])), scales[0]);
+    facts.add(model::value_facts(facts_of_codes(selectors(x.codes[2]), selectors(x.codes[3])), scales[1]));
+    known->halves[warp][lane / lanes_a_step][lane % lanes_a_step] = {
+        facts.squares, static_cast<short>(facts.lowest), static_cast<short>(facts.largest_scale)};
+    facts.squares += __shfl_xor_sync(~0u, facts.squares, 1);
+    half.lowest = facts.lowest = min(facts.lowest, __shfl_xor_sync(~0u, facts.lowest, 1));
+    if (lane % lanes_a_step == 0) known->widths[lane / lanes_a_step].of_row[warp] = width_of(facts);
+  }
+  return half;
+}
+
 /// Eight rows of an operand, a warp each. Without `Certify` no exponents are stored, and bounds that hold for
 /// anything.
 template <bool Certify, class F, class Layout>
 FOURSCALE_D void decode_rows(block_scaled_view<F, Layout, u8 const> const& q, mma::decoded_operand const& to,
-                             i64 row_group, decode_stage* stages, certify_memory* of_rows) {
+                             i64 row_group, decode_stage* stages, facts_memory* known,
+                             certify_memory* of_rows) {
   const u32 lane = threadIdx.x % 32, warp = threadIdx.x / 32;
   const i64 row = row_group * mma::bounds_rows + warp;
   const int steps = static_cast<int>(to.steps);
@@ -280,56 +328,43 @@ FOURSCALE_D void decode_rows(block_scaled_view<F, Layout, u8 const> const& q, mm
   model::value_facts before;
   u32 widths = 0;  // of the thread that stores bounds
   row_reader<F, Layout> reader(q, row, lane);
-  decode_input next = reader.next();
+  decode_input x = reader.next();
+  half_step half = look_at<Certify>(reader, x, known);
+  if constexpr (Certify) __syncthreads();
+  int turn = 0;  // of what is known: of these steps, the next ones, and those before, that others may read
   for (int first = 0; first < steps; first += decode_steps) {
-    const decode_input x = next;
-    next = reader.next();
-    const model::scale_parts scales[lane_groups] = {model::scale_parts(reader.scale(x, 0)),
-                                                    model::scale_parts(reader.scale(x, 1))};
-    u32 in_values[lane_groups];
-    FOURSCALE_UNROLL
-    for (int i = 0; i < lane_groups; ++i)
-      in_values[i] = bit_cast<u32>(scales[i].far && !scales[i].nan ? 1.0f : scales[i].value);
-    stages[warp].store(x.codes, ptx::prmt_b32(in_values[0], in_values[1], 0x7632u), values, left);
+    const decode_input next = reader.next();
+    stages[warp].store(x.codes, ptx::prmt_b32(half.scales[0], half.scales[1], 0x7632u), values, left);
     values += decode_steps * mma::decoded_step;
+    facts_memory const& now = known[turn];
+    turn = turn == 2 ? 0 : turn + 1;
     if constexpr (Certify) {
-      const auto exponent_of = [&](int i) -> u32 {
-        return static_cast<u8>(scales[i].nan ? mma::nan_exponent : scales[i].exponent);
-      };
       if (static_cast<int>(lane / lanes_a_step) < left)
-        *reinterpret_cast<u16*>(exponents) = static_cast<u16>(exponent_of(0) | exponent_of(1) << 8);
-      const selectors codes[2 * lane_groups] = {selectors(x.codes[0]), selectors(x.codes[1]),
-                                                selectors(x.codes[2]), selectors(x.codes[3])};
-      const model::value_facts groups[lane_groups] = {
-          model::value_facts(facts_of_codes(codes[0], codes[1]), scales[0]),
-          model::value_facts(facts_of_codes(codes[2], codes[3]), scales[1])};
-      model::value_facts half = groups[0];
-      half.add(groups[1]);
+        *reinterpret_cast<u16*>(exponents) = static_cast<u16>(half.exponents);
       certify_memory& of_eight = of_rows[first / decode_steps % 2];
-      of_eight.facts[warp][lane / lanes_a_step][lane % lanes_a_step] = {
-          half.squares, static_cast<short>(half.lowest), static_cast<short>(half.largest_scale)};
-      const bool certified = first < model::most_steps;
       if constexpr (arch::has_wgmma) {  // others do not read them
-        const int lowest = min(half.lowest, __shfl_xor_sync(~0u, half.lowest, 1));
+        const int unit = half.lowest + static_cast<int>(now.magnitude_exponent(lane / lanes_a_step));
         FOURSCALE_UNROLL
-        for (int i = 0; i < lane_groups; ++i) {
-          model::magnitude_codes of_group;  // of what bounds nothing
-          if (certified && groups[i].squares < model::value_facts::infinite())
-            of_group = {groups[i].squares == 0.0f ? 0.0f : scales[i].value, lowest};
-          of_eight.magnitudes[warp][i][lane] = magnitudes_of(codes[2 * i], codes[2 * i + 1], of_group);
-        }
+        for (int i = 0; i < lane_groups; ++i)
+          of_eight.magnitudes[warp][i][lane] =
+              magnitudes_of(selectors(x.codes[2 * i]), selectors(x.codes[2 * i + 1]),
+                            model::magnitude_codes(bit_cast<float>(half.scales[i]), unit));
       }
+      half = look_at<Certify>(reader, next, known + turn);
       __syncthreads();
       if (arch::has_wgmma && first + static_cast<int>(largest.step) < steps)
         *magnitudes = largest.of(of_eight);
-      find_bounds(of_eight, certified, before);
+      find_bounds(now, of_eight, first < model::most_steps, before);
       if (first > 0)
         widths += store_bounds(to, row_group, first - decode_steps, of_rows[(first / decode_steps + 1) % 2]);
       exponents += 32 * lane_groups;
       magnitudes += decode_steps * largest.in_step * to.row_groups();
-    } else if (warp == 0 && lane < decode_steps && first + static_cast<int>(lane) < steps) {
-      to.bounds[to.bounds_at(row_group, first + lane)] = {};
+    } else {
+      half = look_at<Certify>(reader, next, known);
+      if (warp == 0 && lane < decode_steps && first + static_cast<int>(lane) < steps)
+        to.bounds[to.bounds_at(row_group, first + lane)] = {};
     }
+    x = next;
     left -= decode_steps;
   }
   if constexpr (!Certify) {

@@ -37,9 +37,8 @@ FOURSCALE_D u32 largest_bytes(u32 const (&x)[N]) {
   return (odd & ~lower) | even;
 }
 
-/// For each of eight rows in a step, model::accumulator_bounds::depth. Rows differ in size, and so do their
-/// accumulators.
-struct alignas(8) depths_of_eight {
+/// What is known of each of eight rows in a step.
+struct alignas(8) bytes_of_eight {
   u8 of_row[bounds_rows] = {};
 
   FOURSCALE_D u8 largest() const {
@@ -57,8 +56,10 @@ struct decoded_operand {
   group_exponent* exponents = nullptr;              ///< [row][padded_k / 16]
   fourscale::model::step_bounds* bounds = nullptr;  ///< at bounds_at(), the largest of eight rows
   fourscale::model::accumulator_bounds* of_accumulators = nullptr;  ///< there, too: the same
-  depths_of_eight* depths = nullptr;                                ///< [step][row_groups()]
-  fourscale::model::step_magnitudes* magnitudes = nullptr;          ///< the same, the largest of eight rows
+  /// model::accumulator_bounds::depth, [step][row_groups()]. Rows differ in size, and so do their
+  /// accumulators.
+  bytes_of_eight* depths = nullptr;
+  fourscale::model::step_magnitudes* magnitudes = nullptr;  ///< the same, the largest of eight rows
   u32* widths = nullptr;  ///< [row_groups()], sums over all steps of those of eight rows
   i64 rows = 0, steps = 0;
 
@@ -90,7 +91,7 @@ struct decoded_operand {
     return round_up<i64>(steps * row_groups() * i64{sizeof(fourscale::model::accumulator_bounds)}, alignment);
   }
   FOURSCALE_HD constexpr i64 depth_bytes() const {
-    return round_up<i64>(steps * row_groups() * i64{sizeof(depths_of_eight)}, alignment);
+    return round_up<i64>(steps * row_groups() * i64{sizeof(bytes_of_eight)}, alignment);
   }
   FOURSCALE_HD constexpr i64 magnitude_bytes() const {
     return round_up<i64>(steps * row_groups() * i64{sizeof(fourscale::model::step_magnitudes)}, alignment);
@@ -115,7 +116,7 @@ struct decoded_operand {
     behind += d.bounds_bytes();
     d.of_accumulators = reinterpret_cast<fourscale::model::accumulator_bounds*>(behind);
     behind += d.accumulator_bytes();
-    d.depths = reinterpret_cast<depths_of_eight*>(behind);
+    d.depths = reinterpret_cast<bytes_of_eight*>(behind);
     behind += d.depth_bytes();
     d.magnitudes = reinterpret_cast<fourscale::model::step_magnitudes*>(behind);
     d.widths = reinterpret_cast<u32*>(behind + d.magnitude_bytes());

@@ -168,7 +168,7 @@ FOURSCALE_D void bound(P const& p, shared_memory<Cols>& m, int warp) {
     for (int step = 0; step < steps;
          ++step, depths += groups, largest += bounds_chunk, w.next_stage(), turn = turn % bound_warps + 1) {
       if (turn != warp) continue;
-      depths_of_eight eight;
+      bytes_of_eight eight;
       fourscale::model::accumulator_bounds of_eight;
       if (there) eight = *depths, of_eight = *largest;
       wait_asleep(m.empty + w.stage(), w.parity() ^ 1);
@@ -177,7 +177,7 @@ FOURSCALE_D void bound(P const& p, shared_memory<Cols>& m, int warp) {
         m.bounds[w.stage()][lane] = of_eight;
         u8* const to = of_a ? m.depths_of_rows[w.stage()] + lane * bounds_rows
                             : m.depths_of_cols[w.stage()] + (lane - row_groups) * bounds_rows;
-        *reinterpret_cast<depths_of_eight*>(to) = eight;
+        *reinterpret_cast<bytes_of_eight*>(to) = eight;
       }
       __syncwarp();
       if (lane == 0) cuda::ptx::mbarrier_arrive(m.full + w.stage());

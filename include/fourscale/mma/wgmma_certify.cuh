@@ -5,7 +5,6 @@
 #pragma once
 
 #include "../ptx/cp_async.cuh"
-#include "../ptx/cvt.hpp"
 #include "../ptx/mma_sync_f16.cuh"
 #include "wgmma_tile.cuh"
 
@@ -13,10 +12,6 @@ namespace FOURSCALE_NAMESPACE::mma::wgmma {
 
 FOURSCALE_D inline u32 word_of(uint4 const& x, int i) {
   return i == 0 ? x.x : i == 1 ? x.y : i == 2 ? x.z : x.w;
-}
-/// The lower two of four magnitudes as halves, or the upper ones.
-FOURSCALE_D inline u32 magnitude_pair(u32 codes, int pair) {
-  return ptx::cvt_rn_f16x2_e4m3x2(static_cast<u16>(codes >> (16 * pair)));
 }
 /// The first step among these bits.
 FOURSCALE_D inline u32 first_of(u32 steps) { return static_cast<u32>(__ffs(static_cast<int>(steps))) - 1; }
@@ -88,46 +83,54 @@ struct run_to_certify {
   }
 
   /// Asks for magnitudes of a step, to shared memory; what is not in the matrices is zeros.
-  FOURSCALE_D void ask(u32 i, step_magnitudes* to) const {
-    copy<of_rows>(a, row, i, to), copy<of_cols>(b, col, i, to + of_rows);
+  FOURSCALE_D void ask(u32 i, magnitudes_of_step<Cols>& to) const {
+    copy<of_rows>(a, row, i, to.of), copy<of_cols>(b, col, i, to.of + of_rows);
+    copy_bounds(i, to.bounds);
     ptx::cp_async_commit_group();
   }
   /// What a lane needs of them: of the upper and the lower eight rows of strip `lane / 4`, and of columns.
+  /// Exponents: of the upper rows, the lower ones, and the lane's columns, a byte each.
   struct places {
     uint4 upper, lower, right[eights];
+    u32 of_rows, of_cols[eights];
   };
   /// mma.sync has the upper eight rows of strip g as row g and the lower ones as g + 8; as column n the
   /// columns 4 (n % 2) + n / 2 of eight, so that its columns 2 t and 2 t + 1 are t and t + 4. The order of
   /// places is its own.
-  FOURSCALE_D static places load(step_magnitudes const* from) {
+  FOURSCALE_D static places load(magnitudes_of_step<Cols> const& from) {
     const u32 g = threadIdx.x % 32 / 4, t = threadIdx.x % 4;
-    auto const* const of = reinterpret_cast<uint4 const(*)[4]>(from);
-    places x{of[2 * g][t], of[2 * g + 1][t], {}};
+    auto const* const of = reinterpret_cast<uint4 const(*)[4]>(from.of);
+    auto const* const bounds = reinterpret_cast<u32 const*>(from.bounds);  // of two groups
+    places x{of[2 * g][t], of[2 * g + 1][t], {}, bounds[g], {}};
     FOURSCALE_UNROLL
-    for (u32 i = 0; i < eights; ++i) x.right[i] = of[of_rows + g % 2 * 4 + g / 2 + 8 * i][t];
+    for (u32 i = 0; i < eights; ++i) {
+      x.right[i] = of[of_rows + g % 2 * 4 + g / 2 + 8 * i][t];
+      x.of_cols[i] = bounds[of_rows / 2 + 4 * i + t / 2] >> 16 * (t % 2) & 0xff;
+      x.of_cols[i] |= (bounds[of_rows / 2 + 4 * i + 2 + t / 2] >> 16 * (t % 2) & 0xff) << 16;
+    }
     return x;
   }
   /// Which sums are exact, of the lane's strip: sums over places of products of magnitudes, by mma.sync.
   FOURSCALE_D static u32 exact(places const& of) {
-    float sums[eights][4]{};
+    using fourscale::model::magnitude_exponent, fourscale::model::exact_below;
+    i32 sums[eights][4]{};
     FOURSCALE_UNROLL
-    for (int word = 0; word < 4; ++word) {
-      const u32 x = word_of(of.upper, word), y = word_of(of.lower, word);
-      u32 const pairs[4] = {magnitude_pair(x, 0), magnitude_pair(y, 0), magnitude_pair(x, 1),
-                            magnitude_pair(y, 1)};
+    for (int word = 0; word < 4; word += 2) {
+      u32 const rows[4] = {word_of(of.upper, word), word_of(of.lower, word), word_of(of.upper, word + 1),
+                           word_of(of.lower, word + 1)};
       FOURSCALE_UNROLL
-      for (u32 i = 0; i < eights; ++i) {
-        const u32 z = word_of(of.right[i], word);
-        ptx::mma_sync_m16n8k16_f16(sums[i], pairs, magnitude_pair(z, 0), magnitude_pair(z, 1));
-      }
+      for (u32 i = 0; i < eights; ++i)
+        ptx::mma_sync_m16n8k32_u8(sums[i], rows, word_of(of.right[i], word), word_of(of.right[i], word + 1));
     }
-    constexpr float largest = fourscale::model::largest_exact_sum;
-    const u32 first = threadIdx.x % 32 / 4 * 4;
+    const u32 first = threadIdx.x % 32 / 4 * 4, upper = exact_below(magnitude_exponent(of.of_rows & 0xff), 0),
+              lower = exact_below(magnitude_exponent(of.of_rows >> 16 & 0xff), 0);
     u32 bits = 0;
     FOURSCALE_UNROLL
     for (u32 k = 0; k < 2 * eights; ++k) {
-      const u32 all = __ballot_sync(~0u, sums[k / 2][k % 2] < largest && sums[k / 2][2 + k % 2] < largest);
-      bits |= (all >> first & 15) << (4 * k);  // lane t has column t + 4 k
+      const u32 exponent = magnitude_exponent(of.of_cols[k / 2] >> 16 * (k % 2) & 0xff);
+      const bool is_exact = static_cast<u32>(sums[k / 2][k % 2]) < upper >> exponent &&
+                            static_cast<u32>(sums[k / 2][2 + k % 2]) < lower >> exponent;
+      bits |= (__ballot_sync(~0u, is_exact) >> first & 15) << (4 * k);  // lane t has column t + 4 k
     }
     return bits;
   }
@@ -145,6 +148,17 @@ struct run_to_certify {
     FOURSCALE_UNROLL
     for (u32 k = 0; k < each * Groups; k += 32)
       ptx::cp_async_cg_16(at + 16 * k, from + k, lane + k < left ? 16 : 0);
+  }
+  /// A lane copies those of eight times eight rows or columns.
+  FOURSCALE_D void copy_bounds(u32 i, fourscale::model::step_bounds* to) const {
+    u32 lane = threadIdx.x % 32;
+    ptx::keep(lane);
+    if (lane >= of_rows / bounds_chunk + eights) return;
+    const bool is_row = lane < of_rows / bounds_chunk;
+    decoded_operand const& x = is_row ? a : b;
+    const u32 first = is_row ? row + bounds_chunk * lane : col + bounds_chunk * lane - of_rows;
+    ptx::cp_async_cg_16(ptx::shared_address(to) + 16 * lane, x.bounds + x.bounds_at(first, step + i),
+                        first < groups_of(x) ? 16 : 0);
   }
   /// A lane copies those of two times eight rows.
   template <u32 Groups>
@@ -204,7 +218,7 @@ FOURSCALE_D void certify(P const& p, shared_memory<Cols>& m, u32 warp) {
   u32 all = 0, turn = warp,
       windows = 0;  // runs that no window certifies, those before the warp's next; windows
   window_words window;
-  auto* const magnitudes = m.magnitudes[warp];
+  auto& magnitudes = m.magnitudes[warp];
   while (walk.more()) {
     const int row = walk.row, col = walk.col, first = walk.first, runs = walk.runs;
     for (int run = 0; run < runs; ++run, window.next_run()) {

@@ -60,6 +60,14 @@ struct tile_part {
   u32 is_first, is_second;
 };
 
+/// Of a step: magnitudes, and bounds for their units, of the rows of a tile in eights, then of its columns.
+template <int Cols>
+struct magnitudes_of_step {
+  static constexpr int groups = tile_rows / bounds_rows + tile<Cols>::col_groups;
+  fourscale::model::step_magnitudes of[groups];
+  fourscale::model::step_bounds bounds[groups];
+};
+
 template <int Cols>
 struct shared_memory {
   alignas(1024) u8 stage[stages][tile<Cols>::stage_bytes];  ///< A, then B
@@ -73,15 +81,13 @@ struct shared_memory {
   int all_runs;  ///< of all parts
   /// Certificates of the last runs that no window certifies; bits: eight columns each.
   certificates of_rows[certified_runs][run_steps][strips];
-  /// For steps in which the adder may drop bits: depths of accumulators (depths_of_eight), and where
+  /// For steps in which the adder may drop bits: depths of accumulators (bytes_of_eight), and where
   /// scales drop nothing, as in `of_rows`.
   alignas(16) u8 depths_of_rows[certified_runs][run_steps][tile_rows],
       depths_of_cols[certified_runs][run_steps][Cols];
   u32 limited[certified_runs][run_steps][strips];
-  exact_columns redone[strips];  ///< of each warp
-  /// Of each warp that certifies: magnitudes of a step, of the rows of a tile in eights, then of its columns.
-  fourscale::model::step_magnitudes magnitudes[certify_warps]
-                                              [tile_rows / bounds_rows + tile<Cols>::col_groups];
+  exact_columns redone[strips];                        ///< of each warp
+  magnitudes_of_step<Cols> magnitudes[certify_warps];  ///< of each warp that certifies
   /// All of a warpgroup's certificates of the step hold.
   alignas(16) u32 fast[certified_runs][multiply_groups][run_steps];
   window_words window[2];

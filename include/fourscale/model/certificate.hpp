@@ -4,6 +4,7 @@
 #pragma once
 
 #include "../formats/convert.hpp"
+#include "../ptx/arith.hpp"
 #include "block_scaled_dot.hpp"
 
 namespace FOURSCALE_NAMESPACE::model {
@@ -149,38 +150,44 @@ struct value_facts {
 };
 
 /// A closer look at the values of a step, where `width` is too large: for each of its 64 places the largest
-/// magnitude there, of rows that share these, in units of 2^9 times the lowest bit that the row's own values
-/// have in the step. Codes of E4M3, rounded to nearest; NaN bounds nothing.
+/// magnitude there, of rows that share these, over the lowest bit that the row's own values have in the step.
+/// Whole numbers in units of 2^magnitude_exponent(), rounded up; the order of places is one's own.
 struct alignas(16) step_magnitudes {
   u8 codes[64] = {};
-
-  static constexpr int unit = 9;  ///< the least code is the lowest bit
 };
+/// Of the largest width of the rows: magnitudes are below 2^(width / 8), and so at most 235 units.
+FOURSCALE_HD constexpr u32 magnitude_exponent(u32 width) { return width < 64 ? 0 : width / 8 - 7; }
 
 /// The sum over places of the products of two rows' magnitudes bounds every partial sum. Where it is below
-/// this, all of these are below 2^24 times the lowest bits, and exact: a code is at least 16/17 of what it is
-/// for, and the sum is off by less than 2^-10 of itself however it is made.
-inline constexpr float largest_exact_sum = 56.5f;
-static_assert(largest_exact_sum * (17 * 17 / 256.0f) * 0x1p18f < 0x0.ffcp24f && step_magnitudes::unit == 9);
+/// this, with these exponents, all of these are below 2^24 times the lowest bits, and exact. 0 if a width is
+/// `unbounded`.
+FOURSCALE_HD constexpr u32 exact_below(u32 exponent_a, u32 exponent_b) {
+  return 0xff'ffffu >> exponent_a >> exponent_b;
+}
+static_assert(exact_below(magnitude_exponent(unbounded), 0) == 0);
 
-FOURSCALE_HD constexpr bool sums_are_exact(step_magnitudes const& a, step_magnitudes const& b) {
-  float sum = 0.0f;
-  for (int i = 0; i < 64; ++i) sum += decode(e4m3{a.codes[i]}) * decode(e4m3{b.codes[i]});
-  return sum < largest_exact_sum;
+FOURSCALE_HD constexpr bool sums_are_exact(step_magnitudes const& a, u32 width_a, step_magnitudes const& b,
+                                           u32 width_b) {
+  u32 sum = 0;
+  for (int i = 0; i < 64; ++i) sum += u32{a.codes[i]} * b.codes[i];
+  return sum < exact_below(magnitude_exponent(width_a), magnitude_exponent(width_b));
 }
 
-/// Codes of the eight magnitudes of E2M1 times a scale, in a step whose lowest bit is 2^lowest; a byte each,
-/// in the order of E2M1's own.
+/// Codes of the eight magnitudes of E2M1 times a scale, in units of 2^unit; a byte each, in the order of
+/// E2M1's own. Those of magnitudes beyond 255 units are of no use, and the others are not changed by them.
 struct magnitude_codes {
-  u32 low = 0x7f7f'7f7fu, high = 0x7f7f'7f7fu;
+  u32 low = 0, high = 0;
 
-  FOURSCALE_HD constexpr magnitude_codes() {}
-  FOURSCALE_HD constexpr magnitude_codes(float scale, int lowest) {
-    const float half = scale * detail::power_of_two(-lowest - step_magnitudes::unit - 1);
-    constexpr float most = decode(e4m3{e4m3::max_bits});
-    if (!(12 * half <= most)) return;
-    low = encode<e4m3>(0.0f, half).bits | u32{encode<e4m3>(2 * half, 3 * half).bits} << 16;
-    high = encode<e4m3>(4 * half, 6 * half).bits | u32{encode<e4m3>(8 * half, 12 * half).bits} << 16;
+  FOURSCALE_HD constexpr magnitude_codes(float scale, int unit) {
+    const float half = scale * detail::power_of_two(-unit - 1);
+    const auto rounded_up = [&](float halves) {  // in the lowest byte
+      return bit_cast<u32>(ptx::fma_rp_f32(halves, half, 0x1p23f));
+    };
+    const auto pair = [&](float first, float second) {
+      return ptx::prmt_b32(rounded_up(first), rounded_up(second), 0x0040u);
+    };
+    low = ptx::prmt_b32(pair(1, 1), pair(2, 3), 0x5410u) & 0xffff'ff00u;
+    high = ptx::prmt_b32(pair(4, 6), pair(8, 12), 0x5410u);
   }
 };
 
@@ -205,22 +212,31 @@ FOURSCALE_HD constexpr accumulator_bounds bounds_of_accumulators(value_facts con
   return {static_cast<u8>(span < unbounded ? span : unbounded), static_cast<u8>(depth > 0 ? depth : 0)};
 }
 
+/// step_bounds::width, but for what was before.
+FOURSCALE_HD constexpr u8 width_of(value_facts const& step) {
+  if (!(step.squares < value_facts::infinite())) return unbounded;
+  if (step.squares == 0.0f) return 0;
+  const int width = detail::quarter_log2_up(step.squares * 0x1.00001p0f) - 8 * step.lowest;  // 8 * log2
+  return static_cast<u8>(width < 0 ? 0 : width < unbounded ? width : unbounded);
+}
+
 /// The bounds of a step and of all values of the row before it. Sums of squares are rounded to nearest; the
 /// bounds have room for that.
-FOURSCALE_HD constexpr step_bounds bounds_of_step(value_facts const& step, value_facts const& before) {
+FOURSCALE_HD constexpr step_bounds bounds_of_step(value_facts const& step, value_facts const& before,
+                                                  u8 width) {
   if (!(step.squares + before.squares < value_facts::infinite())) return {unbounded, unbounded};
-  int width = 0, span = bounds_of_accumulators(step, before).span;
+  int span = bounds_of_accumulators(step, before).span;
   if (step.squares > 0.0f) {
-    const int of_norm = detail::quarter_log2_up(step.squares * 0x1.00001p0f);  // 8 * log2 of it
-    if (of_norm > 8 * step.lowest) width = of_norm - 8 * step.lowest;
     // The accumulator is at most 4/3 of the product of the norms before this step: an exponent more.
     if (before.squares > 0.0f) {
       const int of_accumulator = (detail::exponent_of(before.squares) + 2) / 2 + 1 - step.lowest;
       if (of_accumulator > span) span = of_accumulator;
     }
   }
-  return {static_cast<u8>(width < unbounded ? width : unbounded),
-          static_cast<u8>(span < unbounded ? span : unbounded)};
+  return {width, static_cast<u8>(span < unbounded ? span : unbounded)};
+}
+FOURSCALE_HD constexpr step_bounds bounds_of_step(value_facts const& step, value_facts const& before) {
+  return bounds_of_step(step, before, width_of(step));
 }
 
 /// Both bounds of a step.

@@ -47,6 +47,21 @@ FOURSCALE_HD constexpr float add_rn_f32(float a, float b) {
   return a + b;
 }
 
+/// fma.rp.f32 d, a, b, c;   PTX ISA 9.7.3.7, all targets: rounded up. Of finite a and b whose product is a
+/// float, and of a c and a result that are positive.
+FOURSCALE_HD constexpr float fma_rp_f32(float a, float b, float c) {
+#if FOURSCALE_DEVICE_PASS
+  if (!is_constant_evaluated()) {
+    float d;
+    asm("fma.rp.f32 %0, %1, %2, %3;" : "=f"(d) : "f"(a), "f"(b), "f"(c));
+    return d;
+  }
+#endif
+  const float product = mul_rn_f32(a, b), sum = product + c, part = sum - product,
+              rest = (product - (sum - part)) + (c - part);  // Knuth's two-sum
+  return rest > 0.0f ? bit_cast<float>(bit_cast<u32>(sum) + 1) : sum;
+}
+
 /// div.rn.f32 d, a, b;   PTX ISA 9.7.3.8, all targets. Division by zero gives +-infinity, as IEEE 754 says;
 /// the host spells that out because a constant expression may not divide by zero.
 FOURSCALE_HD constexpr float div_rn_f32(float a, float b) {

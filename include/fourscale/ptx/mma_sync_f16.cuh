@@ -38,6 +38,15 @@ FOURSCALE_D inline void mma_sync_m16n8k16_f16(float (&d)[4], u32 const (&a)[4], 
       : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
 }
 
+/// mma.sync.aligned.m16n8k32.row.col.s32.u8.u8.s32 (PTX ISA 9.7.14.5.10): D[16][8] += A[16][32] * B[8][32]. A
+/// register i: row g + 8 (i % 2), k 4 t + 16 (i / 2);   B register i: k 4 t + 16 i, n g.
+FOURSCALE_D inline void mma_sync_m16n8k32_u8(i32 (&d)[4], u32 const (&a)[4], u32 b0, u32 b1) {
+  asm("mma.sync.aligned.m16n8k32.row.col.s32.u8.u8.s32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "
+      "{%0, %1, %2, %3};"
+      : "+r"(d[0]), "+r"(d[1]), "+r"(d[2]), "+r"(d[3])
+      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
+}
+
 /// fma.rn.bf16x2 d, a, b, -0: two products, rounded once, subnormals kept. (sm_80 has no mul.bf16x2.)
 FOURSCALE_D inline u32 mul_rn_bf16x2(u32 a, u32 b) {
   u32 d;
