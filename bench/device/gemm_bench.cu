@@ -3,8 +3,12 @@
 // same run: from decoded operands, and from packed ones. `certified` is the share of steps whose sum a
 // certificate proved exact; `native` is accumulate::native by cublasLt, `own` the same by our kernel;
 // `distance` is the largest between native and Blackwell's bits, in percent of the bound.
-// gemm_ways: both ways of the kernel by wgmma, by certificates and by blocks, for blocks of growing spread.
+//
+// gemm_ways: both ways of the kernel by wgmma, by certificates and by blocks, for blocks of growing spread
+// and other hard data; `uncertified` is the percentage of samples by which it chooses.
+//
 // gemm_plans: tiles of each width, the last ones shared along K or not, from decoded operands.
+//
 // gemm_fp32: decoded operands to FP32, added to D or stored.
 #include <fourscale/interop/cublaslt.cuh>
 
@@ -203,37 +207,41 @@ void add_gemm(gemm_shape s, std::string const& name, data a, data b) {
   add("gemm/" + name + "/" + s.name(), [=](benchmark::State& state) { measure(state, s, a, b); });
 }
 
-__global__ void width_kernel(f4::mma::decoded_operand a, f4::mma::decoded_operand b, float* width) {
-  *width = f4::mma::wgmma::by_blocks::mean_widths(a, b);
+/// Percent of the steps in a decoded call's samples.
+template <class Call>
+double uncertified(Call const& call) {
+  std::vector<f4::mma::wgmma::way_sample> samples(f4::mma::wgmma::way_samples);
+  require(cudaMemcpy(samples.data(), call.p.samples, samples.size() * sizeof(samples[0]), cudaMemcpyDefault));
+  double steps = 0, without = 0;
+  for (auto const& sample : samples) steps += sample.steps, without += sample.uncertified;
+  return 100 * without / steps;
 }
 
 void measure_ways(benchmark::State& state, gemm_shape s, data kind_a, data kind_b) {
   const operand a(s.m, s.k, kind_a, 1), b(s.n, s.k, kind_b, 2);
   const buffer<bf16> d(s.m * s.n);
   const buffer<u8> workspace(f4::device::gemm_workspace_bytes(s.m, s.n, s.k));
-  const buffer<float> width(1);
   wgmma_call<bf16> certified(a.view, b.view, f4::matrix_view<bf16>{d.data(), s.m, s.n}, {}, workspace.data(),
                              nullptr);
   wgmma_call<bf16> by_blocks = certified;
-  certified.p.widths_by_blocks = 1e9f;
-  by_blocks.p.widths_by_blocks = 0.0f;
+  certified.p.by_blocks_above = 1.0f;
+  by_blocks.p.by_blocks_above = -1.0f;
   require(certified.decode(nullptr));
-  width_kernel<<<1, 32>>>(certified.p.a, certified.p.b, width.data());
   for (auto _ : state) {
     const std::vector<double> t = medians({[&](i64) { require(certified.multiply(nullptr)); },
                                            [&](i64) { require(by_blocks.multiply(nullptr)); }},
                                           9, 2);
     state.SetIterationTime(t[0] < t[1] ? t[0] : t[1]);
-    state.counters["width"] = static_cast<double>(width.to_host()[0]);
+    state.counters["uncertified"] = uncertified(certified);
     state.counters["certified_TFLOP/s"] = s.flop() / t[0] * 1e-12;
     state.counters["by_blocks_TFLOP/s"] = s.flop() / t[1] * 1e-12;
   }
 }
 
-void add_ways(gemm_shape s, int percent, bool both) {
-  const data blocks{data::blocks, 0.01f * static_cast<float>(percent)};
-  add("gemm_ways/spread_" + std::to_string(percent) + (both ? "_both" : "_by_gaussian"),
-      [=](benchmark::State& state) { measure_ways(state, s, blocks, both ? blocks : data{data::gaussian}); });
+/// Of A of this kind, B of the same or Gaussian.
+void add_ways(gemm_shape s, std::string const& name, data kind, bool both) {
+  add("gemm_ways/" + name + (both ? "_both" : "_by_gaussian"),
+      [=](benchmark::State& state) { measure_ways(state, s, kind, both ? kind : data{data::gaussian}); });
 }
 
 /// Percent of cublasLt's speed by each plan there is.
@@ -320,7 +328,13 @@ const bool registered = [] {
   for (const gemm_shape s : {gemm_shape{14336, 4096, 8192}, gemm_shape{4096, 14336, 8192}, large[1]})
     add("gemm_fp32/" + s.name(), [=](benchmark::State& state) { measure_fp32(state, s); });
   for (const bool both : {false, true})
-    for (const int percent : {30, 50, 60, 70, 85, 100, 150}) add_ways(hard, percent, both);
+    for (const int percent : {30, 50, 60, 70, 85, 100, 150})
+      add_ways(hard, "spread_" + std::to_string(percent), {data::blocks, 0.01f * static_cast<float>(percent)},
+               both);
+  add_ways(hard, "t2", {data::student}, true);
+  add_ways(hard, "x50_channels", {data::channels}, true);
+  add_ways(hard, "lognormal_tokens", {data::cols_2}, true);
+  add_ways(hard, "outliers", {data::usual}, true);
   return true;
 }();
 

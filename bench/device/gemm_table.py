@@ -15,6 +15,8 @@ DATA = {  # of gemm_bench and gemm_mx_bench, of the tables
     "lognormal_blocks_by_gaussian": "lognormal blocks (sigma 1.5) x Gaussian",
     "lognormal_blocks": "lognormal blocks (sigma 1.5), both",
 }
+WAYS = {"t2": "Student's t(2)", "x50_channels": "x50 channels", "lognormal_tokens": "lognormal tokens",
+        "outliers": "rows of many sizes, one value in 500 x 100"}
 LARGE = ("4096x4096x4096", "8192x8192x8192", "8192x14336x4096")
 MX_SHAPES = ("4096x4096x4096", "8192x8192x4096")
 FORMATS = {"mxfp8_e4m3": "MXFP8 E4M3", "mxfp8_e5m2": "MXFP8 E5M2", "mxfp6_e2m3": "MXFP6 E2M3",
@@ -68,10 +70,11 @@ def ways_table(found):
     rows = []
     for name, b in found.items():
         if name[0] == "gemm_ways":
-            _, sigma, sides = name[1].split("_", 2)
-            rows.append([f"{int(sigma) / 100:g}, {'both' if sides == 'both' else 'x Gaussian'}", f"{b['width']:.1f}",
+            kind, both = name[1].removesuffix("_by_gaussian").removesuffix("_both"), name[1].endswith("_both")
+            what = WAYS.get(kind) or f"lognormal blocks (sigma {int(kind.removeprefix('spread_')) / 100:g})"
+            rows.append([what + (", both" if both else " x Gaussian"), percent(b["uncertified"], 1),
                          f"{b['certified_TFLOP/s']:.0f}", f"{b['by_blocks_TFLOP/s']:.0f}"])
-    return markdown(["sigma of lognormal blocks", "width", "by certificates, TFLOP/s", "by blocks"], rows)
+    return markdown(["A x B", "uncertified samples", "by certificates, TFLOP/s", "by blocks"], rows)
 
 
 def mx_table(found):

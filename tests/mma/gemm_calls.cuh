@@ -9,6 +9,15 @@
 
 namespace fourscale::test {
 
+inline bool hopper_or_warn() {
+  if (!gpu_or_warn()) return false;
+  if (device::detail::best_kernel(device::detail::compute_capability_major(), false) ==
+      device::gemm_kernel::wgmma)
+    return true;
+  WARN("not run: wgmma is for Hopper only");
+  return false;
+}
+
 /// call(workspace, steps) with memory of its own, which holds no zeros.
 errc in_workspace(i64 bytes, gemm_steps* counted, auto const& call) {
   const device_buffer<u8> workspace(bytes);
@@ -85,7 +94,7 @@ struct wgmma_gemm {
                       device::detail::carried_memory::bytes(Clusters);
     return in_workspace(bytes, counted, [&](u8* workspace, gemm_steps* steps) {
       device::detail::wgmma_call call(a, b, d, factors, workspace, steps, Cols, Clusters);
-      call.p.widths_by_blocks = ByBlocks ? -1.0f : 1e30f;
+      call.p.by_blocks_above = ByBlocks ? -1.0f : 1.0f;
       if (Clusters != 0) {  // whatever the plan would be
         CHECK(device::detail::clusters_of(d.rows, d.cols, Cols) > Clusters);
         call.plan.split = call.p.split = true;

@@ -21,14 +21,16 @@ enum class kind {
   lognormal_steps,  ///< steps are exact, and their sums are rounded
   channels_50,
   zero_rows,
-  cancelling
+  cancelling,
+  outliers  ///< activation(): not among `kinds`
 };
 constexpr kind kinds[] = {kind::gaussian,         kind::student_2,       kind::lognormal_rows,
                           kind::lognormal_blocks, kind::lognormal_steps, kind::channels_50,
                           kind::zero_rows,        kind::cancelling};
 constexpr char const* name_of(kind what) {
   constexpr char const* names[] = {"Gaussian",        "t(2)",         "lognormal rows", "lognormal blocks",
-                                   "lognormal steps", "x50 channels", "zero rows",      "cancelling pairs"};
+                                   "lognormal steps", "x50 channels", "zero rows",      "cancelling pairs",
+                                   "outliers"};
   return names[static_cast<int>(what)];
 }
 
@@ -65,6 +67,8 @@ inline float value_of(kind what, i64 row, i64 col, u64 seed) {
       return row % 2 == 0 ? 0.0f : x;
     case kind::cancelling:
       return col % 128 < 64 ? normal(row, col) : -normal(row, col - 64);
+    case kind::outliers:
+      return activation(static_cast<u64>(row), static_cast<u64>(row * 65536 + col) * 64 + seed);
     default:
       return x;
   }

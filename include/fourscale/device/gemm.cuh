@@ -34,7 +34,8 @@ enum class gemm_kernel : u8 {
 inline i64 gemm_workspace_bytes(i64 m, i64 n, i64 k, accumulate::blackwell = {}) {
   using mma::decoded_operand;
   return decoded_operand::in(nullptr, m, k).bytes() + decoded_operand::in(nullptr, n, k).bytes() +
-         detail::carried_memory::bytes(detail::carried_memory::clusters(m, n)) + decoded_operand::alignment;
+         detail::sample_bytes + detail::carried_memory::bytes(detail::carried_memory::clusters(m, n)) +
+         decoded_operand::alignment;
 }
 
 namespace detail {

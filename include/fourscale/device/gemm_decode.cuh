@@ -2,7 +2,7 @@
 // Packed operands of a GEMM to their decoded form, and what is common to GEMMs that multiply these.
 #pragma once
 
-#include "gemm_decode_rows.cuh"
+#include "gemm_way.cuh"
 #include "launch.cuh"
 
 namespace FOURSCALE_NAMESPACE::device {
@@ -16,11 +16,13 @@ struct zero_words {
   int count = 0;
 };
 
-/// A CTA takes eight rows of A or of B.
+/// A CTA takes eight rows of A or of B. The last CTAs take `samples`, if the way of a GEMM is asked for;
+/// without `Certify` it is that by certificates.
 template <bool Certify, class F, class LA, class G, class LB>
 FOURSCALE_KERNEL void __launch_bounds__(32 * decode_warps, 4)
     decode_kernel(block_scaled_view<F, LA, u8 const> a, block_scaled_view<G, LB, u8 const> b,
-                  mma::decoded_operand to_a, mma::decoded_operand to_b, zero_words zeros) {
+                  mma::decoded_operand to_a, mma::decoded_operand to_b, mma::wgmma::way_sample* samples,
+                  zero_words zeros) {
   __shared__ decode_stage stages[decode_warps];
   __shared__ facts_memory known[3];
   __shared__ certify_memory of_rows[2];
@@ -28,6 +30,12 @@ FOURSCALE_KERNEL void __launch_bounds__(32 * decode_warps, 4)
   if (blockIdx.x == 0)
     for (int i = static_cast<int>(threadIdx.x); i < zeros.count; i += 32 * decode_warps) zeros.at[i] = 0;
   const i64 groups_a = to_a.row_groups(), group = blockIdx.x;
+  if constexpr (Certify && arch::has_wgmma) {
+    const i64 groups = groups_a + to_b.row_groups();
+    if (group >= groups) return take_sample(a, b, static_cast<u32>(group - groups), known, of_rows, samples);
+  } else if (samples != nullptr && group == 0 && threadIdx.x < mma::wgmma::way_samples) {
+    samples[threadIdx.x] = {};
+  }
   if (group < groups_a)
     decode_rows<Certify>(a, to_a, group, stages, known, of_rows);
   else
@@ -52,10 +60,11 @@ struct decoded_call {
     p.b = mma::decoded_operand::in(at + p.a.bytes(), b.rows, b.cols);
   }
   template <bool Certify = true>
-  errc decode(cudaStream_t stream, zero_words zeros = {}) const {
+  errc decode(cudaStream_t stream, mma::wgmma::way_sample* samples = nullptr, zero_words zeros = {}) const {
+    const i64 ctas = p.a.row_groups() + p.b.row_groups() +
+                     (Certify && samples != nullptr ? i64{mma::wgmma::way_samples} : 0);
     decode_kernel<Certify>
-        <<<static_cast<unsigned>(p.a.row_groups() + p.b.row_groups()), 32 * decode_warps, 0, stream>>>(
-            a, b, p.a, p.b, zeros);
+        <<<static_cast<unsigned>(ctas), 32 * decode_warps, 0, stream>>>(a, b, p.a, p.b, samples, zeros);
     return launched();
   }
 };

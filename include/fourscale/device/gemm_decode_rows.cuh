@@ -91,7 +91,7 @@ struct decode_input {
   int left = 0;  ///< columns from here on
 };
 
-/// Reads a lane's part of a row, from 32 times `lane_values` codes after the other.
+/// Reads a lane's part of a row, from column `col` on, 32 times `lane_values` codes after the other.
 template <class F, class Layout>
 struct row_reader {
   static constexpr int together = 32 * lane_values, blocks_together = together / F::block_size;
@@ -108,19 +108,19 @@ struct row_reader {
   bool wide_scales;  ///< a step's can, four in a word, of which the lane has two
   u32 first_bit;     ///< where they are in it
 
-  FOURSCALE_D row_reader(block_scaled_view<F, Layout, u8 const> const& from, i64 of_row, u32 lane)
+  FOURSCALE_D row_reader(block_scaled_view<F, Layout, u8 const> const& from, i64 of_row, int first)
       : q(from),
-        codes(q.codes + of_row * (q.cols / 2) + lane * (lane_values / 2)),
-        scales(q.scales + q.scale_offset(of_row, lane * lane_values / F::block_size)),
+        codes(q.codes + of_row * (q.cols / 2) + first / 2),
+        scales(q.scales + q.scale_offset(of_row, first / F::block_size)),
         row(of_row),
-        col(static_cast<int>(lane) * lane_values),
+        col(first),
         left(of_row < q.rows ? static_cast<int>(q.cols) - col : 0),
         wide(reinterpret_cast<u64>(q.codes) % 16 == 0 && q.cols % lane_values == 0),
         wide_scales(has_strides && F::block_size == mma::group_values &&
-                    reinterpret_cast<u64>(scales - 2 * (lane % 2)) % 4 == 0 &&
+                    reinterpret_cast<u64>(scales - first_scale(first)) % 4 == 0 &&
                     (!same_type<Layout, linear> || q.cols % mma::decoded_step == 0)),
-        first_bit(16 * (lane % 2)) {
-    if (wide_scales) scales -= 2 * (lane % 2);
+        first_bit(8 * static_cast<u32>(first_scale(first))) {
+    if (wide_scales) scales -= first_scale(first);
   }
 
   FOURSCALE_D decode_input next() {
@@ -136,6 +136,7 @@ struct row_reader {
   }
 
  private:
+  FOURSCALE_D static int first_scale(int column) { return column / lane_values % lanes_a_step * lane_groups; }
   FOURSCALE_D void read(decode_input& x) const {
     if (wide) {
       const uint4 words = *reinterpret_cast<uint4 const*>(codes);
@@ -255,11 +256,11 @@ FOURSCALE_D inline void find_bounds(facts_memory const& known, certify_memory& o
 }
 
 /// The largest bounds of eight rows in the warps' steps from `first` on, by the threads that do not find
-/// bounds. Returns the width of the thread's step.
-FOURSCALE_D inline u32 store_bounds(mma::decoded_operand const& to, i64 row_group, int first,
-                                    certify_memory const& of_rows) {
+/// bounds.
+FOURSCALE_D inline void store_bounds(mma::decoded_operand const& to, i64 row_group, int first,
+                                     certify_memory const& of_rows) {
   const int mine = static_cast<int>(threadIdx.x) - decode_warps * decode_steps, step = first + mine;
-  if (mine < 0 || mine >= decode_steps || step >= static_cast<int>(to.steps)) return 0;
+  if (mine < 0 || mine >= decode_steps || step >= static_cast<int>(to.steps)) return;
   u32 first_two = 0, span = 0;
   for (auto const& of_two : of_rows.bounds) first_two = __vmaxu2(first_two, of_two[mine]);
   if constexpr (arch::has_wgmma)
@@ -271,7 +272,6 @@ FOURSCALE_D inline u32 store_bounds(mma::decoded_operand const& to, i64 row_grou
     to.of_accumulators[at] = {static_cast<u8>(span), depths.largest()};
     to.depths[step * to.row_groups() + row_group] = depths;
   }
-  return first_two & 0xffu;
 }
 
 /// What a lane knows of its half of a step: its scales as values have them, and their exponents, a byte each;
@@ -309,6 +309,18 @@ FOURSCALE_D half_step look_at(row_reader<F, Layout> const& reader, decode_input 
   return half;
 }
 
+/// Magnitudes of a lane's values, in units that all eight rows share.
+FOURSCALE_D inline void leave_magnitudes(decode_input const& x, half_step const& half,
+                                         facts_memory const& known, certify_memory& of_rows) {
+  const u32 lane = threadIdx.x % 32;
+  const int unit = half.lowest + static_cast<int>(known.magnitude_exponent(lane / lanes_a_step));
+  FOURSCALE_UNROLL
+  for (int i = 0; i < lane_groups; ++i)
+    of_rows.magnitudes[threadIdx.x / 32][i][lane] =
+        magnitudes_of(selectors(x.codes[2 * i]), selectors(x.codes[2 * i + 1]),
+                      model::magnitude_codes(bit_cast<float>(half.scales[i]), unit));
+}
+
 /// Eight rows of an operand, a warp each. Without `Certify` no exponents are stored, and bounds that hold for
 /// anything.
 template <bool Certify, class F, class Layout>
@@ -326,8 +338,7 @@ FOURSCALE_D void decode_rows(block_scaled_view<F, Layout, u8 const> const& q, mm
       reinterpret_cast<u32*>(to.magnitudes + largest.step * to.row_groups() + row_group) + largest.word;
   int left = row < to.rows ? steps : 0;
   model::value_facts before;
-  u32 widths = 0;  // of the thread that stores bounds
-  row_reader<F, Layout> reader(q, row, lane);
+  row_reader<F, Layout> reader(q, row, static_cast<int>(lane) * lane_values);
   decode_input x = reader.next();
   half_step half = look_at<Certify>(reader, x, known);
   if constexpr (Certify) __syncthreads();
@@ -342,21 +353,14 @@ FOURSCALE_D void decode_rows(block_scaled_view<F, Layout, u8 const> const& q, mm
       if (static_cast<int>(lane / lanes_a_step) < left)
         *reinterpret_cast<u16*>(exponents) = static_cast<u16>(half.exponents);
       certify_memory& of_eight = of_rows[first / decode_steps % 2];
-      if constexpr (arch::has_wgmma) {  // others do not read them
-        const int unit = half.lowest + static_cast<int>(now.magnitude_exponent(lane / lanes_a_step));
-        FOURSCALE_UNROLL
-        for (int i = 0; i < lane_groups; ++i)
-          of_eight.magnitudes[warp][i][lane] =
-              magnitudes_of(selectors(x.codes[2 * i]), selectors(x.codes[2 * i + 1]),
-                            model::magnitude_codes(bit_cast<float>(half.scales[i]), unit));
-      }
+      if constexpr (arch::has_wgmma) leave_magnitudes(x, half, now, of_eight);  // others do not read them
       half = look_at<Certify>(reader, next, known + turn);
       __syncthreads();
       if (arch::has_wgmma && first + static_cast<int>(largest.step) < steps)
         *magnitudes = largest.of(of_eight);
       find_bounds(now, of_eight, first < model::most_steps, before);
       if (first > 0)
-        widths += store_bounds(to, row_group, first - decode_steps, of_rows[(first / decode_steps + 1) % 2]);
+        store_bounds(to, row_group, first - decode_steps, of_rows[(first / decode_steps + 1) % 2]);
       exponents += 32 * lane_groups;
       magnitudes += decode_steps * largest.in_step * to.row_groups();
     } else {
@@ -367,14 +371,10 @@ FOURSCALE_D void decode_rows(block_scaled_view<F, Layout, u8 const> const& q, mm
     x = next;
     left -= decode_steps;
   }
-  if constexpr (!Certify) {
-    if (threadIdx.x == 0) to.widths[row_group] = 0;
-  } else {
+  if constexpr (Certify) {
     __syncthreads();
     const int last = (steps - 1) / decode_steps;
-    widths += store_bounds(to, row_group, last * decode_steps, of_rows[last % 2]);
-    widths = __reduce_add_sync(~0u, widths);
-    if (threadIdx.x == decode_warps * decode_steps) to.widths[row_group] = widths;
+    store_bounds(to, row_group, last * decode_steps, of_rows[last % 2]);
   }
 }
 

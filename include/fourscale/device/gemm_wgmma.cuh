@@ -38,7 +38,7 @@ FOURSCALE_KERNEL void __launch_bounds__(mma::wgmma::threads, 1)
     cuda::ptx::barrier_cluster_arrive(cuda::ptx::sem_release);
     cuda::ptx::barrier_cluster_wait(cuda::ptx::sem_acquire);
     cudaGridDependencySynchronize();  // until the operands are decoded
-    if (w::by_blocks::is_faster(p)) {
+    if (w::goes_by_blocks(p)) {
       if (threadIdx.x == 0) w::by_blocks::init_barriers(m_of_blocks);
       __syncthreads();
       w::by_blocks::run(p, m_of_blocks, warp);
@@ -132,6 +132,10 @@ struct carried_memory {
   }
 };
 
+/// Of the samples that say which way the kernel goes, which lie before that memory.
+inline constexpr i64 sample_bytes =
+    round_up<i64>(mma::wgmma::way_samples * sizeof(mma::wgmma::way_sample), mma::decoded_operand::alignment);
+
 /// Launches `clusters`, which run at once.
 template <int Cols, class P>
 errc launch_wgmma(P const& p, int clusters, cudaStream_t stream) {
@@ -168,7 +172,9 @@ struct wgmma_call : decoded_call<F, LA, G, LB, mma::wgmma::problem<T, mma::facto
     plan = wgmma_plan::of(d.rows, d.cols, ceil_div<i64>(p.a.steps, mma::wgmma::run_steps), at_once, carries,
                           columns, d.rows > mma::wgmma::tile_rows ? 64 : 128);
     p.split = plan.split;
-    p.carried = carried_memory::in(reinterpret_cast<u8*>(p.b.values) + p.b.bytes(), carries);
+    u8* const behind = reinterpret_cast<u8*>(p.b.values) + p.b.bytes();
+    p.samples = reinterpret_cast<mma::wgmma::way_sample*>(behind);
+    p.carried = carried_memory::in(behind + sample_bytes, carries);
     state = encode_decoded(p.a, mma::wgmma::tile_rows, p.map_a);
     if (state == errc::ok) state = encode_decoded(p.b, plan.tile_cols / mma::wgmma::cluster_ctas, p.map_b);
     if (state == errc::ok && mma::way_of_outputs(p) == mma::output_way::boxes)
@@ -176,8 +182,9 @@ struct wgmma_call : decoded_call<F, LA, G, LB, mma::wgmma::problem<T, mma::facto
   }
   template <bool Certify = true>
   errc decode(cudaStream_t stream) const {
-    if (!p.split) return base::template decode<Certify>(stream);
-    return base::template decode<Certify>(stream, {p.carried.there, carried_memory::words(carries)});
+    return base::template decode<Certify>(
+        stream, p.samples,
+        p.split ? zero_words{p.carried.there, carried_memory::words(carries)} : zero_words{});
   }
   errc multiply(cudaStream_t stream) const {
     switch (plan.tile_cols) {

@@ -60,7 +60,6 @@ struct decoded_operand {
   /// accumulators.
   bytes_of_eight* depths = nullptr;
   fourscale::model::step_magnitudes* magnitudes = nullptr;  ///< the same, the largest of eight rows
-  u32* widths = nullptr;  ///< [row_groups()], sums over all steps of those of eight rows
   i64 rows = 0, steps = 0;
 
   FOURSCALE_HD constexpr i64 padded_k() const { return steps * decoded_step; }
@@ -96,12 +95,9 @@ struct decoded_operand {
   FOURSCALE_HD constexpr i64 magnitude_bytes() const {
     return round_up<i64>(steps * row_groups() * i64{sizeof(fourscale::model::step_magnitudes)}, alignment);
   }
-  FOURSCALE_HD constexpr i64 width_bytes() const {
-    return round_up<i64>(row_groups() * i64{sizeof(u32)}, alignment);
-  }
   FOURSCALE_HD constexpr i64 bytes() const {
     return round_up<i64>(value_bytes(), alignment) + exponent_bytes() + bounds_bytes() + accumulator_bytes() +
-           depth_bytes() + magnitude_bytes() + width_bytes();
+           depth_bytes() + magnitude_bytes();
   }
   /// The operand of this many rows and values along K, in memory at `at`, a multiple of 256 bytes.
   FOURSCALE_H static decoded_operand in(u8* at, i64 rows, i64 k) {
@@ -119,7 +115,6 @@ struct decoded_operand {
     d.depths = reinterpret_cast<bytes_of_eight*>(behind);
     behind += d.depth_bytes();
     d.magnitudes = reinterpret_cast<fourscale::model::step_magnitudes*>(behind);
-    d.widths = reinterpret_cast<u32*>(behind + d.magnitude_bytes());
     return d;
   }
 };

@@ -52,27 +52,6 @@ FOURSCALE_D void init_barriers(shared_memory<Cols>& m) {
   cuda::ptx::fence_mbarrier_init(cuda::ptx::sem_release, cuda::ptx::scope_cluster);
 }
 
-/// The mean widths of what eight rows have in a step, of both operands together, from 64 of each; the same in
-/// all lanes. Called by a whole warp.
-FOURSCALE_D inline float mean_widths(decoded_operand const& a, decoded_operand const& b) {
-  float sum = 0.0f;
-  FOURSCALE_UNROLL
-  for (u32 i = 0; i < 4; ++i) {
-    decoded_operand const& x = i < 2 ? a : b;
-    const u64 groups = static_cast<u64>(ceil_div<i64>(x.rows, bounds_rows)),
-              sample = threadIdx.x % 32 + i % 2 * 32;
-    sum += static_cast<float>(x.widths[sample * groups / 64]);
-  }
-  FOURSCALE_UNROLL
-  for (int bit = 1; bit < 32; bit *= 2) sum += __shfl_xor_sync(~0u, sum, bit);
-  return sum / (64.0f * static_cast<float>(a.steps));
-}
-/// Whether the kernel goes this way: the same in all CTAs.
-template <class P>
-FOURSCALE_D bool is_faster(P const& p) {
-  return mean_widths(p.a, p.b) >= p.widths_by_blocks;
-}
-
 /// Sums that brackets of a batch begin with.
 template <int Outputs>
 struct pairs_of_blocks {

@@ -89,7 +89,7 @@ struct run_to_certify {
     ptx::cp_async_commit_group();
   }
   /// What a lane needs of them: of the upper and the lower eight rows of strip `lane / 4`, and of columns.
-  /// Exponents: of the upper rows, the lower ones, and the lane's columns, a byte each.
+  /// Widths, every second byte: of the upper rows and the lower ones; of two of the lane's columns each.
   struct places {
     uint4 upper, lower, right[eights];
     u32 of_rows, of_cols[eights];

@@ -16,6 +16,7 @@
 #include "output_rows.cuh"
 #include "step_counts.cuh"
 #include "tile_parts.cuh"
+#include "wgmma_way.cuh"
 
 namespace FOURSCALE_NAMESPACE::mma::wgmma {
 
@@ -95,10 +96,6 @@ struct shared_memory {
       certified[certified_runs], used[certified_runs], window_filled[2], window_read[2];
 };
 
-/// Mean widths of the steps of both operands (model::step_bounds) from which the way by blocks is the faster
-/// one, as measured: see docs/gemm_speed.md. Both ways have the same bits.
-inline constexpr float least_widths = 180.0f;
-
 /// D = alpha * A * B^T + beta * D: the arguments of the kernel.
 template <class T, class Factors>
 struct problem {
@@ -111,7 +108,8 @@ struct problem {
   gemm_steps* steps;   ///< counts, or null
   bool split = false;  ///< the last tiles are shared evenly: see tile_parts.cuh
   carried_sums carried = {};
-  float widths_by_blocks = least_widths;  ///< from which on the kernel goes by blocks
+  way_sample* samples = nullptr;            ///< [way_samples]
+  float by_blocks_above = share_by_blocks;  ///< what share of uncertified steps the kernel goes by blocks
 };
 
 /// Runs of a tile.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // mma.sync of bf16 and fp16 (PTX ISA 9.7.14.5.8, PTX 7.0, sm_80 and later): one warp computes
-// D[16][8] += A[16][16] * B[8][16] in FP32; and products of pairs.
+// D[16][8] += A[16][16] * B[8][16] in FP32; the same of bytes, in integers; and products of pairs.
 //
 // Fragments, g = lane / 4, t = lane % 4; the lower half of a register is the lower k:
 //   A register i: row g + 8 (i % 2), k 2 t + 8 (i / 2);   B register i: k 2 t + 8 i, n g

@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: Apache-2.0
+// Samples of two packed operands, which say the way that the GEMM by wgmma goes. CTAs of their own take them
+// while others decode.
+#pragma once
+
+#include "../mma/wgmma_way.cuh"
+#include "gemm_decode_rows.cuh"
+
+namespace FOURSCALE_NAMESPACE::device {
+inline namespace FOURSCALE_ARCH {
+
+namespace detail {
+
+/// Eight rows of a packed operand in as many steps as a warp decodes at a time, a warp each.
+template <class F, class Layout>
+struct sampled_rows {
+  row_reader<F, Layout> reader;
+  decode_input x;
+  half_step half;
+
+  FOURSCALE_D sampled_rows(block_scaled_view<F, Layout, u8 const> const& q, i64 row_group, int first_step,
+                           facts_memory& known)
+      : reader(q, row_group * mma::bounds_rows + threadIdx.x / 32,
+               first_step * mma::decoded_step + static_cast<int>(threadIdx.x) % 32 * lane_values),
+        x(reader.next()),
+        half(look_at<true>(reader, x, &known)) {}
+};
+
+/// Where a sample is taken. The places are those of a sequence that fills A, B and K evenly: multiples of
+/// 1 / g, 1 / g^2 and 1 / g^3 without their whole parts, where g^4 = g + 1 (M. Roberts, The unreasonable
+/// effectiveness of quasirandom sequences, 2018).
+struct place_of_sample {
+  i64 row_group, col_group;
+  int first_step;
+
+  FOURSCALE_HD place_of_sample(u32 sample, i64 rows, i64 cols, int steps)
+      : row_group(part(sample * 0xd1b5'4a33u, ceil_div<i64>(rows, mma::bounds_rows))),
+        col_group(part(sample * 0xabc9'8389u, ceil_div<i64>(cols, mma::bounds_rows))),
+        first_step(static_cast<int>(part(sample * 0x8cb9'2ba7u, ceil_div(steps, decode_steps))) *
+                   decode_steps) {}
+
+ private:
+  /// x / 2^32 of n < 2^32.
+  FOURSCALE_HD static i64 part(u32 x, i64 n) { return static_cast<i64>(u64{x} * static_cast<u32>(n) >> 32); }
+};
+
+/// A CTA: one of mma::wgmma::way_samples.
+template <class F, class LA, class G, class LB>
+FOURSCALE_D void take_sample(block_scaled_view<F, LA, u8 const> const& a,
+                             block_scaled_view<G, LB, u8 const> const& b, u32 sample, facts_memory* known,
+                             certify_memory* of_rows, mma::wgmma::way_sample* to) {
+  const auto steps = static_cast<int>(ceil_div<i64>(a.cols, mma::decoded_step));
+  const place_of_sample place(sample, a.rows, b.rows, steps);
+  const int first = place.first_step;
+  const sampled_rows<F, LA> rows(a, place.row_group, first, known[0]);
+  const sampled_rows<G, LB> cols(b, place.col_group, first, known[1]);
+  __syncthreads();
+  const largest_word at;
+  const model::step_bounds of_a{known[0].widths[at.step].largest()}, of_b{known[1].widths[at.step].largest()};
+  const bool open = at.word == 0 && !sums_are_exact(of_a, of_b);
+  int uncertified = 0;
+  if (__syncthreads_or(open)) {  // else widths alone certify all: time counts where operands are small
+    leave_magnitudes(rows.x, rows.half, known[0], of_rows[0]);
+    leave_magnitudes(cols.x, cols.half, known[1], of_rows[1]);
+    __syncthreads();
+    u32 sum = __dp4a(at.of(of_rows[0]), at.of(of_rows[1]), 0u);
+    FOURSCALE_UNROLL
+    for (int bit = 1; bit < largest_word::in_step; bit *= 2) sum += __shfl_xor_sync(~0u, sum, bit);
+    uncertified =
+        __syncthreads_count(open && sum >= model::exact_below(model::magnitude_exponent(of_a.width),
+                                                              model::magnitude_exponent(of_b.width)));
+  }
+  if (threadIdx.x == 0)
+    to[sample] = {static_cast<u16>(min(decode_steps, steps - first)), static_cast<u16>(uncertified)};
+}
+
+}  // namespace detail
+
+}  // namespace FOURSCALE_ARCH
+}  // namespace FOURSCALE_NAMESPACE::device

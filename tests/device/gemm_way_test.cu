@@ -1,0 +1,138 @@
+// SPDX-License-Identifier: Apache-2.0
+// Which way the GEMM by wgmma goes, and the samples that say so.
+#include <algorithm>
+#include <fourscale/host/gemm_blackwell.hpp>
+
+#include "mma/gemm_calls.cuh"
+#include "mma/gemm_data.hpp"
+
+using namespace fourscale;
+using namespace fourscale::test;
+using device::detail::place_of_sample, mma::wgmma::way_sample, mma::wgmma::way_samples;
+
+namespace {
+
+template <class T>
+std::vector<T> copied(T const* from, i64 count) {
+  std::vector<T> x(static_cast<size_t>(count));
+  REQUIRE(cudaMemcpy(x.data(), from, x.size() * sizeof(T), cudaMemcpyDeviceToHost) == cudaSuccess);
+  return x;
+}
+
+/// What was decoded of an operand, as certificates ask for it.
+struct decoded_facts {
+  mma::decoded_operand of;
+  std::vector<model::step_bounds> bounds;
+  std::vector<model::step_magnitudes> magnitudes;
+
+  explicit decoded_facts(mma::decoded_operand const& x)
+      : of(x),
+        bounds(copied(x.bounds, x.steps * x.row_groups())),
+        magnitudes(copied(x.magnitudes, x.steps * x.row_groups())) {}
+  model::step_bounds bounds_at(i64 group, i64 step) const {
+    return bounds[static_cast<size_t>(of.bounds_at(group, step))];
+  }
+  model::step_magnitudes const& magnitudes_at(i64 group, i64 step) const {
+    return magnitudes[static_cast<size_t>(step * of.row_groups() + group)];
+  }
+};
+
+/// That samples are what the decoded operands say at their places. Returns their sum.
+template <class F, class LA, class LB>
+way_sample check_samples(gemm_case<F, LA, F, LB, bf16> const& c) {
+  const device_gemm_operand<F, LA> a(c.a);
+  const device_gemm_operand<F, LB> b(c.b);
+  const device_buffer<bf16> d(c.before);
+  const matrix_view<bf16> to = c.view_of(d.data());
+  const i64 bytes = device::gemm_workspace_bytes(to.rows, to.cols, a.view.cols);
+  const device_buffer<u8> workspace(bytes);
+  REQUIRE(cudaMemset(workspace.data(), 0xff, static_cast<size_t>(bytes)) == cudaSuccess);
+  const device::detail::wgmma_call call(a.view, b.view, to, c.o.factors, workspace.data(), nullptr);
+  REQUIRE(call.template decode<false>(nullptr) == errc::ok);  // the way is then that by certificates
+  for (way_sample const& none : copied(call.p.samples, way_samples))
+    CHECK((none.steps == 0 && none.uncertified == 0));
+  REQUIRE(call.decode(nullptr) == errc::ok);
+  const decoded_facts of_a(call.p.a), of_b(call.p.b);
+  const std::vector<way_sample> samples = copied(call.p.samples, way_samples);
+  const int steps = static_cast<int>(call.p.a.steps);
+  way_sample sum{};
+  for (u32 i = 0; i < way_samples; ++i) {
+    const place_of_sample at(i, to.rows, to.cols, steps);
+    u16 there = 0, uncertified = 0;
+    for (int step = at.first_step; step < std::min(steps, at.first_step + device::detail::decode_steps);
+         ++step) {
+      const model::step_bounds x = of_a.bounds_at(at.row_group, step), y = of_b.bounds_at(at.col_group, step);
+      ++there;
+      uncertified +=
+          !sums_are_exact(x, y) && !sums_are_exact(of_a.magnitudes_at(at.row_group, step), x.width,
+                                                   of_b.magnitudes_at(at.col_group, step), y.width);
+    }
+    CHECK(there > 0);
+    CHECK(samples[i].steps == there);
+    CHECK(samples[i].uncertified == uncertified);
+    sum.steps = static_cast<u16>(sum.steps + there);
+    sum.uncertified = static_cast<u16>(sum.uncertified + uncertified);
+  }
+  return sum;
+}
+
+/// A GEMM of NVFP4 with operands of these kinds.
+gemm_case<nvfp4, linear, nvfp4, swizzled_128x4, bf16> case_of(kind of_a, kind of_b) {
+  gemm_case<nvfp4, linear, nvfp4, swizzled_128x4, bf16> c({300, 400, 4096});
+  c.a.data = gemm_operand_data<nvfp4, linear>(operand<nvfp4, linear>(of_a, 300, 4096, 1));
+  c.b.data = gemm_operand_data<nvfp4, swizzled_128x4>(operand<nvfp4, swizzled_128x4>(of_b, 400, 4096, 2));
+  return c;
+}
+
+}  // namespace
+
+TEST_CASE("device gemm way: samples lie in every part of A, B and K", "[device][gemm]") {
+  for (const i64 rows : {8, 250, 4096}) {
+    int of_rows[4] = {}, of_cols[4] = {}, of_steps[4] = {};
+    const i64 groups = ceil_div<i64>(rows, 8), more = 3 * groups;
+    for (u32 i = 0; i < way_samples; ++i) {
+      const place_of_sample at(i, rows, 8 * more, 16 * 40 - 1);
+      REQUIRE((0 <= at.row_group && at.row_group < groups));
+      REQUIRE((0 <= at.col_group && at.col_group < more));
+      REQUIRE((0 <= at.first_step && at.first_step < 16 * 40 - 1 && at.first_step % 16 == 0));
+      ++of_rows[at.row_group * 4 / groups], ++of_cols[at.col_group * 4 / more],
+          ++of_steps[at.first_step / 160];
+    }
+    if (groups < 4) continue;
+    for (int i = 0; i < 4; ++i)
+      for (const int count : {of_rows[i], of_cols[i], of_steps[i]}) CHECK(count >= 12);
+  }
+}
+
+TEST_CASE("device gemm way: samples are those of the operands", "[device][gemm][blackwell]") {
+  if (!hopper_or_warn()) return;
+  check_samples(gemm_case<nvfp4, linear, nvfp4, linear, bf16>({1, 1, 16}));
+  check_samples(gemm_case<nvfp4, linear, nvfp4, swizzled_128x4, bf16>({9, 17, 1040}));
+  check_samples(gemm_case<nvfp4, swizzled_128x4, nvfp4, linear, bf16>({130, 8, 2080}));
+  check_samples(gemm_case<mxfp4, linear, mxfp4, linear, bf16>({33, 65, 3104}));
+  check_samples(gemm_case<mxfp4, swizzled_128x4, mxfp4, swizzled_128x4, bf16>({200, 100, 1024}));
+  const way_sample blocks = check_samples(case_of(kind::lognormal_blocks, kind::gaussian)),
+                   t2 = check_samples(case_of(kind::student_2, kind::student_2));
+  CHECK(blocks.steps == 16 * way_samples);
+  CHECK((blocks.uncertified > blocks.steps / 2 && blocks.uncertified < blocks.steps));
+  CHECK((t2.uncertified > 0 && t2.uncertified < t2.steps / 64));
+}
+
+TEST_CASE("device gemm way: by blocks where few sums of 64 products are exact, and only there",
+          "[device][gemm][blackwell]") {
+  if (!hopper_or_warn()) return;
+  const auto in_f32 = [](kind of_a, kind of_b) {
+    auto c = case_of(of_a, of_b);
+    gemm_steps steps;
+    std::vector<bf16> want = c.before;
+    REQUIRE(host::gemm(c.a.on_host(), c.b.on_host(), c.view_of(want.data()), c.o.factors,
+                       accumulate::blackwell{}) == errc::ok);
+    CHECK(same_bits(c.on_device(blackwell_gemm{&steps}), want));
+    return steps.in_f32;
+  };
+  constexpr i64 all = 300 * 400 * 64;
+  CHECK(in_f32(kind::lognormal_blocks, kind::gaussian) == 0);
+  CHECK(in_f32(kind::gaussian, kind::gaussian) == all);
+  CHECK(in_f32(kind::student_2, kind::student_2) > all * 29 / 30);
+  CHECK(in_f32(kind::outliers, kind::outliers) > all * 9 / 10);  // scales differ much, and sums are exact
+}
