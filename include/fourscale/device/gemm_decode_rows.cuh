@@ -240,14 +240,13 @@ FOURSCALE_D inline void find_bounds(facts_memory const& known, certify_memory& o
     const u32 of_row = low | high << 16;
     return __vmaxu2(of_row, __shfl_xor_sync(~0u, of_row, decode_steps));
   };
-  const model::step_bounds bounds =
+  const model::known_bounds bounds =
       bounds_of_step(facts, mine_before, known.widths[step].of_row[mine / decode_steps]);
-  const u32 first = of_two(bounds.width, bounds.span);
+  const u32 first = of_two(bounds.step.width, bounds.step.span);
   u32 second = 0;
   if constexpr (arch::has_wgmma) {  // others do not read them
-    const model::accumulator_bounds more = bounds_of_accumulators(facts, mine_before);
-    second = of_two(more.span, 0);
-    of_rows.depths[step].of_row[mine / decode_steps] = more.depth;
+    second = of_two(bounds.of_accumulators.span, 0);
+    of_rows.depths[step].of_row[mine / decode_steps] = bounds.of_accumulators.depth;
   }
   if (mine % 32 < decode_steps) {
     of_rows.bounds[mine / 32][step] = first;
@@ -268,7 +267,7 @@ FOURSCALE_D inline void store_bounds(mma::decoded_operand const& to, i64 row_gro
   const i64 at = to.bounds_at(row_group, step);
   to.bounds[at] = {static_cast<u8>(first_two), static_cast<u8>(first_two >> 16)};
   if constexpr (arch::has_wgmma) {
-    const mma::bytes_of_eight depths = of_rows.depths[mine];
+    mma::bytes_of_eight const& depths = of_rows.depths[mine];
     to.of_accumulators[at] = {static_cast<u8>(span), depths.largest()};
     to.depths[step * to.row_groups() + row_group] = depths;
   }

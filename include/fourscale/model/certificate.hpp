@@ -220,30 +220,27 @@ FOURSCALE_HD constexpr u8 width_of(value_facts const& step) {
   return static_cast<u8>(width < 0 ? 0 : width < unbounded ? width : unbounded);
 }
 
-/// The bounds of a step and of all values of the row before it. Sums of squares are rounded to nearest; the
-/// bounds have room for that.
-FOURSCALE_HD constexpr step_bounds bounds_of_step(value_facts const& step, value_facts const& before,
-                                                  u8 width) {
-  if (!(step.squares + before.squares < value_facts::infinite())) return {unbounded, unbounded};
-  int span = bounds_of_accumulators(step, before).span;
-  if (step.squares > 0.0f) {
-    // The accumulator is at most 4/3 of the product of the norms before this step: an exponent more.
-    if (before.squares > 0.0f) {
-      const int of_accumulator = (detail::exponent_of(before.squares) + 2) / 2 + 1 - step.lowest;
-      if (of_accumulator > span) span = of_accumulator;
-    }
-  }
-  return {width, static_cast<u8>(span < unbounded ? span : unbounded)};
-}
-FOURSCALE_HD constexpr step_bounds bounds_of_step(value_facts const& step, value_facts const& before) {
-  return bounds_of_step(step, before, width_of(step));
-}
-
 /// Both bounds of a step.
 struct known_bounds {
   step_bounds step;
   accumulator_bounds of_accumulators;
 };
+
+/// The bounds of a step, whose width_of() is `width`, and of all values of the row before it. Sums of squares
+/// are rounded to nearest; the bounds have room for that.
+FOURSCALE_HD constexpr known_bounds bounds_of_step(value_facts const& step, value_facts const& before,
+                                                   u8 width) {
+  const accumulator_bounds of_accumulators = bounds_of_accumulators(step, before);
+  if (!(step.squares + before.squares < value_facts::infinite()))
+    return {{unbounded, unbounded}, of_accumulators};
+  int span = of_accumulators.span;
+  // The accumulator is at most 4/3 of the product of the norms before this step: an exponent more.
+  if (step.squares > 0.0f && before.squares > 0.0f) {
+    const int of_accumulator = (detail::exponent_of(before.squares) + 2) / 2 + 1 - step.lowest;
+    if (of_accumulator > span) span = of_accumulator;
+  }
+  return {{width, static_cast<u8>(span < unbounded ? span : unbounded)}, of_accumulators};
+}
 
 /// Walks along a row of an operand, and bounds its steps. Rows of NVFP4 and MXFP4.
 class row_bounds {
@@ -254,7 +251,7 @@ class row_bounds {
     value_facts step;
     for (int group = 0; group < 4; ++group) step.add(value_facts(codes[group], scales[group]));
     if (++steps_ > most_steps) step.squares = value_facts::infinite();
-    const known_bounds bounds = {bounds_of_step(step, before_), bounds_of_accumulators(step, before_)};
+    const known_bounds bounds = bounds_of_step(step, before_, width_of(step));
     before_.add(step);
     return bounds;
   }
