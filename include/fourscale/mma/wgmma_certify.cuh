@@ -41,38 +41,48 @@ struct run_to_certify {
     return decoded_operand::groups_of(static_cast<u32>(x.rows));
   }
 
-  /// Of strip `lane % 8` in step `lane / 8`: where the adder drops nothing, and where scales drop nothing.
+  /// Of strip `lane % 8` in step `lane / 8`: where the adder drops nothing, and where scales drop nothing;
+  /// the least limit of an accumulator, of the largest depths of rows and of columns.
   struct dropped {
     u32 kept = all_cols, limited = 0;
+    float limit = 0.0f;
   };
   FOURSCALE_D dropped nothing_dropped() const {
     constexpr u32 lower = 0xff'00ffu;
     const u32 lane = threadIdx.x % 32, at = step + lane / 8, of_strip = row + 2 * (lane % 8);
     dropped x;
     if (at >= static_cast<u32>(a.steps)) return x;
-    u32 span = 0, of_accumulators = 0;
+    u32 two = 0, two_of_accumulators = 0, deepest = 0;  // all are loaded at once
+    uint4 bounds[eights]{}, accumulators[eights]{};
     if (of_strip < groups_of(a)) {
       const i64 first = a.bounds_at(of_strip, at);
-      const u32 two = __ldcg(reinterpret_cast<u32 const*>(a.bounds + first)),
-                two_of_accumulators = __ldcg(reinterpret_cast<u32 const*>(a.of_accumulators + first));
-      span = max(two >> 8 & 0xff, two >> 24);
-      of_accumulators = max(two_of_accumulators & 0xff, two_of_accumulators >> 16 & 0xff);
+      two = __ldcg(reinterpret_cast<u32 const*>(a.bounds + first));
+      two_of_accumulators = __ldcg(reinterpret_cast<u32 const*>(a.of_accumulators + first));
     }
     FOURSCALE_UNROLL
     for (u32 i = 0; i < eights; ++i) {
       if (col + 8 * i >= groups_of(b)) continue;  // groups come in eights
       const i64 first = b.bounds_at(col + 8 * i, at);
-      const uint4 bounds = __ldcg(reinterpret_cast<uint4 const*>(b.bounds + first)),
-                  accumulators = __ldcg(reinterpret_cast<uint4 const*>(b.of_accumulators + first));
+      bounds[i] = __ldcg(reinterpret_cast<uint4 const*>(b.bounds + first));
+      accumulators[i] = __ldcg(reinterpret_cast<uint4 const*>(b.of_accumulators + first));
+    }
+    const u32 span = max(two >> 8 & 0xff, two >> 24),
+              of_accumulators = max(two_of_accumulators & 0xff, two_of_accumulators >> 16 & 0xff),
+              row_depth = max(two_of_accumulators >> 8 & 0xff, two_of_accumulators >> 24);
+    FOURSCALE_UNROLL
+    for (u32 i = 0; i < eights; ++i) {
+      if (col + 8 * i >= groups_of(b)) continue;
       u32 kept = 0, limited = 0;
       FOURSCALE_UNROLL
-      for (int two = 0; two < 4; ++two) {
-        kept |= spans_drop_nothing(word_of(bounds, two) >> 8 & lower, span) << (2 * two);
-        limited |= spans_drop_nothing(word_of(accumulators, two) & lower, of_accumulators) << (2 * two);
+      for (int k = 0; k < 4; ++k) {
+        kept |= spans_drop_nothing(word_of(bounds[i], k) >> 8 & lower, span) << (2 * k);
+        limited |= spans_drop_nothing(word_of(accumulators[i], k) & lower, of_accumulators) << (2 * k);
+        deepest = __vmaxu2(deepest, word_of(accumulators[i], k));  // the upper byte decides
       }
       x.kept &= ~(0xffu << (8 * i)) | kept << (8 * i);
       x.limited |= limited << (8 * i);
     }
+    x.limit = fourscale::model::accumulator_limit(row_depth + (max(deepest & 0xffffu, deepest >> 16) >> 8));
     return x;
   }
 
@@ -249,13 +259,16 @@ FOURSCALE_D void certify(P const& p, shared_memory<Cols>& m, u32 warp) {
                                        static_cast<u32>(col / bounds_rows), static_cast<u32>(first_step)};
       u32 left = ~window.hold & whole_run, i = first_of(left);
       asked.ask(i, magnitudes);
+      wait(m.used + slot, number / certified_runs & 1 ^ 1);  // the first time around, it passes at once
       typename run_to_certify<Cols>::dropped strip;
       const bool may_drop = (left & ~window.kept) != 0;
-      if (may_drop) strip = asked.nothing_dropped();
-      wait(m.used + slot, number / certified_runs & 1 ^ 1);  // the first time around, it passes at once
+      if (may_drop) {  // all that is loaded is on its way at once
+        asked.copy_depths(m.depths_of_rows[slot][0], m.depths_of_cols[slot][0]);
+        strip = asked.nothing_dropped();
+      }
       (&m.of_rows[slot][0][0])[lane] = {all_cols, strip.kept};
       (&m.limited[slot][0][0])[lane] = strip.limited;
-      if (may_drop) asked.copy_depths(m.depths_of_rows[slot][0], m.depths_of_cols[slot][0]);
+      (&m.limits[slot][0][0])[lane] = strip.limit;
       // A lane each: a warpgroup in a step.
       u32 slow = __ballot_sync(~0u, strip.kept != all_cols) >> (4 * lane % 32) & 15;
 #pragma unroll 1

@@ -252,10 +252,16 @@ FOURSCALE_D u32 depths_of_cols(multiply_state<Cols> const& s, u32 run, int stage
          ((run % certified_runs * run_steps) + static_cast<u32>(stage)) * Cols;
 }
 /// Of the groups of columns `asked`, those of whose outputs the adder drops nothing, as the accumulators
-/// tell.
+/// tell: all of them together, mostly; else each with its own limit.
 template <int Cols>
 FOURSCALE_D u32 kept_by_accumulators(multiply_state<Cols> const& s, u32 run, int stage, u32 asked,
-                                     accumulator<Cols> const& sums) {
+                                     float limit_of_all, accumulator<Cols> const& sums) {
+  float largest[4]{};
+  FOURSCALE_UNROLL
+  for (int i = 0; i < Cols / 2; ++i) largest[i % 4] = ptx::max_nan_f32(largest[i % 4], fabsf(sums[i]));
+  FOURSCALE_UNROLL
+  for (int i = 1; i < 4; ++i) largest[0] = ptx::max_nan_f32(largest[0], largest[i]);
+  if (__all_sync(~0u, largest[0] < limit_of_all)) return asked;
   const row_limits limits(depths_of_rows(s, run, stage), depths_of_cols(s, run, stage));
   u32 kept = 0;
   FOURSCALE_UNROLL
@@ -307,8 +313,10 @@ FOURSCALE_D bool multiply_with_care(P const& p, shared_memory<Cols>& m, multiply
     // While the tensor core works: accumulators themselves, where norms of what they are made of say too
     // little.
     if (u32 asked = c.exact & ~c.kept; asked != 0) {
-      asked &= m.limited[x.certified() % certified_runs][i][strip_of_thread()];
-      c.kept |= kept_by_accumulators<Cols>(s, x.certified(), i, asked, sums);
+      const u32 slot = x.certified() % certified_runs;
+      asked &= m.limited[slot][i][strip_of_thread()];
+      c.kept |=
+          kept_by_accumulators<Cols>(s, x.certified(), i, asked, m.limits[slot][i][strip_of_thread()], sums);
     }
     const u32 redone = tile<Cols>::all_cols & ~(c.exact & c.kept);
     const bool last = i + 1 == run_steps;

@@ -87,6 +87,9 @@ struct shared_memory {
   alignas(16) u8 depths_of_rows[certified_runs][run_steps][tile_rows],
       depths_of_cols[certified_runs][run_steps][Cols];
   u32 limited[certified_runs][run_steps][strips];
+  /// Below this no accumulator of a strip makes the adder drop anything where scales drop nothing: asked
+  /// first.
+  float limits[certified_runs][run_steps][strips];
   exact_columns redone[strips];                        ///< of each warp
   magnitudes_of_step<Cols> magnitudes[certify_warps];  ///< of each warp that certifies
   /// All of a warpgroup's certificates of the step hold.

@@ -62,6 +62,19 @@ FOURSCALE_HD constexpr float fma_rp_f32(float a, float b, float c) {
   return rest > 0.0f ? bit_cast<float>(bit_cast<u32>(sum) + 1) : sum;
 }
 
+/// max.NaN.f32 d, a, b;   PTX ISA 9.7.3.12, sm_80 and later: NaN if one is NaN.
+FOURSCALE_HD constexpr float max_nan_f32(float a, float b) {
+#if FOURSCALE_DEVICE_PASS
+  if (!is_constant_evaluated()) {
+    float d;
+    asm("max.NaN.f32 %0, %1, %2;" : "=f"(d) : "f"(a), "f"(b));
+    return d;
+  }
+#endif
+  if (a != a || b != b) return bit_cast<float>(0x7fff'ffffu);
+  return a < b ? b : a;
+}
+
 /// div.rn.f32 d, a, b;   PTX ISA 9.7.3.8, all targets. Division by zero gives +-infinity, as IEEE 754 says;
 /// the host spells that out because a constant expression may not divide by zero.
 FOURSCALE_HD constexpr float div_rn_f32(float a, float b) {
