@@ -49,7 +49,7 @@ inline gemm_case<nvfp4, linear, nvfp4, linear, float> large_accumulators() {
 /// dropped. All others are 0. The row and the column that it is of have the lowest bits, those beside them,
 /// in other eights and in other groups do not: whoever asks one of these for the limit adds the product.
 inline gemm_case<nvfp4, linear, nvfp4, linear, float> single_large_accumulators() {
-  constexpr i64 m = 4 * 16, n = 5 * 8, k = 128;
+  constexpr i64 m = 4 * 16, n = 6 * 8, k = 128;
   const auto fill = [](host_buffer<nvfp4>& q, i64 row, bool large, u8 least) {
     const size_t at = static_cast<size_t>(row);
     q.codes[at * (k / 2)] = large ? 0x06 : 0x00;  // 4 times 2^6
@@ -58,7 +58,7 @@ inline gemm_case<nvfp4, linear, nvfp4, linear, float> single_large_accumulators(
     q.scales[at * (k / 16) + 4] = large ? 0x01 : 0x38;
   };
   const auto row_is_large = [](i64 row) { return row % 16 == (row / 16 % 2 == 0 ? 3 : 11); };
-  const auto col_is_large = [](i64 col) { return col >= 8 && col % 8 == (col / 8 < 3 ? 2 : 5); };
+  const auto col_is_large = [](i64 col) { return col >= 16 && col % 8 == (col / 8 < 4 ? 2 : 5); };
   host_buffer<nvfp4> a(m, k, amax_value(2688.0f)), b(n, k, amax_value(2688.0f));
   for (i64 row = 0; row < m; ++row) fill(a, row, row_is_large(row), 0x01);
   for (i64 col = 0; col < n; ++col) fill(b, col, col_is_large(col), 0x09);
