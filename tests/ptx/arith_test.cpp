@@ -50,6 +50,36 @@ struct divides {
   }
 };
 
+/// Magnitudes of E2M1, in halves, times four bits: with this addend the sum is exact in double.
+struct rounds_up {
+  FOURSCALE_HD bool operator()(u64 i) const {
+    constexpr float halves[] = {1, 2, 3, 4, 6, 8, 12};
+    const u64 r = test::mix(i);
+    const float a = halves[r % 7],
+                b = static_cast<float>(8 + (r >> 8) % 8) *
+                    bit_cast<float>(static_cast<u32>(104 + (r >> 16) % 32) << 23),
+                c = (r >> 24) % 2 == 0 ? 0x1p23f
+                                       : bit_cast<float>(127u << 23 | static_cast<u32>(r >> 40) >> 1);
+    const double exact = static_cast<double>(a) * static_cast<double>(b) + static_cast<double>(c);
+    const float nearest = static_cast<float>(exact);
+    const u32 up = static_cast<double>(nearest) < exact ? 1 : 0;
+    return bit_cast<u32>(ptx::fma_rp_f32(a, b, c)) == bit_cast<u32>(nearest) + up;
+  }
+};
+
+/// In the order of bits, in which -0 comes before +0.
+struct takes_the_larger {
+  FOURSCALE_HD bool operator()(u64 i) const {
+    const auto place = [](float x) {
+      const u32 bits = bit_cast<u32>(x);
+      return bits >> 31 != 0 ? ~bits : bits | 0x8000'0000u;
+    };
+    const float a = test::ugly(2 * i), b = test::ugly(2 * i + 1);
+    const float larger = a != a || b != b ? bit_cast<float>(0x7fff'ffffu) : place(a) < place(b) ? b : a;
+    return bit_cast<u32>(ptx::max_nan_f32(a, b)) == bit_cast<u32>(larger);
+  }
+};
+
 /// Bit by bit.
 struct selects {
   FOURSCALE_HD bool operator()(u64 i) const {
@@ -90,6 +120,8 @@ TEST_CASE("arith: a product and a sum are two roundings", "[ptx][arith]") {
   if (!cpu_can_run_this()) return;
   test::check_everywhere(100000, rounds_twice{});
   test::check_everywhere(100000, divides{});
+  test::check_everywhere(100000, rounds_up{});
+  test::check_everywhere(100000, takes_the_larger{});
   CHECK(count_joined() == 0);
 }
 

@@ -66,9 +66,7 @@ FOURSCALE_D void take_sample(block_scaled_view<F, LA, u8 const> const& a,
     u32 sum = __dp4a(at.of(of_rows[0]), at.of(of_rows[1]), 0u);
     FOURSCALE_UNROLL
     for (int bit = 1; bit < largest_word::in_step; bit *= 2) sum += __shfl_xor_sync(~0u, sum, bit);
-    uncertified =
-        __syncthreads_count(open && sum >= model::exact_below(model::magnitude_exponent(of_a.width),
-                                                              model::magnitude_exponent(of_b.width)));
+    uncertified = __syncthreads_count(open && !model::sums_are_exact(sum, of_a.width, of_b.width));
   }
   if (threadIdx.x == 0)
     to[sample] = {static_cast<u16>(min(decode_steps, steps - first)), static_cast<u16>(uncertified)};

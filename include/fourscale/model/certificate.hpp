@@ -166,11 +166,15 @@ FOURSCALE_HD constexpr u32 exact_below(u32 exponent_a, u32 exponent_b) {
 }
 static_assert(exact_below(magnitude_exponent(unbounded), 0) == 0);
 
+/// The same of a sum over places, with the largest widths of both rows' eights.
+FOURSCALE_HD constexpr bool sums_are_exact(u32 of_magnitudes, u32 width_a, u32 width_b) {
+  return of_magnitudes < exact_below(magnitude_exponent(width_a), magnitude_exponent(width_b));
+}
 FOURSCALE_HD constexpr bool sums_are_exact(step_magnitudes const& a, u32 width_a, step_magnitudes const& b,
                                            u32 width_b) {
   u32 sum = 0;
   for (int i = 0; i < 64; ++i) sum += u32{a.codes[i]} * b.codes[i];
-  return sum < exact_below(magnitude_exponent(width_a), magnitude_exponent(width_b));
+  return sums_are_exact(sum, width_a, width_b);
 }
 
 /// Codes of the eight magnitudes of E2M1 times a scale, in units of 2^unit; a byte each, in the order of

@@ -62,7 +62,7 @@ FOURSCALE_HD constexpr float fma_rp_f32(float a, float b, float c) {
   return rest > 0.0f ? bit_cast<float>(bit_cast<u32>(sum) + 1) : sum;
 }
 
-/// max.NaN.f32 d, a, b;   PTX ISA 9.7.3.12, sm_80 and later: NaN if one is NaN.
+/// max.NaN.f32 d, a, b;   PTX ISA 9.7.3.12, sm_80 and later: NaN if one is NaN; +0 is more than -0.
 FOURSCALE_HD constexpr float max_nan_f32(float a, float b) {
 #if FOURSCALE_DEVICE_PASS
   if (!is_constant_evaluated()) {
@@ -72,6 +72,7 @@ FOURSCALE_HD constexpr float max_nan_f32(float a, float b) {
   }
 #endif
   if (a != a || b != b) return bit_cast<float>(0x7fff'ffffu);
+  if (a == b) return bit_cast<float>(bit_cast<u32>(a) & bit_cast<u32>(b));
   return a < b ? b : a;
 }
 
