@@ -26,7 +26,8 @@ constexpr bool blocks_differ_in_their_bits() {
 }
 static_assert(blocks_differ_in_their_bits());
 
-/// Every stage is free when it is filled: half of the warps may still read the one of the step before last.
+/// Every stage is free when it is filled: other warps may still read that of the step before. With two stages
+/// all wait.
 constexpr bool stages_are_free() {
   for (int stages = tile::least_stages; stages <= tile::most_stages; ++stages)
     for (int in_use = 0; in_use <= (stages > 2 ? 1 : 0); ++in_use)

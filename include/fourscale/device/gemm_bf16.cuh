@@ -29,7 +29,7 @@ inline errc stages_of_bf16_tile(int most, int& stages) {
   int device = 0, bytes = 0;
   cudaError_t e = cudaGetDevice(&device);
   if (e == cudaSuccess) e = cudaDeviceGetAttribute(&bytes, cudaDevAttrMaxSharedMemoryPerBlockOptin, device);
-  stages = bytes / t::stage_bytes < most ? bytes / t::stage_bytes : most;
+  for (stages = most; stages > 0 && t::stage_memory::bytes(stages) > bytes;) --stages;
   return e == cudaSuccess && stages >= t::least_stages ? errc::ok : errc::cuda_failed;
 }
 
@@ -43,7 +43,7 @@ errc launch_bf16(P const& p, cudaStream_t stream, int most_stages = mma::bf16_ti
   if (tiles >= most || p.d.rows >= most || p.d.cols >= most || p.a.padded_k() >= most) return errc::too_large;
   int stages = 0;
   if (const errc e = stages_of_bf16_tile(most_stages, stages); e != errc::ok) return e;
-  const int bytes = stages * t::stage_bytes;
+  const int bytes = t::stage_memory::bytes(stages);
   if (cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes) != cudaSuccess)
     return errc::cuda_failed;
   kernel<<<static_cast<unsigned>(tiles), t::threads, static_cast<size_t>(bytes), stream>>>(p, stages);

@@ -1,38 +1,30 @@
 // SPDX-License-Identifier: Apache-2.0
 // A CTA's 128 x 256 tile of A * B^T with the bits of Blackwell's block-scaled MMA, on any GPU from sm_80 on.
 // A step of K = 64 is a chain of four mma.sync from zero, and one addition rounded toward zero to the
-// accumulator. Eight warps take 64 x 64 outputs each. A stage of shared memory is a step of both operands;
-// all threads fill it with cp.async.
+// accumulator. Eight warps take 64 x 64 outputs each. A stage of shared memory is a step of both operands:
+// bf16_stages.cuh.
 //
-// Four warps, one of each quarter of the processor, run half a step behind the others: they come to the
-// barrier of a step in the middle of the step before. So one warp of a quarter multiplies while the other
-// one loads its rows of A or waits.
+// A warp has the rows of A of a step in registers. It loads those of the next step, block by block, while it
+// multiplies its last columns, so that the tensor cores never wait for the beginning of a step. Copies are
+// started in between, a few at a time. Warps wait for copies, not for each other.
+//
+// A step that is not certified for all of a warp's outputs is added to all the same. Sums that it must not be
+// added to are saved before, made again in a function, and take the place of what came of the addition. So
+// the loop has one form, whose registers nothing else needs.
 #pragma once
 
 #include "../ptx/bar.cuh"
-#include "../ptx/cp_async.cuh"
-#include "../ptx/mbarrier.cuh"
 #include "../view/gemm_epilogue.hpp"
 #include "../view/gemm_factors.hpp"
-#include "exact_step.cuh"
+#include "bf16_stages.cuh"
 #include "output_strip.cuh"
 #include "step_counts.cuh"
 #include "tile_walk.cuh"
 
 namespace FOURSCALE_NAMESPACE::mma::bf16_tile {
 
-inline constexpr int warp_rows = 64, warp_cols = 64, warps_down = 2, warps_across = 4;
-inline constexpr int warps = warps_down * warps_across, threads = 32 * warps;
-inline constexpr int tile_rows = warps_down * warp_rows, tile_cols = warps_across * warp_cols;
-inline constexpr int a_bytes = tile_rows * decoded_row_bytes, b_bytes = tile_cols * decoded_row_bytes;
-inline constexpr int stage_bytes = a_bytes + b_bytes;
-/// Stages of 48 KiB. With two, all warps run in step.
-inline constexpr int least_stages = 2, most_stages = 4;
-
-inline constexpr int row_blocks = warp_rows / 16, col_blocks = warp_cols / 8;  ///< of a warp's mma
 inline constexpr u32 row_block_bytes = 16 * decoded_row_bytes, col_block_bytes = 8 * decoded_row_bytes;
 inline constexpr u32 all_cols = (1u << col_blocks) - 1;
-static_assert(row_blocks * col_blocks == 32, "A lane finds the certificate of 16 x 8 outputs.");
 static_assert(warps * sizeof(output_strip) <= least_stages * stage_bytes);
 
 /// D = alpha * A * B^T + beta * D: the arguments of the kernel.
@@ -45,101 +37,6 @@ struct problem {
   gemm_steps* steps;  ///< counts, or null
 };
 
-// ---------------------------------------------------------------- copy, certify
-
-inline constexpr int chunks = decoded_row_bytes / 16, copy_rows = threads / chunks;
-
-/// Copies steps into stages. A thread takes a chunk of 16 bytes of every 32nd row. In place of rows that an
-/// operand has not, it copies the last one: what comes of them is not stored.
-struct stage_copies {
-  u8 const *a, *b;       ///< the chunks of the thread's first rows in the next step
-  u32 last_a, last_b;    ///< the last rows of the operands, from the thread's first one on; may be negative
-  u32 row_bytes, place;  ///< of an operand; in a stage
-
-  FOURSCALE_D stage_copies(decoded_operand const& x, decoded_operand const& y, int row, int col) {
-    const int r = static_cast<int>(threadIdx.x) / chunks, chunk = static_cast<int>(threadIdx.x) % chunks;
-    a = reinterpret_cast<u8 const*>(x.values + (row + r) * x.padded_k()) + 16 * chunk;
-    b = reinterpret_cast<u8 const*>(y.values + (col + r) * y.padded_k()) + 16 * chunk;
-    last_a = static_cast<u32>(static_cast<int>(x.rows) - 1 - row - r);
-    last_b = static_cast<u32>(static_cast<int>(y.rows) - 1 - col - r);
-    row_bytes = static_cast<u32>(x.steps * decoded_row_bytes);
-    place = chunk_place(r, chunk);
-  }
-  /// The next step to this stage. Addresses are found anew each time, for the accumulators need the
-  /// registers.
-  FOURSCALE_D void start(u32 stage) {
-    for (u32* x : {&last_a, &last_b, &row_bytes}) ptx::keep(*x);
-    copy<tile_rows>(a, last_a, stage + place);
-    copy<tile_cols>(b, last_b, stage + a_bytes + place);
-    a += decoded_row_bytes, b += decoded_row_bytes;
-  }
-
- private:
-  template <int Rows>
-  FOURSCALE_D void copy(u8 const* from, u32 last, u32 to) const {
-    FOURSCALE_UNROLL
-    for (int i = 0; i < Rows / copy_rows; ++i)
-      ptx::cp_async_cg_16(
-          to + static_cast<u32>(i * copy_rows * decoded_row_bytes),
-          from + i64{min(i * copy_rows, static_cast<int>(last))} * static_cast<int>(row_bytes));
-  }
-};
-
-/// The stages of shared memory, one after the other and again from the first.
-struct stage_ring {
-  u32 first, end;
-
-  FOURSCALE_D u32 ahead(u32 stage, int by) const {
-    const u32 to = stage + static_cast<u32>(by * stage_bytes);
-    return to < end ? to : to - (end - first);
-  }
-};
-
-/// How many steps ahead of the one that has just arrived copies are started, of this many stages: one stage
-/// less than would be without warps that are behind.
-FOURSCALE_HD constexpr int steps_ahead(int stages) { return stages > 2 ? stages - 2 : 1; }
-
-/// Waits until a step has arrived for all. The stage that no warp needs any more may be filled again.
-FOURSCALE_D inline void wait_for_step(int stages) {
-  if (steps_ahead(stages) > 1)
-    ptx::cp_async_wait_group<1>();
-  else
-    ptx::cp_async_wait_group<0>();
-  ptx::bar_sync<0, threads>();
-}
-
-/// Reads the bounds of steps: lanes 0 to 7 of eight rows each, 8 to 15 of eight columns each. Those beyond an
-/// operand have the bounds of the last ones there are.
-struct bounds_reader {
-  u16 const* at;  ///< of the next step
-
-  FOURSCALE_D bounds_reader(decoded_operand const& a, decoded_operand const& b, int row, int col) {
-    const i64 lane = threadIdx.x % 32, r = row / bounds_rows + lane % 8, c = col / bounds_rows + lane % 8;
-    at = lane < 8 ? reinterpret_cast<u16 const*>(a.bounds) + a.bounds_at(min(r, a.row_groups() - 1), 0)
-                  : reinterpret_cast<u16 const*>(b.bounds) + b.bounds_at(min(c, b.row_groups() - 1), 0);
-  }
-  FOURSCALE_D u32 next() {
-    const u32 bounds = *at;
-    at += bounds_chunk;
-    return bounds;
-  }
-};
-static_assert(warp_rows == 8 * bounds_rows && warp_cols == 8 * bounds_rows);
-
-/// From what the lanes of the warp have read. Bit 8 i + j is for rows 16 i to 16 i + 15, columns 8 j to 8 j +
-/// 7.
-FOURSCALE_D inline certificates certify(u32 bounds) {
-  u32 lane = threadIdx.x % 32;
-  ptx::keep(lane);  // found anew each time: the accumulators need the registers
-  const u32 pairs = __vmaxu4(bounds, __shfl_xor_sync(~0u, bounds, 1)),
-            rows = __shfl_sync(~0u, pairs, static_cast<int>(lane) / col_blocks * 2),
-            cols = __shfl_sync(~0u, bounds, 8 + static_cast<int>(lane) % col_blocks);
-  const fourscale::model::step_bounds of_rows{static_cast<u8>(rows), static_cast<u8>(rows >> 8)},
-      of_cols{static_cast<u8>(cols), static_cast<u8>(cols >> 8)};
-  return {__ballot_sync(~0u, sums_are_exact(of_rows, of_cols)),
-          __ballot_sync(~0u, nothing_is_dropped(of_rows, of_cols))};
-}
-
 // ---------------------------------------------------------------- multiply
 
 /// Sums of a thread: of each 16 rows, as mma.sync and output_store have them.
@@ -151,9 +48,8 @@ using fragments_a = u32[4][row_blocks][4];
 FOURSCALE_HD constexpr u32 block_bits(int block) { return static_cast<u32>(block) * 32; }
 
 /// `rows`: where the lane's row of the first block is.
-FOURSCALE_D inline void load_a(u32 rows, fragments_a& a) {
+FOURSCALE_D inline void load_a(u32 rows, int block, fragments_a& a) {
   FOURSCALE_UNROLL
-  for (int block = 0; block < 4; ++block) FOURSCALE_UNROLL
   for (int i = 0; i < row_blocks; ++i)
     ptx::ldmatrix_m8n8_x4_b16(a[block][i],
                               (rows ^ block_bits(block)) + static_cast<u32>(i) * row_block_bytes);
@@ -165,48 +61,77 @@ FOURSCALE_D inline void load_b(u32 cols, int block, int group, u32 (&b)[2][2]) {
   b[0][0] = r[0], b[0][1] = r[1], b[1][0] = r[2], b[1][1] = r[3];
 }
 
-/// A step of `Count` groups of eight columns from First on. `fast`: the certificates where not all hold; sums
-/// without one stay as they are.
-template <bool All, int First, int Count>
-FOURSCALE_D void add_cols(fragments_a const& a, u32 cols, u32 fast, accumulators& sums) {
+/// Adds a step, eight columns at a time. `low`: the first two blocks of the first of them. `slot(n)` is done
+/// meanwhile, n = 0 to 15, and `reload(block)` where the last columns have taken this block of A.
+template <class Slot, class Reload>
+FOURSCALE_D void add_step(fragments_a& a, u32 cols, u32 (&low)[2][2], accumulators& sums, Slot const& slot,
+                          Reload const& reload) {
   constexpr float zero[4] = {};
-  u32 low[2][2], high[2][2];
-  load_b(cols, 0, First, low);
+  u32 high[2][2];
   FOURSCALE_UNROLL
-  for (int j = First; j < First + Count; ++j) {
+  for (int j = 0; j < col_blocks; ++j) {
+    const bool last = j + 1 == col_blocks;
     float chain[row_blocks][4];
     load_b(cols, 2, j, high);
     FOURSCALE_UNROLL
     for (int i = 0; i < row_blocks; ++i) ptx::mma_sync_m16n8k16_bf16(chain[i], a[0][i], low[0], zero);
+    slot(2 * j);
+    if (last) reload(0);
     FOURSCALE_UNROLL
     for (int i = 0; i < row_blocks; ++i) ptx::mma_sync_m16n8k16_bf16(chain[i], a[1][i], low[1], chain[i]);
-    if (j + 1 < First + Count) load_b(cols, 0, j + 1, low);
+    if (last)
+      reload(1);
+    else
+      load_b(cols, 0, j + 1, low);
     FOURSCALE_UNROLL
     for (int i = 0; i < row_blocks; ++i) ptx::mma_sync_m16n8k16_bf16(chain[i], a[2][i], high[0], chain[i]);
+    slot(2 * j + 1);
+    if (last) reload(2);
     FOURSCALE_UNROLL
     for (int i = 0; i < row_blocks; ++i) ptx::mma_sync_m16n8k16_bf16(chain[i], a[3][i], high[1], chain[i]);
+    if (last) reload(3);
     FOURSCALE_UNROLL
     for (int i = 0; i < 4 * row_blocks; ++i) {
       float& sum = sums[i / 4][4 * j + i % 4];
-      if (All || (fast >> (col_blocks * (i / 4) + j) & 1) != 0) sum = __fadd_rz(sum, chain[i / 4][i % 4]);
+      sum = __fadd_rz(sum, chain[i / 4][i % 4]);
     }
   }
 }
 
-/// The sums without a certificate. `first`: the first rows and columns of the warp.
+/// Accumulators of 16 x 8 outputs each, in the order of certificates, as they were before a step.
+struct saved_sums {
+  float4 of[row_blocks * col_blocks];
+
+  FOURSCALE_D void save(u32 which, accumulators const& sums) {
+    FOURSCALE_UNROLL
+    for (int i = 0; i < row_blocks; ++i) FOURSCALE_UNROLL
+    for (int j = 0; j < col_blocks; ++j) {
+      float const* const x = sums[i] + 4 * j;
+      if (which >> (col_blocks * i + j) & 1) of[col_blocks * i + j] = {x[0], x[1], x[2], x[3]};
+    }
+  }
+  FOURSCALE_D void restore(u32 which, accumulators& sums) const {
+    FOURSCALE_UNROLL
+    for (int i = 0; i < row_blocks; ++i) FOURSCALE_UNROLL
+    for (int j = 0; j < col_blocks; ++j) {
+      if ((which >> (col_blocks * i + j) & 1) == 0) continue;
+      const float4 y = of[col_blocks * i + j];
+      float* const x = sums[i] + 4 * j;
+      x[0] = y.x, x[1] = y.y, x[2] = y.z, x[3] = y.w;
+    }
+  }
+};
+
+/// Adds the step to those without a certificate. `first`: the first rows and columns of the warp.
 template <class P>
-FOURSCALE_D void add_exactly(P const& p, exact_place const& first, certificates c, accumulators& sums) {
-  FOURSCALE_UNROLL
-  for (int i = 0; i < row_blocks; ++i) FOURSCALE_UNROLL
-  for (int j = 0; j < col_blocks; ++j) {
-    const int bit = col_blocks * i + j;
-    if ((c.exact & c.kept) >> bit & 1) continue;
-    float* const x = sums[i] + 4 * j;
+__noinline__ FOURSCALE_D void add_exactly(P const& p, exact_place const& first, certificates c,
+                                          saved_sums& sums) {
+  for (u32 left = ~(c.exact & c.kept); left != 0; left &= left - 1) {
+    const int bit = __ffs(static_cast<int>(left)) - 1, i = bit / col_blocks, j = bit % col_blocks;
     const exact_place at{first.row_a + 16 * i, first.row_b + 8 * j, first.step,
                          first.stage_a + static_cast<u32>(i) * row_block_bytes,
                          first.stage_b + static_cast<u32>(j) * col_block_bytes};
-    const float4 y = exact_step(p.a, p.b, at, (c.kept >> bit & 1) == 0, {x[0], x[1], x[2], x[3]});
-    x[0] = y.x, x[1] = y.y, x[2] = y.z, x[3] = y.w;
+    sums.of[bit] = exact_step(p.a, p.b, at, (c.kept >> bit & 1) == 0, sums.of[bit]);
   }
   const int lane = static_cast<int>(threadIdx.x) % 32;
   if (p.steps != nullptr && lane < row_blocks)
@@ -215,95 +140,132 @@ FOURSCALE_D void add_exactly(P const& p, exact_place const& first, certificates 
                 ~c.kept >> (col_blocks * lane) & all_cols);
 }
 
-/// Where a warp's outputs are in the tile.
-struct place_in_tile {
-  int warp, row, col;
-  u32 a, b;  ///< bytes from the begin of a stage to the warp's first rows
-
-  FOURSCALE_D place_in_tile() : place_in_tile(static_cast<int>(threadIdx.x) / 32) {}
-  FOURSCALE_D explicit place_in_tile(int w)
-      : warp(w),
-        row(w / warps_across * warp_rows),
-        col(w % warps_across * warp_cols),
-        a(static_cast<u32>(row * decoded_row_bytes)),
-        b(static_cast<u32>(a_bytes + col * decoded_row_bytes)) {}
-};
-
-/// What a warp needs in every step.
-struct warp_state {
+/// A warp's part of the tile at (row, col) of D.
+struct warp_part {
+  stage_memory memory;
+  int row, col;  ///< of the tile
   stage_copies copies;
-  bounds_reader bounds;
-  stage_ring ring;
+  bounds_copies bounds;
   u32 rows, cols;  ///< in a stage: the lane's rows of A and B for ldmatrix
 
-  /// The place of the warp's outputs, from what is at hand: no registers are held for it.
   template <class P>
-  FOURSCALE_D exact_place place(P const& p, int step, u32 stage) const {
-    u32 thread = threadIdx.x;
-    ptx::keep(thread);
-    const place_in_tile at(static_cast<int>(thread) / 32);
-    const int r = static_cast<int>(thread) / chunks;
-    return {static_cast<int>(p.a.rows) - 1 - r - static_cast<int>(copies.last_a) + at.row,
-            static_cast<int>(p.b.rows) - 1 - r - static_cast<int>(copies.last_b) + at.col, step, stage + at.a,
-            stage + at.b};
+  FOURSCALE_D warp_part(P const& p, stage_memory m, int r, int c)
+      : memory(m), row(r), col(c), copies(p.a, p.b, r, c), bounds(p.a, p.b, r, c) {
+    const int lane = static_cast<int>(threadIdx.x) % 32;
+    rows = stage_of_rows() + chunk_place(lane % 16, lane / 16);
+    cols = stage_of_cols() + chunk_place(lane % 8, lane / 8);
+  }
+  FOURSCALE_D static int down() { return static_cast<int>(threadIdx.x) / 32 / warps_across; }
+  FOURSCALE_D static int across() { return static_cast<int>(threadIdx.x) / 32 % warps_across; }
+  /// Bytes from the begin of a stage to the warp's first rows.
+  FOURSCALE_D static u32 stage_of_rows() { return static_cast<u32>(down() * warp_rows * decoded_row_bytes); }
+  FOURSCALE_D static u32 stage_of_cols() {
+    return static_cast<u32>(a_bytes + across() * warp_cols * decoded_row_bytes);
+  }
+  FOURSCALE_D exact_place place(int step, u32 stage) const {
+    return {row + down() * warp_rows, col + across() * warp_cols, step, stage + stage_of_rows(),
+            stage + stage_of_cols()};
+  }
+  /// Its certificates in window 0 or 1.
+  FOURSCALE_D uncertified_steps certify(int window) const {
+    constexpr int line_bytes = 2 * window_bytes;
+    return {memory.window(window) + static_cast<u32>(down() * line_bytes),
+            memory.window(window) + static_cast<u32>((warps_down + across()) * line_bytes)};
   }
 };
 
-/// Starts the copies of the step that comes `by` steps after that of `stage`, if it is one.
-FOURSCALE_D inline void start_copies(warp_state& s, u32 stage, int by, bool there) {
-  if (there) s.copies.start(s.ring.ahead(stage, by));
-  ptx::cp_async_commit_group();
-}
-
-/// A warp's part of the tile's steps, from copies that are on their way on.
-template <class P>
-FOURSCALE_D void multiply_steps(P const& p, int stages, warp_state& s, accumulators& sums) {
-  const int steps = static_cast<int>(p.a.steps), distance = steps_ahead(stages);
-  const bool behind = static_cast<int>(threadIdx.x) >= threads / 2 && stages > 2;
-  u32 stage = s.ring.first, next = s.bounds.next();
-  if (behind) wait_for_step(stages);
+/// Its steps. `Whole`: the operands have all rows of the tile.
+template <bool Whole, class P>
+FOURSCALE_D void multiply_steps(P const& p, warp_part& w, accumulators& sums) {
+  constexpr int half = stage_copies::parts / 2;
+  const stage_memory memory = w.memory;
+  const int steps = static_cast<int>(p.a.steps), stages = memory.stages, ahead = steps_ahead(stages);
+  for (int i = 0; i < ahead; ++i) {
+    FOURSCALE_UNROLL
+    for (int part = 0; part < stage_copies::parts; ++part) w.copies.start<Whole>(part, memory.stage(i));
+    if (i == 0) w.bounds.start(0, steps, memory.window(0));
+    w.copies.next(i + 1 < steps);
+    ptx::cp_async_commit_group();
+  }
+  if (ahead > 1)
+    arrive<1>(memory.barrier(0));
+  else
+    arrive<0>(memory.barrier(0));
+  ptx::mbarrier_wait(memory.barrier(0), 0);
+  u32 stage = memory.stage(0), parity = 0, low[2][2];
+  int index = 0;  // of the stage
+  fragments_a a;
+  load_b(stage + w.cols, 0, 0, low);
+  FOURSCALE_UNROLL
+  for (int block = 0; block < 4; ++block) load_a(stage + w.rows, block, a);
 #pragma unroll 1
-  for (int step = 0; step < steps; ++step) {
-    if (!behind) wait_for_step(stages);
-    start_copies(s, stage, distance, step + distance < steps);
-    fragments_a a;
-    load_a(stage + s.rows, a);
-    const u32 bounds = next;
-    if (step + 1 < steps) next = s.bounds.next();
-    const certificates c = certify(bounds);
-    const u32 fast = c.exact & c.kept;
-    if (fast == ~0u)
-      add_cols<true, 0, col_blocks / 2>(a, stage + s.cols, fast, sums);
-    else
-      add_cols<false, 0, col_blocks / 2>(a, stage + s.cols, fast, sums);
-    if (behind && step + 1 < steps) wait_for_step(stages);
-    if (fast == ~0u) {
-      add_cols<true, col_blocks / 2, col_blocks / 2>(a, stage + s.cols, fast, sums);
-    } else {
-      add_cols<false, col_blocks / 2, col_blocks / 2>(a, stage + s.cols, fast, sums);
-      add_exactly(p, s.place(p, step, stage), certify(bounds), sums);
+  for (int first = 0; first < steps; first += window_steps) {
+    const int window = first / window_steps % 2;
+    const uncertified_steps uncertified = w.certify(window);
+    u32 others = uncertified.of_warp();
+    w.bounds.start(first + window_steps, steps, memory.window(1 - window));
+#pragma unroll 1
+    for (int step = first; step < min(first + window_steps, steps); ++step, others >>= 1) {
+      const int next_index = index + 1 == stages ? 0 : index + 1;
+      const int filled = index + ahead >= stages ? index + ahead - stages : index + ahead;
+      const u32 next = memory.stage(next_index), full = memory.barrier(next_index);
+      const u32 next_parity = parity ^ static_cast<u32>(next_index == 0);
+      bool there = false;
+      const auto slot = [&](int n) {
+        if (n == 4 && ahead > 1) arrive<0>(full);
+        if (n == 2 || n == 6) {
+          FOURSCALE_UNROLL
+          for (int i = 0; i < half; ++i) w.copies.start<Whole>((n == 2 ? 0 : half) + i, memory.stage(filled));
+        }
+        if (n == 12) {
+          ptx::cp_async_commit_group();
+          w.copies.next(step + ahead + 1 < steps);
+          if (ahead == 1) arrive<0>(full);
+          there = ptx::mbarrier_test(full, next_parity);
+        }
+        if (n == 13 && !there) ptx::mbarrier_wait(full, next_parity);
+      };
+      const auto reload = [&](int block) {
+        if (block == 1) load_b(next + w.cols, 0, 0, low);
+        load_a(next + w.rows, block, a);
+      };
+      certificates c{~0u, ~0u};
+      saved_sums saved;
+      if ((others & 1) != 0) {
+        c = uncertified.of_step(step - first);
+        saved.save(~(c.exact & c.kept), sums);
+      }
+      add_step(a, stage + w.cols, low, sums, slot, reload);
+      if ((others & 1) != 0) {
+        add_exactly(p, w.place(step, stage), c, saved);
+        saved.restore(~(c.exact & c.kept), sums);
+      }
+      if (stages == 2)
+        ptx::bar_sync<0, threads>();  // the other stage is filled next
+      else
+        __syncwarp();  // tells the compiler that all lanes are here: counters stay in uniform registers
+      stage = next, index = next_index, parity = next_parity;
     }
-    stage = s.ring.ahead(stage, 1);
   }
 }
 
-/// A warp's part of the tile at (row, col) of D. `memory`: the stages.
+/// A warp's part of the tile at (row, col) of D. `memory`: stage_memory::bytes().
 template <class P>
 FOURSCALE_D void multiply(P const& p, int row, int col, int stages, u8* memory) {
-  const int lane = static_cast<int>(threadIdx.x) % 32, steps = static_cast<int>(p.a.steps);
-  const u32 first_stage = ptx::shared_address(memory);
-  const place_in_tile at;
-  warp_state s{{p.a, p.b, row, col},
-               {p.a, p.b, row + at.row, col + at.col},
-               {first_stage, first_stage + static_cast<u32>(stages * stage_bytes)},
-               at.a + chunk_place(lane % 16, lane / 16),
-               at.b + chunk_place(lane % 8, lane / 8)};
-  for (int i = 0; i < steps_ahead(stages); ++i) start_copies(s, first_stage, i, i < steps);
+  const stage_memory places{ptx::shared_address(memory), stages};
+  if (static_cast<int>(threadIdx.x) < stages)
+    ptx::mbarrier_init(places.barrier(static_cast<int>(threadIdx.x)), threads);
+  ptx::bar_sync<0, threads>();
+  warp_part w(p, places, row, col);
   accumulators sums{};
-  multiply_steps(p, stages, s, sums);
+  if (row + tile_rows <= p.d.rows && col + tile_cols <= p.d.cols)
+    multiply_steps<true>(p, w, sums);
+  else
+    multiply_steps<false>(p, w, sums);
+  ptx::cp_async_wait_group<0>();
   ptx::bar_sync<0, threads>();  // the strips take the place of the stages
   const output_store store(p);
-  const exact_place to = s.place(p, steps, first_stage);
+  const exact_place to = w.place(0, 0);
   FOURSCALE_UNROLL
   for (int i = 0; i < row_blocks; ++i)
     store.template outputs<warp_cols>(p, to.row_a + 16 * i, to.row_b, sums[i],

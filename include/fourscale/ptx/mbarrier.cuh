@@ -1,13 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
-// Barriers of a Hopper pipeline by their shared address (PTX ISA 9.7.13.15), where cuda::ptx has them by
-// pointer: an inner loop keeps addresses in registers. sm_90 and later.
+// Barriers of a pipeline by their shared address (PTX ISA 9.7.13.15), where cuda::ptx has them by pointer: an
+// inner loop keeps addresses in registers. sm_80 and later, those of clusters sm_90.
 #pragma once
 
 #include "ldmatrix.cuh"
 
 namespace FOURSCALE_NAMESPACE::ptx {
 
-/// Waits for the end of the phase of this parity: mbarrier.try_wait.parity, again and again.
+/// For `count` arrivals a phase. Other threads see it after a barrier.
+FOURSCALE_D inline void mbarrier_init([[maybe_unused]] u32 barrier, [[maybe_unused]] u32 count) {
+#if FOURSCALE_DEVICE_PASS >= 800
+  asm volatile("mbarrier.init.shared.b64 [%0], %1;" ::"r"(barrier), "r"(count) : "memory");
+#endif
+}
+/// Waits for the end of the phase of this parity: mbarrier.try_wait.parity, again and again, or test_wait
+/// where there is none.
 FOURSCALE_D inline void mbarrier_wait([[maybe_unused]] u32 barrier, [[maybe_unused]] u32 parity) {
 #if FOURSCALE_HAS_ELECT
   asm volatile(
@@ -15,11 +22,31 @@ FOURSCALE_D inline void mbarrier_wait([[maybe_unused]] u32 barrier, [[maybe_unus
       "}" ::"r"(barrier),
       "r"(parity)
       : "memory");
+#elif FOURSCALE_DEVICE_PASS >= 800
+  asm volatile(
+      "{ .reg .pred done; AGAIN: mbarrier.test_wait.parity.shared.b64 done, [%0], %1; @!done bra AGAIN; }" ::
+          "r"(barrier),
+      "r"(parity)
+      : "memory");
 #endif
+}
+/// Whether that phase has ended, without waiting: mbarrier.test_wait.parity.
+FOURSCALE_D inline bool mbarrier_test([[maybe_unused]] u32 barrier, [[maybe_unused]] u32 parity) {
+  u32 done = 0;
+#if FOURSCALE_DEVICE_PASS >= 800
+  asm volatile(
+      "{ .reg .pred done; mbarrier.test_wait.parity.shared.b64 done, [%1], %2; selp.u32 %0, 1, 0, done; }"
+      : "=r"(done)
+      : "r"(barrier), "r"(parity)
+      : "memory");
+#endif
+  return done != 0;
 }
 FOURSCALE_D inline void mbarrier_arrive([[maybe_unused]] u32 barrier) {
 #if FOURSCALE_HAS_ELECT
   asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(barrier) : "memory");
+#elif FOURSCALE_DEVICE_PASS >= 800
+  asm volatile("{ .reg .b64 state; mbarrier.arrive.shared.b64 state, [%0]; }" ::"r"(barrier) : "memory");
 #endif
 }
 
