@@ -174,12 +174,11 @@ struct warp_part {
   }
 };
 
-/// Its steps. `Whole`: the operands have all rows of the tile.
-template <bool Whole, class P>
-FOURSCALE_D void multiply_steps(P const& p, warp_part& w, accumulators& sums) {
-  constexpr int half = stage_copies::parts / 2;
+/// Copies the tile's first steps and waits for the first of them. `Whole`: the operands have all rows of the
+/// tile.
+template <bool Whole>
+FOURSCALE_D void start_steps(warp_part& w, int steps, int ahead) {
   const stage_memory memory = w.memory;
-  const int steps = static_cast<int>(p.a.steps), stages = memory.stages, ahead = steps_ahead(stages);
   for (int i = 0; i < ahead; ++i) {
     FOURSCALE_UNROLL
     for (int part = 0; part < stage_copies::parts; ++part) w.copies.start<Whole>(part, memory.stage(i));
@@ -192,6 +191,15 @@ FOURSCALE_D void multiply_steps(P const& p, warp_part& w, accumulators& sums) {
   else
     arrive<0>(memory.barrier(0));
   ptx::mbarrier_wait(memory.barrier(0), 0);
+}
+
+/// The tile's steps. What is done in which slot of a step is a matter of trial.
+template <bool Whole, class P>
+FOURSCALE_D void multiply_steps(P const& p, warp_part& w, accumulators& sums) {
+  constexpr int half = stage_copies::parts / 2;
+  const stage_memory memory = w.memory;
+  const int steps = static_cast<int>(p.a.steps), stages = memory.stages, ahead = steps_ahead(stages);
+  start_steps<Whole>(w, steps, ahead);
   u32 stage = memory.stage(0), parity = 0, low[2][2];
   int index = 0;  // of the stage
   fragments_a a;
