@@ -36,6 +36,28 @@ constexpr bool stages_are_free() {
 }
 static_assert(stages_are_free());
 
+/// What is asked of two times eight rows at once is what the model asks of each, on both sides of its limits
+/// and at the ends; `other` are bytes that must not matter.
+constexpr bool asks_as_the_model(u32 a, u32 b, u32 other) {
+  const model::step_bounds width_a{static_cast<u8>(a), 0}, width_b{static_cast<u8>(b), 0},
+      span_a{0, static_cast<u8>(a)}, span_b{0, static_cast<u8>(b)};
+  for (int at = 0; at <= 16; at += 16) {
+    if (tile::sums_may_round((a | other << 8) << at, b | other << 8) == sums_are_exact(width_a, width_b))
+      return false;
+    if (tile::bits_may_drop((other | a << 8) << at, other | b << 8) == nothing_is_dropped(span_a, span_b))
+      return false;
+  }
+  return true;
+}
+constexpr bool bounds_are_asked_as_by_the_model() {
+  for (int a = 0; a < 256; ++a)
+    for (int b : {0, 35 - a, 36 - a, 191 - a, 192 - a, 255})
+      for (u32 other : {0u, 255u})
+        if (b >= 0 && !asks_as_the_model(static_cast<u32>(a), static_cast<u32>(b), other)) return false;
+  return true;
+}
+static_assert(bounds_are_asked_as_by_the_model());
+
 }  // namespace
 
 TEST_CASE("device gemm bf16: each shape with any codes", "[device][gemm][blackwell]") {

@@ -113,6 +113,21 @@ FOURSCALE_D void arrive(u32 barrier) {
 
 // ---------------------------------------------------------------- certify
 
+/// Whether the sum of byte 0 of `one` and of a byte of `two`, 0 or 2, is `Sum` or more: both at once.
+template <u32 Sum>
+FOURSCALE_HD constexpr bool one_reaches(u32 two, u32 one) {
+  constexpr u32 both = 0x1'0001u;
+  return (((two & 0xff * both) + (one & 0xff) * both + (0x8000 - Sum) * both) & 0x8000 * both) != 0;
+}
+/// Of two times eight rows and of eight columns, the bounds of each in two bytes: not all sums are exact.
+FOURSCALE_HD constexpr bool sums_may_round(u32 of_rows, u32 of_cols) {
+  return one_reaches<8 * 24>(of_rows, of_cols);
+}
+/// Something may be dropped.
+FOURSCALE_HD constexpr bool bits_may_drop(u32 of_rows, u32 of_cols) {
+  return one_reaches<35 + 1>(of_rows >> 8, of_cols >> 8);
+}
+
 /// The certificates of a lane in a window's steps: rows 16 i to 16 i + 15 of the warp and columns 8 j to
 /// 8 j + 7 for lane 8 i + j. Two bits a step: bit n that not all sums are proved exact, and bit 16 + n that
 /// the adder may drop bits, in step n.
@@ -127,9 +142,8 @@ struct uncertified_steps {
     for (int step = 0; step < window_steps; ++step) {
       const u32 place = static_cast<u32>(16 * step);
       const u32 two = ptx::load_shared_u32(rows + place), one = ptx::load_shared_u16(cols + place);
-      // Widths of two times eight rows in the even bytes, spans in the odd ones: both at once.
-      bits |= reach<8 * 24>(two, one) ? 1u << step : 0u;
-      bits |= reach<35 + 1>(two >> 8, one >> 8) ? 0x1'0000u << step : 0u;
+      bits |= sums_may_round(two, one) ? 1u << step : 0u;
+      bits |= bits_may_drop(two, one) ? 0x1'0000u << step : 0u;
     }
   }
   /// Those of all lanes: bit n is of step n, whatever it lacks.
@@ -137,24 +151,6 @@ struct uncertified_steps {
   FOURSCALE_D certificates of_step(int step) const {
     return {__ballot_sync(~0u, (bits >> step & 1) == 0), __ballot_sync(~0u, (bits >> (16 + step) & 1) == 0)};
   }
-
- private:
-  /// Whether one of two bytes, 0 and 2, and byte 0 of another word have a sum of `Sum` or more.
-  template <u32 Sum>
-  FOURSCALE_D static bool reach(u32 two, u32 one) {
-    constexpr u32 both = 0x1'0001u;
-    return (((two & 0xff * both) + (one & 0xff) * both + (0x8000 - Sum) * both) & 0x8000 * both) != 0;
-  }
 };
-
-namespace detail {
-
-using fourscale::model::step_bounds;
-static_assert(sums_are_exact(step_bounds{96, 0}, step_bounds{95, 0}) &&
-              !sums_are_exact(step_bounds{96, 0}, step_bounds{96, 0}) &&
-              nothing_is_dropped(step_bounds{0, 18}, step_bounds{0, 17}) &&
-              !nothing_is_dropped(step_bounds{0, 18}, step_bounds{0, 18}));
-
-}  // namespace detail
 
 }  // namespace FOURSCALE_NAMESPACE::mma::bf16_tile
