@@ -5,7 +5,7 @@
 // bf16_stages.cuh.
 //
 // A warp has the rows of A of a step in registers. It loads those of the next step, block by block, while it
-// multiplies its last columns, so that the tensor cores never wait for the beginning of a step. Copies are
+// multiplies its last columns, so that the tensor cores need not wait at the beginning of a step. Copies are
 // started in between, a few at a time. Warps wait for copies, not for each other.
 //
 // A step that is not certified for all of a warp's outputs is added to all the same. Sums that it must not be
