@@ -118,6 +118,42 @@ TEST_CASE("device gemm bf16: edges of its tile, with two to four stages", "[devi
   }
 }
 
+TEST_CASE("device gemm bf16: accumulators are asked for limits of their own", "[device][gemm][blackwell]") {
+  check_large_accumulators<bf16_gemm>();
+  if (!gpu_or_warn()) return;
+  for (const bool drops : {false, true}) {
+    auto c = rows_of_many_sizes(drops);
+    gemm_steps steps;
+    CHECK(same_bits(c.on_device(bf16_gemm{&steps}), c.oracle()));
+    CHECK(steps.by_model > 0);
+  }
+}
+
+// The first step without a certificate is in another window of steps for each warp, at both ends and in the
+// middle; few rows of it have none, or most. Rows and columns end in the middle of a warp's.
+TEST_CASE("device gemm bf16: care from any window on, with two to four stages", "[device][gemm][blackwell]") {
+  if (!gpu_or_warn()) return;
+  constexpr i64 m = 440, n = 300, steps = 35;
+  gemm_case<nvfp4, linear, nvfp4, linear, float> c({m, n, 64 * steps});
+  c.a.data = gemm_operand_data<nvfp4, linear>(operand<nvfp4, linear>(kind::gaussian, m, 64 * steps, 1));
+  c.b.data = gemm_operand_data<nvfp4, linear>(operand<nvfp4, linear>(kind::gaussian, n, 64 * steps, 2));
+  constexpr i64 first_steps[] = {0, 7, 8, 13, 31, 32, 34};
+  for (i64 row = 0; row < m; ++row)
+    if (row / 64 % 2 == 0 ? row % 64 == 5 : row % 3 != 0)
+      for (i64 step = first_steps[row / 64]; step < steps; step += 1 + row % 2)
+        for (i64 block = 0; block < 4; ++block)  // between 2^-9 and 448
+          c.a.data.scales[static_cast<size_t>((row * steps + step) * 4 + block)] =
+              (block + row + step) % 4 == 0 ? 0x7e : static_cast<u8>(1 + (row + 5 * block) % 40);
+  const std::vector<float> want = c.oracle();
+  for (int stages = tile::least_stages; stages <= tile::most_stages; ++stages) {
+    INFO(stages << " stages");
+    gemm_steps counted;
+    CHECK(same_bits(c.on_device(bf16_gemm{&counted, stages}), want));
+    CHECK(counted.in_f32 + counted.in_double + counted.by_model == m * n * steps);
+    CHECK((counted.in_f32 > 0 && counted.in_double > 0 && counted.by_model > 0));
+  }
+}
+
 TEST_CASE("device gemm bf16: the same bits again", "[device][gemm][blackwell]") {
   if (!gpu_or_warn()) return;
   gemm_case<nvfp4, swizzled_128x4, nvfp4, swizzled_128x4, bf16> c({900, 1100, 2048});

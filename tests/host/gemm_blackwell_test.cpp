@@ -266,6 +266,12 @@ TEST_CASE("gemm blackwell: a single accumulator that is too large", "[host][gemm
   CHECK(steps.by_model < c.o.m * c.o.n);
 }
 
+TEST_CASE("gemm blackwell: scales drop what no accumulator does", "[host][gemm]") {
+  auto c = scales_of_some_eights();
+  const gemm_steps steps = check<float>(c.a.on_host(), c.b.on_host());
+  CHECK(steps.by_model == c.o.m / 2 * c.o.n);
+}
+
 TEST_CASE("gemm blackwell: rows of many sizes have limits of their own", "[host][gemm]") {
   for (const bool drops : {false, true}) {
     auto c = rows_of_many_sizes(drops);

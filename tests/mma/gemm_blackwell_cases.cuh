@@ -184,12 +184,12 @@ void check_lowest_bits() {
 template <class Gemm>
 void check_large_accumulators() {
   if (!gpu_or_warn()) return;
-  auto c = large_accumulators(), single = single_large_accumulators();
-  CHECK(same_bits(c.on_device(Gemm{}), c.oracle()));
-  CHECK(same_bits(single.on_device(Gemm{}), single.oracle()));
+  auto large = large_accumulators(), single = single_large_accumulators(), none = scales_of_some_eights();
+  for (auto* c : {&large, &single, &none}) CHECK(same_bits(c->on_device(Gemm{}), c->oracle()));
 }
 
-/// rows_of_many_sizes() of gemm_limits.hpp: no step has to be made again for the rows' different sizes.
+/// rows_of_many_sizes() of gemm_limits.hpp. If exact sums are added wherever accumulators allow it, no step
+/// has to be made again for the rows' different sizes.
 template <class Gemm>
 void check_rows_of_many_sizes() {
   if (!gpu_or_warn()) return;

@@ -101,4 +101,30 @@ inline gemm_case<nvfp4, linear, nvfp4, linear, float> rows_of_many_sizes(bool dr
   return c;
 }
 
+/// Of each 16 rows of A, eight have scales so far apart that the least product is dropped, -2^-20 below an
+/// empty block of 2^16, and the other eight have not: the upper ones, the lower ones and so on. No
+/// accumulator is too large.
+inline gemm_case<nvfp4, linear, nvfp4, linear, float> scales_of_some_eights() {
+  constexpr i64 m = 4 * 16, n = 5 * 8, k = 64;
+  constexpr u8 least = 0x01, one = 0x38, largest = 0x7e;  // 2^-9, 1, 448
+  const auto fill = [](host_buffer<nvfp4>& q, i64 row, bool spread, u8 code) {
+    const size_t at = static_cast<size_t>(row);
+    q.scales[at * (k / 16)] = spread ? largest : one;
+    q.scales[at * (k / 16) + 1] = spread ? least : one;
+    q.codes[at * (k / 2) + 8] = code;  // 0.5 or -0.5
+  };
+  const auto row_is_spread = [](i64 row) { return row / 8 % 2 == row / 16 % 2; };
+  host_buffer<nvfp4> a(m, k, amax_value(2688.0f)), b(n, k, amax_value(2688.0f));
+  for (i64 row = 0; row < m; ++row) fill(a, row, row_is_spread(row), 0x01);
+  for (i64 col = 0; col < n; ++col) fill(b, col, true, 0x09);
+  gemm_case<nvfp4, linear, nvfp4, linear, float> c({m, n, k, {1.0f, 0.0f}});
+  c.a.data = gemm_operand_data<nvfp4, linear>(a);
+  c.b.data = gemm_operand_data<nvfp4, linear>(b);
+  const std::vector<float> sums = c.sums();
+  for (i64 row = 0; row < m; ++row)
+    for (i64 col = 0; col < n; ++col)
+      CHECK(sums[static_cast<size_t>(row * n + col)] == (row_is_spread(row) ? 0.0f : -0x1p-11f));
+  return c;
+}
+
 }  // namespace fourscale::test

@@ -29,6 +29,9 @@ inline constexpr int least_stages = 2, most_stages = 4;
 inline constexpr int window_steps = 8, window_bytes = 16 * window_steps;
 inline constexpr int bounds_bytes = (warps_down + warps_across) * 2 * window_bytes;
 
+/// What accumulators are asked: for each warp, a byte for each of its rows and columns.
+inline constexpr int depth_bytes = warp_rows + warp_cols;
+
 /// How many steps ahead copies are started, of this many stages.
 FOURSCALE_HD constexpr int steps_ahead(int stages) { return stages > 2 ? stages - 2 : 1; }
 
@@ -37,11 +40,14 @@ struct stage_memory {
   u32 first;
   int stages;
 
-  static constexpr int bytes(int stages) { return stages * stage_bytes + bounds_bytes + most_stages * 8; }
+  static constexpr int bytes(int stages) {
+    return stages * stage_bytes + bounds_bytes + most_stages * 8 + warps * depth_bytes;
+  }
   FOURSCALE_D u32 stage(int i) const { return first + static_cast<u32>(i * stage_bytes); }
   /// Bounds of window 0 or 1, of the warps in one line; those in the next line are 2 * window_bytes behind.
   FOURSCALE_D u32 window(int i) const { return stage(stages) + static_cast<u32>(i * window_bytes); }
   FOURSCALE_D u32 barrier(int i) const { return window(0) + static_cast<u32>(bounds_bytes + 8 * i); }
+  FOURSCALE_D u32 depths() const { return barrier(most_stages) + threadIdx.x / 32 * depth_bytes; }
 };
 
 /// Copies steps into stages. A thread takes two chunks of 16 bytes, the n-th and the n-th but four, of every
@@ -75,6 +81,12 @@ struct stage_copies {
     const u32 to = static_cast<u32>((of_a ? 0 : a_bytes) + first * decoded_row_bytes);
     ptx::cp_async_cg_16(stage + place + to, from);
     ptx::cp_async_cg_16(stage + (place ^ 16 * chunks) + to, from + 16 * chunks);
+  }
+  /// All parts, for operands of any rows, and all copies before as one group.
+  FOURSCALE_D void start_all(u32 stage) {
+    FOURSCALE_UNROLL
+    for (int part = 0; part < parts; ++part) start<false>(part, stage);
+    ptx::cp_async_commit_group();
   }
   FOURSCALE_D void next(bool more) {
     const int by = more ? decoded_row_bytes : 0;
@@ -146,8 +158,7 @@ struct uncertified_steps {
       bits |= bits_may_drop(two, one) ? 0x1'0000u << step : 0u;
     }
   }
-  /// Those of all lanes: bit n is of step n, whatever it lacks.
-  FOURSCALE_D u32 of_warp() const { return __reduce_or_sync(~0u, (bits | bits >> 16) & 0xffffu); }
+  FOURSCALE_D bool any_of_warp() const { return __any_sync(~0u, bits != 0) != 0; }
   FOURSCALE_D certificates of_step(int step) const {
     return {__ballot_sync(~0u, (bits >> step & 1) == 0), __ballot_sync(~0u, (bits >> (16 + step) & 1) == 0)};
   }

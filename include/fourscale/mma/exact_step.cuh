@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // A step of 64 values for 16 rows of A and 8 of B, exact whatever the data: the exact products of its blocks,
-// and then the adder of Blackwell in pairs of floats, or in the integers of its model where these may not
-// hold it. docs/exact_gemm.md has the reasons.
+// and then the adder of Blackwell: in double where it drops nothing, else in pairs of floats, or in the
+// integers of its model where these may not hold it. docs/exact_gemm.md has the reasons.
 #pragma once
 
 #include "../ptx/mbarrier.cuh"
@@ -63,14 +63,7 @@ FOURSCALE_D inline float sum_of_blocks(float x, float y, float z, float w, float
   return x;
 }
 
-/// The accumulator c and four sums, rounded toward zero, where nothing is dropped and the rest is exact.
-FOURSCALE_D inline float add_blocks(float c, float4 sums) {
-  float rest = 0.0f, low = sum_of_blocks(sums.x, sums.y, sums.z, sums.w, rest);
-  add_two(low, rest, c);
-  return __fadd_rz(low, rest);
-}
-
-/// The same in double.
+/// The accumulator c and four sums, rounded toward zero, where nothing is dropped.
 FOURSCALE_D inline float add_in_double(float c, float4 sums) {
   return __double2float_rz(__dadd_rn(__dadd_rn(__dadd_rn(sums.x, sums.y), __dadd_rn(sums.z, sums.w)), c));
 }
@@ -126,7 +119,7 @@ FOURSCALE_D inline float add_and_drop(float c, float4 sums, u32 exponents_a, u32
 /// What a warp may do with a step, a bit for each 16 x 8 outputs.
 struct certificates {
   u32 exact,
-      kept;  ///< sums of 64 products are exact; the adder drops nothing, and two floats hold what it has
+      kept;  ///< sums of 64 products are exact; the adder drops nothing
 };
 
 /// A step of a warp's 16 x 8 outputs: the first row of A and of B in the matrices.
@@ -136,17 +129,7 @@ struct step_place {
 
 namespace detail {
 
-/// What the adder makes of a lane's four accumulators, c, and the sums of four blocks for each, where it
-/// drops nothing. A whole warp: all lanes take the longer way where one has to.
-FOURSCALE_D inline float4 add_blocks(float4 c, float4 of_x, float4 of_y, float4 of_z, float4 of_w) {
-  bracket const all[4] = {bracket_of(c.x, sum_of(of_x)), bracket_of(c.y, sum_of(of_y)),
-                          bracket_of(c.z, sum_of(of_z)), bracket_of(c.w, sum_of(of_w))};
-  bool open = false;
-  for (bracket const& x : all) open = open || x.low != x.high;
-  if (!__any_sync(~0u, open)) return {all[0].high, all[1].high, all[2].high, all[3].high};
-  return {add_blocks(c.x, of_x), add_blocks(c.y, of_y), add_blocks(c.z, of_z), add_blocks(c.w, of_w)};
-}
-/// The same where it may drop bits.
+/// The adder's own rule for a lane's four accumulators, c, and the sums of four blocks for each.
 FOURSCALE_D inline float4 add_and_drop(decoded_operand const& a, decoded_operand const& b, step_place at,
                                        float4 c, float4 of_x, float4 of_y, float4 of_z, float4 of_w) {
   const int lane = static_cast<int>(threadIdx.x) % 32;
@@ -206,17 +189,8 @@ struct row_limits {
   }
 };
 
-/// The accumulators c and the step. `dropped`: the adder may drop bits here. Never inlined either.
-__noinline__ FOURSCALE_D inline float4 exact_step(decoded_operand const& a, decoded_operand const& b,
-                                                  exact_place at, bool dropped, float4 c) {
-  const batch_of_blocks<1> x = multiply_blocks<1>(at.stage_a, at.stage_b);
-  return dropped ? detail::add_and_drop(a, b, {at.row_a, at.row_b, at.step}, c, x.of(0), x.of(1), x.of(2),
-                                        x.of(3))
-                 : detail::add_blocks(c, x.of(0), x.of(1), x.of(2), x.of(3));
-}
-
 /// A step that a warp makes by blocks for its 16 rows, where accumulators themselves tell whether the adder
-/// may drop bits. In shared memory, since registers are for the sums.
+/// may drop bits. In memory, since registers are for the sums.
 struct exact_columns {
   decoded_operand const *a, *b;
   exact_place first;  ///< of the first group of eight columns

@@ -42,8 +42,7 @@ FOURSCALE_HD constexpr bool sums_are_exact(step_bounds a, step_bounds b) {
   return a.width + b.width < 8 * 24;
 }
 /// The MMA drops no bit, neither of a product nor of the accumulator; and the sum of four blocks and the
-/// accumulator is exact in double, and in two floats: what their additions round away has a sum that is
-/// exact.
+/// accumulator is exact in double.
 FOURSCALE_HD constexpr bool nothing_is_dropped(step_bounds a, step_bounds b) { return a.span + b.span <= 35; }
 
 namespace detail {
@@ -198,19 +197,11 @@ struct magnitude_codes {
 /// No step is certified from this one on: K beyond 2^27.
 inline constexpr i64 most_steps = i64{1} << 21;
 
-/// The largest exponent of a scale in the step, or a little more: the norm is at most 2^5.125 of it, which
-/// two floats need.
-FOURSCALE_HD constexpr int largest_exponent(value_facts const& step) {
-  if (!(step.squares > 0.0f)) return step.largest_scale;
-  const int of_norm = (detail::quarter_log2_up(step.squares * 0x1.00001p0f) - 34) >> 3;
-  return of_norm > step.largest_scale ? of_norm : step.largest_scale;
-}
-
 /// The bounds of a step for outputs whose accumulators are at hand.
 FOURSCALE_HD constexpr accumulator_bounds bounds_of_accumulators(value_facts const& step,
                                                                  value_facts const& before) {
   if (!(step.squares + before.squares < value_facts::infinite())) return {unbounded, 0};
-  const int largest = largest_exponent(step), depth = 40 - step.lowest;
+  const int largest = step.largest_scale, depth = 40 - step.lowest;
   int span = step.squares > 0.0f ? largest - step.lowest : 0;
   if (before.squares > 0.0f && largest - before.lowest > span) span = largest - before.lowest;
   return {static_cast<u8>(span < unbounded ? span : unbounded), static_cast<u8>(depth > 0 ? depth : 0)};

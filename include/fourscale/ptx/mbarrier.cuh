@@ -86,6 +86,11 @@ FOURSCALE_D inline u32 load_shared_u32([[maybe_unused]] u32 address) {
 #endif
   return x;
 }
+FOURSCALE_D inline void store_shared_u32([[maybe_unused]] u32 address, [[maybe_unused]] u32 x) {
+#if FOURSCALE_DEVICE_PASS
+  asm volatile("st.shared.b32 [%0], %1;" ::"r"(address), "r"(x) : "memory");
+#endif
+}
 FOURSCALE_D inline uint4 load_shared_u32x4([[maybe_unused]] u32 address) {
   uint4 x{};
 #if FOURSCALE_DEVICE_PASS

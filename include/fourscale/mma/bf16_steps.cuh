@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: Apache-2.0
+// A warp's 64 x 64 outputs of bf16_tile.cuh: its rows and columns in a stage, and how a step is added to
+// them: a chain of four mma.sync from zero, and one addition rounded toward zero.
+#pragma once
+
+#include "bf16_stages.cuh"
+
+namespace FOURSCALE_NAMESPACE::mma::bf16_tile {
+
+inline constexpr u32 row_block_bytes = 16 * decoded_row_bytes, col_block_bytes = 8 * decoded_row_bytes;
+inline constexpr u32 all_cols = (1u << col_blocks) - 1;
+
+/// Sums of a thread: of each 16 rows, as mma.sync and output_store have them.
+using accumulators = float[row_blocks][warp_cols / 2];
+FOURSCALE_D inline void copy_sums(accumulators const& from, accumulators& to) {
+  FOURSCALE_UNROLL
+  for (int i = 0; i < row_blocks; ++i) FOURSCALE_UNROLL
+  for (int j = 0; j < warp_cols / 2; ++j) to[i][j] = from[i][j];
+}
+/// A step of a warp's rows of A, as mma.sync takes them.
+using fragments_a = u32[4][row_blocks][4];
+
+/// Blocks of 16 values along K change the places of chunks only: their addresses differ in these bits.
+FOURSCALE_HD constexpr u32 block_bits(int block) { return static_cast<u32>(block) * 32; }
+
+/// `rows`: where the lane's row of the first block is.
+FOURSCALE_D inline void load_a(u32 rows, int block, fragments_a& a) {
+  FOURSCALE_UNROLL
+  for (int i = 0; i < row_blocks; ++i)
+    ptx::ldmatrix_m8n8_x4_b16(a[block][i],
+                              (rows ^ block_bits(block)) + static_cast<u32>(i) * row_block_bytes);
+}
+/// Two blocks of eight columns.
+FOURSCALE_D inline void load_b(u32 cols, int block, int group, u32 (&b)[2][2]) {
+  u32 r[4];
+  ptx::ldmatrix_m8n8_x4_b16(r, (cols ^ block_bits(block)) + static_cast<u32>(group) * col_block_bytes);
+  b[0][0] = r[0], b[0][1] = r[1], b[1][0] = r[2], b[1][1] = r[3];
+}
+
+/// Adds a step, eight columns at a time, to the sums that `takes(bit)` names, as the bits of certificates
+/// are. `low`: the first two blocks of the first columns. `slot(n)` is done meanwhile, n = 0 to 15, and
+/// `reload(block)` where the last columns have taken this block of A.
+template <class Takes, class Slot, class Reload>
+FOURSCALE_D void add_step(fragments_a& a, u32 cols, u32 (&low)[2][2], accumulators& sums, Takes const& takes,
+                          Slot const& slot, Reload const& reload) {
+  constexpr float zero[4] = {};
+  u32 high[2][2];
+  FOURSCALE_UNROLL
+  for (int j = 0; j < col_blocks; ++j) {
+    const bool last = j + 1 == col_blocks;
+    float chain[row_blocks][4];
+    load_b(cols, 2, j, high);
+    FOURSCALE_UNROLL
+    for (int i = 0; i < row_blocks; ++i) ptx::mma_sync_m16n8k16_bf16(chain[i], a[0][i], low[0], zero);
+    slot(2 * j);
+    if (last) reload(0);
+    FOURSCALE_UNROLL
+    for (int i = 0; i < row_blocks; ++i) ptx::mma_sync_m16n8k16_bf16(chain[i], a[1][i], low[1], chain[i]);
+    if (last)
+      reload(1);
+    else
+      load_b(cols, 0, j + 1, low);
+    FOURSCALE_UNROLL
+    for (int i = 0; i < row_blocks; ++i) ptx::mma_sync_m16n8k16_bf16(chain[i], a[2][i], high[0], chain[i]);
+    slot(2 * j + 1);
+    if (last) reload(2);
+    FOURSCALE_UNROLL
+    for (int i = 0; i < row_blocks; ++i) ptx::mma_sync_m16n8k16_bf16(chain[i], a[3][i], high[1], chain[i]);
+    if (last) reload(3);
+    FOURSCALE_UNROLL
+    for (int i = 0; i < 4 * row_blocks; ++i) {
+      float& sum = sums[i / 4][4 * j + i % 4];
+      if (takes(col_blocks * (i / 4) + j)) sum = __fadd_rz(sum, chain[i / 4][i % 4]);
+    }
+  }
+}
+
+/// A warp's part of the tile at (row, col) of D.
+struct warp_part {
+  stage_memory memory;
+  int row, col;  ///< of the tile
+  stage_copies copies;
+  bounds_copies bounds;
+  u32 rows, cols;  ///< in a stage: the lane's rows of A and B for ldmatrix
+
+  template <class P>
+  FOURSCALE_D warp_part(P const& p, stage_memory m, int r, int c)
+      : memory(m), row(r), col(c), copies(p.a, p.b, r, c), bounds(p.a, p.b, r, c) {
+    const int lane = static_cast<int>(threadIdx.x) % 32;
+    rows = stage_of_rows() + chunk_place(lane % 16, lane / 16);
+    cols = stage_of_cols() + chunk_place(lane % 8, lane / 8);
+  }
+  FOURSCALE_D static int down() { return static_cast<int>(threadIdx.x) / 32 / warps_across; }
+  FOURSCALE_D static int across() { return static_cast<int>(threadIdx.x) / 32 % warps_across; }
+  /// Bytes from the begin of a stage to the warp's first rows.
+  FOURSCALE_D static u32 stage_of_rows() { return static_cast<u32>(down() * warp_rows * decoded_row_bytes); }
+  FOURSCALE_D static u32 stage_of_cols() {
+    return static_cast<u32>(a_bytes + across() * warp_cols * decoded_row_bytes);
+  }
+  FOURSCALE_D exact_place place(int step, u32 stage) const {
+    return {row + down() * warp_rows, col + across() * warp_cols, step, stage + stage_of_rows(),
+            stage + stage_of_cols()};
+  }
+  /// Its certificates in window 0 or 1.
+  FOURSCALE_D uncertified_steps certify(int window) const {
+    constexpr int line_bytes = 2 * window_bytes;
+    return {memory.window(window) + static_cast<u32>(down() * line_bytes),
+            memory.window(window) + static_cast<u32>((warps_down + across()) * line_bytes)};
+  }
+};
+
+/// Of the step in this stage: the rows of A, and the first columns of B for add_step().
+FOURSCALE_D inline void load_step(warp_part const& w, u32 stage, fragments_a& a, u32 (&low)[2][2]) {
+  load_b(stage + w.cols, 0, 0, low);
+  FOURSCALE_UNROLL
+  for (int block = 0; block < 4; ++block) load_a(stage + w.rows, block, a);
+}
+
+/// Copies the tile's first steps and waits for the first of them.
+FOURSCALE_D inline void start_steps(warp_part& w, int steps, int ahead) {
+  const stage_memory memory = w.memory;
+  for (int i = 0; i < ahead; ++i) {
+    if (i == 0) w.bounds.start(0, steps, memory.window(0));
+    w.copies.start_all(memory.stage(i));
+    w.copies.next(i + 1 < steps);
+  }
+  if (ahead > 1)
+    arrive<1>(memory.barrier(0));
+  else
+    arrive<0>(memory.barrier(0));
+  ptx::mbarrier_wait(memory.barrier(0), 0);
+}
+
+}  // namespace FOURSCALE_NAMESPACE::mma::bf16_tile

@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: Apache-2.0
+// The steps of bf16_tile.cuh that are not certified for all of a warp's outputs, and those after them. The
+// sums with a certificate take a step as everywhere; the others take it by blocks, which is exact whatever
+// the data.
+#pragma once
+
+#include "bf16_steps.cuh"
+#include "step_counts.cuh"
+
+namespace FOURSCALE_NAMESPACE::mma::bf16_tile {
+
+/// Counts the outputs of a step without a certificate. `first`: the first rows and columns of the warp.
+template <class P>
+FOURSCALE_D void count_uncertified(P const& p, exact_place const& first, certificates c) {
+  const int lane = static_cast<int>(threadIdx.x) % 32;
+  if (p.steps != nullptr && lane < row_blocks)
+    count_steps(*p.steps, min(p.d.rows - first.row_a - 16 * lane, i64{16}), p.d.cols - first.row_b,
+                (c.kept & ~c.exact) >> (col_blocks * lane) & all_cols,
+                ~c.kept >> (col_blocks * lane) & all_cols);
+}
+
+/// With fewer outputs of which bits may be dropped, the adder's own rule costs less than what spares it.
+inline constexpr int least_asked = 4;
+
+/// What accumulators are asked, where bounds do not prove that the adder drops nothing: the depths of the
+/// warp's rows and columns in a step, to shared memory at `depths`. Returns where scales drop nothing, as
+/// certificates have it: nowhere if it is not worth it.
+template <class P>
+FOURSCALE_D u32 load_limits(P const& p, exact_place const& first, certificates c, u32 depths) {
+  if (__popc(~c.kept) < least_asked) return 0;
+  const u32 lane = threadIdx.x % 32;
+  const auto groups = [](decoded_operand const& x, int row) {  // of rows; those of the last ones behind them
+    return i64{min(row, static_cast<int>(x.rows) - 1) / warp_rows * bounds_chunk};
+  };
+  const auto depth_of = [&](decoded_operand const& x, int row) {
+    return reinterpret_cast<u32 const*>(x.depths + first.step * x.row_groups() + groups(x, row))[lane % 16];
+  };
+  const auto span_of = [&](decoded_operand const& x, int row) {
+    return u32{x.of_accumulators[x.bounds_at(groups(x, row) + lane % bounds_chunk, first.step)].span};
+  };
+  const u32 depth = lane < 16 ? depth_of(p.a, first.row_a) : depth_of(p.b, first.row_b);
+  const u32 of_eight = lane / 8 % 2 == 0 ? span_of(p.a, first.row_a) : span_of(p.b, first.row_b);
+  const u32 of_sixteen = max(of_eight, __shfl_xor_sync(~0u, of_eight, 1)),
+            of_rows = __shfl_sync(~0u, of_sixteen, static_cast<int>(lane / col_blocks * 2)),
+            of_cols = __shfl_sync(~0u, of_eight, static_cast<int>(8 + lane % col_blocks));
+  ptx::store_shared_u32(depths + 4 * lane, depth);
+  return __ballot_sync(~0u, fourscale::model::scales_drop_nothing(of_rows + of_cols));
+}
+
+/// Adds a step to the sums without a certificate.
+template <class P>
+FOURSCALE_D void add_exactly(P const& p, exact_place const& first, certificates c, u32 depths,
+                             accumulators& sums) {
+  const u32 limited = load_limits(p, first, c, depths);
+  FOURSCALE_UNROLL
+  for (int i = 0; i < row_blocks; ++i) {
+    const auto of_rows = [&](u32 bits) { return bits >> (col_blocks * i) & all_cols; };
+    const u32 which = of_rows(~(c.exact & c.kept)), below = static_cast<u32>(i);
+    if (which == 0) continue;
+    const exact_columns x{&p.a,
+                          &p.b,
+                          {first.row_a + 16 * i, first.row_b, first.step,
+                           first.stage_a + below * row_block_bytes, first.stage_b},
+                          of_rows(c.kept),
+                          of_rows(limited),
+                          depths + 16 * below,
+                          depths + warp_rows};
+    mma::add_exactly<col_blocks>(x, which, sums[i]);
+  }
+  count_uncertified(p, first, c);
+}
+
+/// The tile's steps from a window of bounds on: its first step, in stage `index`, is there. A function, with
+/// the sums in registers of its own; what a warp is stays in memory.
+template <class P>
+__noinline__ FOURSCALE_D void multiply_with_care(P const& p, warp_part& w, int first, int index, u32 parity,
+                                                 accumulators& of_caller) {
+  const stage_memory memory = w.memory;
+  const int steps = static_cast<int>(p.a.steps), stages = memory.stages, ahead = steps_ahead(stages);
+  accumulators sums;
+  copy_sums(of_caller, sums);
+#pragma unroll 1
+  for (; first < steps; first += window_steps) {
+    const int window = first / window_steps % 2;
+    const uncertified_steps uncertified = w.certify(window);
+    w.bounds.start(first + window_steps, steps, memory.window(1 - window));
+#pragma unroll 1
+    for (int step = first; step < min(first + window_steps, steps); ++step) {
+      const u32 stage = memory.stage(index);
+      const int next = index + 1 == stages ? 0 : index + 1;
+      if (ahead > 1) arrive<0>(memory.barrier(next));
+      w.copies.start_all(memory.stage(index + ahead >= stages ? index + ahead - stages : index + ahead));
+      w.copies.next(step + ahead + 1 < steps);
+      if (ahead == 1) arrive<0>(memory.barrier(next));
+      const certificates c = uncertified.of_step(step - first);
+      const u32 certified = c.exact & c.kept;
+      if (certified != 0) {
+        fragments_a a;
+        u32 low[2][2];
+        load_step(w, stage, a, low);
+        add_step(
+            a, stage + w.cols, low, sums, [=](int bit) { return (certified >> bit & 1) != 0; }, [](int) {},
+            [](int) {});
+      }
+      if (certified != ~0u) add_exactly(p, w.place(step, stage), c, memory.depths(), sums);
+      index = next, parity ^= static_cast<u32>(next == 0);
+      ptx::mbarrier_wait(memory.barrier(next), parity);
+      if (stages == 2) ptx::bar_sync<0, threads>();  // the other stage is filled next
+    }
+  }
+  copy_sums(sums, of_caller);
+}
+
+}  // namespace FOURSCALE_NAMESPACE::mma::bf16_tile
