@@ -202,7 +202,8 @@ FOURSCALE_HD constexpr accumulator_bounds bounds_of_accumulators(value_facts con
                                                                  value_facts const& before) {
   if (!(step.squares + before.squares < value_facts::infinite())) return {unbounded, 0};
   const int largest = step.largest_scale, depth = 40 - step.lowest;
-  int span = step.squares > 0.0f ? largest - step.lowest : 0;
+  int span = 0;  // values may all have their lowest bit above the scales' exponents
+  if (step.squares > 0.0f && largest - step.lowest > span) span = largest - step.lowest;
   if (before.squares > 0.0f && largest - before.lowest > span) span = largest - before.lowest;
   return {static_cast<u8>(span < unbounded ? span : unbounded), static_cast<u8>(depth > 0 ? depth : 0)};
 }
