@@ -207,12 +207,9 @@ void run(benchmark::State& state, shape const& of, int threads) {
   const block_scaled_view<F> by_rows{m.codes.data(), m.scales.data(), of.rows, of.cols, m.q.amax};
   if (host::quantize(m.x, by_rows) != errc::ok || Case::call(m) != errc::ok)
     return state.SkipWithError("a function of the library refused its arguments");
-  for (auto _ : state) {
-    benchmark::DoNotOptimize(Case::call(m));
-    benchmark::ClobberMemory();
-  }
   const auto best = [&](auto action) { return seconds_of(action, of.rows * of.cols); };
   const double seconds = best([&] { benchmark::DoNotOptimize(Case::call(m)); });
+  for (auto _ : state) state.SetIterationTime(seconds);
   const double copying = best([&] { copy<Case>(m); }), moving = best([&] { m.plain_memcpy(); });
   const double elements = static_cast<double>(of.rows * of.cols);
   const double bytes = elements * 2 + static_cast<double>(of.rows * (m.code_row + m.scale_row));
@@ -230,7 +227,12 @@ template <class Case>
 void add(std::string const& what, shape const& of, int threads) {
   const std::string name =
       what + "/" + Case::format::name + "/" + of.name + "/threads:" + std::to_string(threads);
-  benchmark::RegisterBenchmark(name.c_str(), run<Case>, of, threads)->Unit(benchmark::kMicrosecond);
+  // One run: the library would make the matrices and all measurements anew for each number of iterations it
+  // tries.
+  benchmark::RegisterBenchmark(name.c_str(), run<Case>, of, threads)
+      ->Unit(benchmark::kMicrosecond)
+      ->Iterations(1)
+      ->UseManualTime();
 }
 
 /// One core on a large matrix: only for what could be bound by memory.
