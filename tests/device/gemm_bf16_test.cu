@@ -36,6 +36,11 @@ constexpr bool stages_are_free() {
 }
 static_assert(stages_are_free());
 
+/// Shared memory of a block, in KiB (CUDA Programming Guide, compute capabilities): sm_86 and sm_89 99, sm_80
+/// 163, sm_90 227.
+static_assert(tile::stage_memory::bytes(2) <= 99 * 1024 && tile::stage_memory::bytes(3) <= 163 * 1024 &&
+              tile::stage_memory::bytes(4) <= 227 * 1024);
+
 /// What is asked of two times eight rows at once is what the model asks of each, on both sides of its limits
 /// and at the ends; `other` are bytes that must not matter.
 constexpr bool asks_as_the_model(u32 a, u32 b, u32 other) {
