@@ -243,14 +243,11 @@ FOURSCALE_D inline void find_bounds(facts_memory const& known, certify_memory& o
   const model::known_bounds bounds =
       bounds_of_step(facts, mine_before, known.widths[step].of_row[mine / decode_steps]);
   const u32 first = of_two(bounds.step.width, bounds.step.span);
-  u32 second = 0;
-  if constexpr (arch::has_wgmma) {  // others do not read them
-    second = of_two(bounds.of_accumulators.span, 0);
-    of_rows.depths[step].of_row[mine / decode_steps] = bounds.of_accumulators.depth;
-  }
+  const u32 second = of_two(bounds.of_accumulators.span, 0);
+  of_rows.depths[step].of_row[mine / decode_steps] = bounds.of_accumulators.depth;
   if (mine % 32 < decode_steps) {
     of_rows.bounds[mine / 32][step] = first;
-    if constexpr (arch::has_wgmma) of_rows.spans[mine / 32][step] = second;
+    of_rows.spans[mine / 32][step] = second;
   }
 }
 
@@ -262,15 +259,12 @@ FOURSCALE_D inline void store_bounds(mma::decoded_operand const& to, i64 row_gro
   if (mine < 0 || mine >= decode_steps || step >= static_cast<int>(to.steps)) return;
   u32 first_two = 0, span = 0;
   for (auto const& of_two : of_rows.bounds) first_two = __vmaxu2(first_two, of_two[mine]);
-  if constexpr (arch::has_wgmma)
-    for (auto const& of_two : of_rows.spans) span = max(span, of_two[mine]);
+  for (auto const& of_two : of_rows.spans) span = max(span, of_two[mine]);
   const i64 at = to.bounds_at(row_group, step);
   to.bounds[at] = {static_cast<u8>(first_two), static_cast<u8>(first_two >> 16)};
-  if constexpr (arch::has_wgmma) {
-    mma::bytes_of_eight const& depths = of_rows.depths[mine];
-    to.of_accumulators[at] = {static_cast<u8>(span), depths.largest()};
-    to.depths[step * to.row_groups() + row_group] = depths;
-  }
+  mma::bytes_of_eight const& depths = of_rows.depths[mine];
+  to.of_accumulators[at] = {static_cast<u8>(span), depths.largest()};
+  to.depths[step * to.row_groups() + row_group] = depths;
 }
 
 /// What a lane knows of its half of a step: its scales as values have them, and their exponents, a byte each;
