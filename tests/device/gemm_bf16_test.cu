@@ -139,9 +139,8 @@ TEST_CASE("device gemm bf16: accumulators are asked for limits of their own", "[
 TEST_CASE("device gemm bf16: care from any window on, with two to four stages", "[device][gemm][blackwell]") {
   if (!gpu_or_warn()) return;
   constexpr i64 m = 440, n = 300, steps = 35;
-  gemm_case<nvfp4, linear, nvfp4, linear, float> c({m, n, 64 * steps});
-  c.a.data = gemm_operand_data<nvfp4, linear>(operand<nvfp4, linear>(kind::gaussian, m, 64 * steps, 1));
-  c.b.data = gemm_operand_data<nvfp4, linear>(operand<nvfp4, linear>(kind::gaussian, n, 64 * steps, 2));
+  auto c = nvfp4_case(operand<nvfp4, linear>(kind::gaussian, m, 64 * steps, 1),
+                      operand<nvfp4, linear>(kind::gaussian, n, 64 * steps, 2));
   constexpr i64 first_steps[] = {0, 7, 8, 13, 31, 32, 34};
   for (i64 row = 0; row < m; ++row)
     if (row / 64 % 2 == 0 ? row % 64 == 5 : row % 3 != 0)

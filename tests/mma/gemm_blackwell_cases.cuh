@@ -85,9 +85,8 @@ template <class Gemm>
 void check_hard_steps() {
   if (!gpu_or_warn()) return;
   constexpr i64 m = 1300, n = 2712, k = 34 * 64;
-  gemm_case<nvfp4, linear, nvfp4, linear, float> c({m, n, k});
-  c.a.data = gemm_operand_data<nvfp4, linear>(operand<nvfp4, linear>(kind::gaussian, m, k, 1));
-  c.b.data = gemm_operand_data<nvfp4, linear>(operand<nvfp4, linear>(kind::gaussian, n, k, 2));
+  auto c = nvfp4_case(operand<nvfp4, linear>(kind::gaussian, m, k, 1),
+                      operand<nvfp4, linear>(kind::gaussian, n, k, 2));
   const auto spread = [&](auto& x, i64 row, i64 step) {  // scales of a step between 2^-9 and 448
     for (i64 block = 0; block < 4; ++block)
       x.data.scales[static_cast<size_t>((row * 34 + step) * 4 + block)] = block % 2 == 0 ? 0x01 : 0x7e;
@@ -130,9 +129,8 @@ void check_kinds() {
   for (const kind what : kinds)
     for (const kind other : {kind::gaussian, what}) {
       INFO("kinds " << name_of(what) << " and " << name_of(other));
-      gemm_case<nvfp4, linear, nvfp4, linear, float> c({150, 210, 1024});
-      c.a.data = gemm_operand_data<nvfp4, linear>(operand<nvfp4, linear>(what, 150, 1024, 1));
-      c.b.data = gemm_operand_data<nvfp4, linear>(operand<nvfp4, linear>(other, 210, 1024, 2));
+      auto c =
+          nvfp4_case(operand<nvfp4, linear>(what, 150, 1024, 1), operand<nvfp4, linear>(other, 210, 1024, 2));
       gemm_steps steps;
       CHECK(same_bits(c.on_device(Gemm{&steps}), c.oracle()));
       CHECK(steps.in_f32 + steps.in_double + steps.by_model == 150 * 210 * 16);
@@ -166,9 +164,7 @@ void check_lowest_bits() {
       for (size_t row = 0; row < 80; ++row)
         fill(a, row, lower_eight && row % 16 < 8 ? one : large(row / 16), 0x01);
       for (size_t row = 0; row < 40; ++row) fill(b, row, large(row / 8), row % 2 == 0 ? 0x01 : 0x09);
-      gemm_case<nvfp4, linear, nvfp4, linear, float> c({80, 40, 256});
-      c.a.data = gemm_operand_data<nvfp4, linear>(a);
-      c.b.data = gemm_operand_data<nvfp4, linear>(b);
+      auto c = nvfp4_case(a, b);
       gemm_steps steps, on_host;
       std::vector<float> want = c.before;
       REQUIRE(host::gemm(c.a.on_host(), c.b.on_host(), c.view_of(want.data()), c.o.factors,
@@ -227,9 +223,7 @@ void check_cancelling() {
   host_buffer<nvfp4> a(m, k, amax_value(2688.0f)), b(n, k, amax_value(2688.0f));
   for (i64 row = 0; row < m; ++row) fill(a, row, row % 128 == 12 ? 0 : row % 128 == 99 ? 4 : -1);
   for (i64 row = 0; row < n; ++row) fill(b, row, row % 192 == 13 ? 2 : row % 192 == 141 ? 3 : -1);
-  gemm_case<nvfp4, linear, nvfp4, linear, float> c({m, n, k});
-  c.a.data = gemm_operand_data<nvfp4, linear>(a);
-  c.b.data = gemm_operand_data<nvfp4, linear>(b);
+  auto c = nvfp4_case(a, b);
   gemm_steps steps;
   std::vector<float> want = c.before;
   REQUIRE(host::gemm(c.a.on_host(), c.b.on_host(), c.view_of(want.data()), c.o.factors,

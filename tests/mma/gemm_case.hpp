@@ -91,4 +91,12 @@ struct gemm_case {
   }
 };
 
+/// NVFP4 operands that buffers with linear scales hold, to FP32.
+template <class Buffer>
+gemm_case<nvfp4, linear, nvfp4, linear, float> nvfp4_case(Buffer const& a, Buffer const& b,
+                                                          gemm_factors factors = {}) {
+  using data = gemm_operand_data<nvfp4, linear>;
+  return {{a.rows, b.rows, a.cols, factors}, data(a), data(b)};
+}
+
 }  // namespace fourscale::test

@@ -29,9 +29,7 @@ inline gemm_case<nvfp4, linear, nvfp4, linear, float> large_accumulators() {
   }
   for (i64 row = 0; row < n; ++row)  // 4, and 0.5 in every other column; then 0.5
     fill(b, row, static_cast<int>(2 + row / 8 * 3), row % 2 == 0 ? 0x06 : 0x16, 0x01);
-  gemm_case<nvfp4, linear, nvfp4, linear, float> c({m, n, k, {1.0f, 0.0f}});
-  c.a.data = gemm_operand_data<nvfp4, linear>(a);
-  c.b.data = gemm_operand_data<nvfp4, linear>(b);
+  auto c = nvfp4_case(a, b, {1.0f, 0.0f});
   const std::vector<float> sums = c.sums();
   int dropped = 0, kept = 0;
   for (i64 row = 1; row < m; row += 32)  // of 1 times 4, minus 2^-20
@@ -62,9 +60,7 @@ inline gemm_case<nvfp4, linear, nvfp4, linear, float> single_large_accumulators(
   host_buffer<nvfp4> a(m, k, amax_value(2688.0f)), b(n, k, amax_value(2688.0f));
   for (i64 row = 0; row < m; ++row) fill(a, row, row_is_large(row), 0x01);
   for (i64 col = 0; col < n; ++col) fill(b, col, col_is_large(col), 0x09);
-  gemm_case<nvfp4, linear, nvfp4, linear, float> c({m, n, k, {1.0f, 0.0f}});
-  c.a.data = gemm_operand_data<nvfp4, linear>(a);
-  c.b.data = gemm_operand_data<nvfp4, linear>(b);
+  auto c = nvfp4_case(a, b, {1.0f, 0.0f});
   const std::vector<float> sums = c.sums();
   for (i64 row = 0; row < m; ++row)
     for (i64 col = 0; col < n; ++col)
@@ -94,11 +90,9 @@ inline gemm_case<nvfp4, linear, nvfp4, linear, float> rows_of_many_sizes(bool dr
         q.codes[at] = static_cast<u8>(mix(at + seed));
       }
     }
-    return gemm_operand_data<nvfp4, linear>(q);
+    return q;
   };
-  gemm_case<nvfp4, linear, nvfp4, linear, float> c({m, n, k, {1.0f, 0.0f}});
-  c.a.data = fill(m, 1, drops), c.b.data = fill(n, 2'000'000, false);
-  return c;
+  return nvfp4_case(fill(m, 1, drops), fill(n, 2'000'000, false), {1.0f, 0.0f});
 }
 
 /// Of each 16 rows of A, eight have scales so far apart that the least product is dropped, -2^-20 below an
@@ -117,9 +111,7 @@ inline gemm_case<nvfp4, linear, nvfp4, linear, float> scales_of_some_eights() {
   host_buffer<nvfp4> a(m, k, amax_value(2688.0f)), b(n, k, amax_value(2688.0f));
   for (i64 row = 0; row < m; ++row) fill(a, row, row_is_spread(row), 0x01);
   for (i64 col = 0; col < n; ++col) fill(b, col, true, 0x09);
-  gemm_case<nvfp4, linear, nvfp4, linear, float> c({m, n, k, {1.0f, 0.0f}});
-  c.a.data = gemm_operand_data<nvfp4, linear>(a);
-  c.b.data = gemm_operand_data<nvfp4, linear>(b);
+  auto c = nvfp4_case(a, b, {1.0f, 0.0f});
   const std::vector<float> sums = c.sums();
   for (i64 row = 0; row < m; ++row)
     for (i64 col = 0; col < n; ++col)

@@ -73,9 +73,8 @@ void check_native_kinds() {
   for (const kind what : kinds)
     for (const kind other : {kind::gaussian, what}) {
       INFO("kinds " << static_cast<int>(what) << ' ' << static_cast<int>(other));
-      gemm_case<nvfp4, linear, nvfp4, linear, float> c({150, 210, 1024});
-      c.a.data = gemm_operand_data<nvfp4, linear>(operand<nvfp4, linear>(what, 150, 1024, 1));
-      c.b.data = gemm_operand_data<nvfp4, linear>(operand<nvfp4, linear>(other, 210, 1024, 2));
+      auto c =
+          nvfp4_case(operand<nvfp4, linear>(what, 150, 1024, 1), operand<nvfp4, linear>(other, 210, 1024, 2));
       worst = std::fmax(worst, check_within_bound(c, c.on_device(Gemm{})));
     }
   std::printf("accumulate::native: the largest error is %.4f of its bound\n", worst);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Operands of bf16_tile.cuh in shared memory: stages, each a step of both, that all threads fill with
-// cp.async; behind them the bounds of two windows of steps, and a barrier for each stage.
+// cp.async; behind them the bounds of two windows of steps, a barrier for each stage, and for each warp what
+// its accumulators are asked (bf16_with_care.cuh).
 //
 // A thread arrives at the barrier of a step when what it has copied of it is there, and waits for it before
 // it reads. So who has waited for a step knows that all have finished those before the last one, whose stages
