@@ -346,11 +346,10 @@ FOURSCALE_D void decode_rows(block_scaled_view<F, Layout, u8 const> const& q, mm
       if (static_cast<int>(lane / lanes_a_step) < left)
         *reinterpret_cast<u16*>(exponents) = static_cast<u16>(half.exponents);
       certify_memory& of_eight = of_rows[first / decode_steps % 2];
-      if constexpr (arch::has_wgmma) leave_magnitudes(x, half, now, of_eight);  // others do not read them
+      leave_magnitudes(x, half, now, of_eight);
       half = look_at<Certify>(reader, next, known + turn);
       __syncthreads();
-      if (arch::has_wgmma && first + static_cast<int>(largest.step) < steps)
-        *magnitudes = largest.of(of_eight);
+      if (first + static_cast<int>(largest.step) < steps) *magnitudes = largest.of(of_eight);
       find_bounds(now, of_eight, first < model::most_steps, before);
       if (first > 0)
         store_bounds(to, row_group, first - decode_steps, of_rows[(first / decode_steps + 1) % 2]);

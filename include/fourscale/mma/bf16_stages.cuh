@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Operands of bf16_tile.cuh in shared memory: stages, each a step of both, that all threads fill with
-// cp.async; behind them the bounds of two windows of steps, a barrier for each stage, and for each warp what
-// its accumulators are asked (bf16_with_care.cuh).
+// cp.async; behind them the bounds of two windows of steps, and a barrier for each stage.
 //
 // A thread arrives at the barrier of a step when what it has copied of it is there, and waits for it before
 // it reads. So who has waited for a step knows that all have finished those before the last one, whose stages
@@ -26,10 +25,6 @@ inline constexpr int stage_bytes = a_bytes + b_bytes;
 /// Stages of 48 KiB. With two, all warps wait for each other in every step.
 inline constexpr int least_stages = 2, most_stages = 4;
 
-/// Bounds: for a warp's rows, or columns, 16 bytes a step.
-inline constexpr int window_steps = 8, window_bytes = 16 * window_steps;
-inline constexpr int bounds_bytes = (warps_down + warps_across) * 2 * window_bytes;
-
 /// What accumulators are asked: for each warp, a byte for each of its rows and columns.
 inline constexpr int depth_bytes = warp_rows + warp_cols;
 
@@ -42,12 +37,10 @@ struct stage_memory {
   int stages;
 
   static constexpr int bytes(int stages) {
-    return stages * stage_bytes + bounds_bytes + most_stages * 8 + warps * depth_bytes;
+    return stages * stage_bytes + most_stages * 8 + warps * depth_bytes;
   }
   FOURSCALE_D u32 stage(int i) const { return first + static_cast<u32>(i * stage_bytes); }
-  /// Bounds of window 0 or 1, of the warps in one line; those in the next line are 2 * window_bytes behind.
-  FOURSCALE_D u32 window(int i) const { return stage(stages) + static_cast<u32>(i * window_bytes); }
-  FOURSCALE_D u32 barrier(int i) const { return window(0) + static_cast<u32>(bounds_bytes + 8 * i); }
+  FOURSCALE_D u32 barrier(int i) const { return stage(stages) + static_cast<u32>(8 * i); }
   FOURSCALE_D u32 depths() const { return barrier(most_stages) + threadIdx.x / 32 * depth_bytes; }
 };
 
@@ -95,27 +88,6 @@ struct stage_copies {
   }
 };
 
-/// Copies bounds: each of the first threads those of a step and 64 rows, or columns. Behind an operand they
-/// have those of its last rows, and behind the last step that one's.
-struct bounds_copies {
-  u8 const* from;  ///< of the first step
-
-  FOURSCALE_D bounds_copies(decoded_operand const& x, decoded_operand const& y, int row, int col) {
-    const int line = static_cast<int>(threadIdx.x) / window_steps;
-    const bool of_a = line < warps_down;
-    const int last = static_cast<int>(ceil_div<i64>(of_a ? x.rows : y.rows, warp_rows)) - 1;
-    const int chunk = min(of_a ? row / warp_rows + line : col / warp_cols + line - warps_down, last);
-    from = reinterpret_cast<u8 const*>(of_a ? x.bounds : y.bounds) + chunk * x.steps * 16;
-  }
-  /// The window of this first step to stage_memory::window().
-  FOURSCALE_D void start(int first, int steps, u32 window) const {
-    const u32 thread = threadIdx.x, line = thread / window_steps, step = thread % window_steps;
-    if (line < warps_down + warps_across)
-      ptx::cp_async_cg_16(window + line * (2 * window_bytes) + step * 16,
-                          from + i64{min(first + static_cast<int>(step), steps - 1)} * 16);
-  }
-};
-
 /// What this thread has started has arrived, but for the latest groups. All threads arrive: one lane for its
 /// warp is 2 % faster, but racecheck does not follow it.
 template <int LatestGroups>
@@ -123,46 +95,5 @@ FOURSCALE_D void arrive(u32 barrier) {
   ptx::cp_async_wait_group<LatestGroups>();
   ptx::mbarrier_arrive(barrier);
 }
-
-// ---------------------------------------------------------------- certify
-
-/// Whether the sum of byte 0 of `one` and of a byte of `two`, 0 or 2, is `Sum` or more: both at once.
-template <u32 Sum>
-FOURSCALE_HD constexpr bool one_reaches(u32 two, u32 one) {
-  constexpr u32 both = 0x1'0001u;
-  return (((two & 0xff * both) + (one & 0xff) * both + (0x8000 - Sum) * both) & 0x8000 * both) != 0;
-}
-/// Of two times eight rows and of eight columns, the bounds of each in two bytes: not all sums are exact.
-FOURSCALE_HD constexpr bool sums_may_round(u32 of_rows, u32 of_cols) {
-  return one_reaches<8 * 24>(of_rows, of_cols);
-}
-/// Something may be dropped.
-FOURSCALE_HD constexpr bool bits_may_drop(u32 of_rows, u32 of_cols) {
-  return one_reaches<35 + 1>(of_rows >> 8, of_cols >> 8);
-}
-
-/// The certificates of a lane in a window's steps: rows 16 i to 16 i + 15 of the warp and columns 8 j to
-/// 8 j + 7 for lane 8 i + j. Two bits a step: bit n that not all sums are proved exact, and bit 16 + n that
-/// the adder may drop bits, in step n.
-struct uncertified_steps {
-  u32 bits = 0;
-
-  /// From the window of the warp's rows and that of its columns.
-  FOURSCALE_D uncertified_steps(u32 window_of_rows, u32 window_of_cols) {
-    const u32 lane = threadIdx.x % 32;
-    const u32 rows = window_of_rows + lane / col_blocks * 4, cols = window_of_cols + lane % col_blocks * 2;
-    FOURSCALE_UNROLL
-    for (int step = 0; step < window_steps; ++step) {
-      const u32 place = static_cast<u32>(16 * step);
-      const u32 two = ptx::load_shared_u32(rows + place), one = ptx::load_shared_u16(cols + place);
-      bits |= sums_may_round(two, one) ? 1u << step : 0u;
-      bits |= bits_may_drop(two, one) ? 0x1'0000u << step : 0u;
-    }
-  }
-  FOURSCALE_D bool any_of_warp() const { return __any_sync(~0u, bits != 0) != 0; }
-  FOURSCALE_D certificates of_step(int step) const {
-    return {__ballot_sync(~0u, (bits >> step & 1) == 0), __ballot_sync(~0u, (bits >> (16 + step) & 1) == 0)};
-  }
-};
 
 }  // namespace FOURSCALE_NAMESPACE::mma::bf16_tile

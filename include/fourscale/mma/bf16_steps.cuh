@@ -3,7 +3,7 @@
 // them: a chain of four mma.sync from zero, and one addition rounded toward zero.
 #pragma once
 
-#include "bf16_stages.cuh"
+#include "bf16_certify.cuh"
 
 namespace FOURSCALE_NAMESPACE::mma::bf16_tile {
 
@@ -80,12 +80,11 @@ struct warp_part {
   stage_memory memory;
   int row, col;  ///< of the tile
   stage_copies copies;
-  bounds_copies bounds;
   u32 rows, cols;  ///< in a stage: the lane's rows of A and B for ldmatrix
 
   template <class P>
   FOURSCALE_D warp_part(P const& p, stage_memory m, int r, int c)
-      : memory(m), row(r), col(c), copies(p.a, p.b, r, c), bounds(p.a, p.b, r, c) {
+      : memory(m), row(r), col(c), copies(p.a, p.b, r, c) {
     const int lane = static_cast<int>(threadIdx.x) % 32;
     rows = stage_of_rows() + chunk_place(lane % 16, lane / 16);
     cols = stage_of_cols() + chunk_place(lane % 8, lane / 8);
@@ -101,12 +100,6 @@ struct warp_part {
     return {row + down() * warp_rows, col + across() * warp_cols, step, stage + stage_of_rows(),
             stage + stage_of_cols()};
   }
-  /// Its certificates in window 0 or 1.
-  FOURSCALE_D uncertified_steps certify(int window) const {
-    constexpr int line_bytes = 2 * window_bytes;
-    return {memory.window(window) + static_cast<u32>(down() * line_bytes),
-            memory.window(window) + static_cast<u32>((warps_down + across()) * line_bytes)};
-  }
 };
 
 /// Of the step in this stage: the rows of A, and the first columns of B for add_step().
@@ -116,19 +109,20 @@ FOURSCALE_D inline void load_step(warp_part const& w, u32 stage, fragments_a& a,
   for (int block = 0; block < 4; ++block) load_a(stage + w.rows, block, a);
 }
 
-/// Copies the tile's first steps and waits for the first of them.
+/// Copies the tile's first steps.
 FOURSCALE_D inline void start_steps(warp_part& w, int steps, int ahead) {
-  const stage_memory memory = w.memory;
   for (int i = 0; i < ahead; ++i) {
-    if (i == 0) w.bounds.start(0, steps, memory.window(0));
-    w.copies.start_all(memory.stage(i));
+    w.copies.start_all(w.memory.stage(i));
     w.copies.next(i + 1 < steps);
   }
+}
+/// Waits for the first of them.
+FOURSCALE_D inline void wait_for_first(warp_part const& w, int ahead) {
   if (ahead > 1)
-    arrive<1>(memory.barrier(0));
+    arrive<1>(w.memory.barrier(0));
   else
-    arrive<0>(memory.barrier(0));
-  ptx::mbarrier_wait(memory.barrier(0), 0);
+    arrive<0>(w.memory.barrier(0));
+  ptx::mbarrier_wait(w.memory.barrier(0), 0);
 }
 
 }  // namespace FOURSCALE_NAMESPACE::mma::bf16_tile

@@ -8,9 +8,9 @@
 // multiplies its last columns, so that the tensor cores need not wait at the beginning of a step. Copies are
 // started in between, a few at a time. Warps wait for copies, not for each other.
 //
-// While all of a warp's sums are certified, its loop has nothing but this, and all registers. From the first
-// window of steps on in which one is not, the warp goes on in a function with registers of its own:
-// bf16_with_care.cuh.
+// While all of a warp's sums are certified, its loop has nothing but this, and all registers. How long they
+// are, it asks before the first step: bf16_certify.cuh. From there on the warp goes on in a function with
+// registers of its own: bf16_with_care.cuh.
 #pragma once
 
 #include "../ptx/bar.cuh"
@@ -34,7 +34,7 @@ struct problem {
   gemm_steps* steps;  ///< counts, or null
 };
 
-/// The tile's steps, with care from the first window on that is not certified for all of the warp's outputs.
+/// The tile's steps, with care from the first one on that is not certified for all of the warp's outputs.
 /// What is done in which slot of a step is a matter of trial.
 template <bool Whole, class P>
 FOURSCALE_D void multiply_steps(P const& p, warp_part& w, accumulators& sums) {
@@ -42,54 +42,54 @@ FOURSCALE_D void multiply_steps(P const& p, warp_part& w, accumulators& sums) {
   const stage_memory memory = w.memory;
   const int steps = static_cast<int>(p.a.steps), stages = memory.stages, ahead = steps_ahead(stages);
   start_steps(w, steps, ahead);
+  const exact_place origin = w.place(0, 0);
+  // It is the same in all lanes, and so the compiler knows it.
+  const int certified = static_cast<int>(
+      __reduce_min_sync(~0u, static_cast<unsigned>(certified_steps(p, origin.row_a, origin.row_b))));
+  wait_for_first(w, ahead);
   u32 stage = memory.stage(0), parity = 0, low[2][2];
-  int first = 0, index = 0;  // of the stage
+  int index = 0;  // of the stage
   fragments_a a;
   load_step(w, stage, a, low);
 #pragma unroll 1
-  for (; first < steps; first += window_steps) {
-    const int window = first / window_steps % 2;
-    if (w.certify(window).any_of_warp()) break;
-    w.bounds.start(first + window_steps, steps, memory.window(1 - window));
-#pragma unroll 1
-    for (int step = first; step < min(first + window_steps, steps); ++step) {
-      const int next_index = index + 1 == stages ? 0 : index + 1;
-      const int filled = index + ahead >= stages ? index + ahead - stages : index + ahead;
-      const u32 next = memory.stage(next_index), full = memory.barrier(next_index);
-      const u32 next_parity = parity ^ static_cast<u32>(next_index == 0);
-      bool there = false;
-      const auto slot = [&](int n) {
-        if (n == 4 && ahead > 1) arrive<0>(full);
-        if (n == 2 || n == 6) {
-          FOURSCALE_UNROLL
-          for (int i = 0; i < half; ++i) w.copies.start<Whole>((n == 2 ? 0 : half) + i, memory.stage(filled));
-        }
-        if (n == 12) {
-          ptx::cp_async_commit_group();
-          w.copies.next(step + ahead + 1 < steps);
-          if (ahead == 1) arrive<0>(full);
-          there = ptx::mbarrier_test(full, next_parity);
-        }
-        if (n == 13 && !there) ptx::mbarrier_wait(full, next_parity);
-      };
-      const auto reload = [&](int block) {
-        if (block == 1) load_b(next + w.cols, 0, 0, low);
-        load_a(next + w.rows, block, a);
-      };
-      add_step(
-          a, stage + w.cols, low, sums, [](int) { return true; }, slot, reload);
-      if (stages == 2)
-        ptx::bar_sync<0, threads>();  // the other stage is filled next
-      else
-        __syncwarp();  // tells the compiler that all lanes are here: counters stay in uniform registers
-      stage = next, index = next_index, parity = next_parity;
-    }
+  for (int step = 0; step < certified; ++step) {
+    const int next_index = index + 1 == stages ? 0 : index + 1;
+    const int filled = index + ahead >= stages ? index + ahead - stages : index + ahead;
+    const u32 next = memory.stage(next_index), full = memory.barrier(next_index);
+    const u32 next_parity = parity ^ static_cast<u32>(next_index == 0);
+    bool there = false;
+    const auto slot = [&](int n) {
+      if (n == 4 && ahead > 1) arrive<0>(full);
+      if (n == 2 || n == 6) {
+        FOURSCALE_UNROLL
+        for (int i = 0; i < half; ++i) w.copies.start<Whole>((n == 2 ? 0 : half) + i, memory.stage(filled));
+      }
+      if (n == 12) {
+        ptx::cp_async_commit_group();
+        w.copies.next(step + ahead + 1 < steps);
+        if (ahead == 1) arrive<0>(full);
+        there = ptx::mbarrier_test(full, next_parity);
+      }
+      if (n == 13 && !there) ptx::mbarrier_wait(full, next_parity);
+    };
+    const auto reload = [&](int block) {
+      if (block == 1) load_b(next + w.cols, 0, 0, low);
+      load_a(next + w.rows, block, a);
+    };
+    add_step(
+        a, stage + w.cols, low, sums, [](int) { return true; }, slot, reload);
+    if (stages == 2)
+      ptx::bar_sync<0, threads>();  // the other stage is filled next
+    else
+      __syncwarp();  // tells the compiler that all lanes are here: counters stay in uniform registers
+    stage = next, index = next_index, parity = next_parity;
   }
-  if (first >= steps) return;
+  if (certified == steps) return;
   accumulators in_memory;
   warp_part w_in_memory = w;
   copy_sums(sums, in_memory);
-  multiply_with_care(p, w_in_memory, first, index, parity, in_memory);
+  const facts_of_warp facts(p, origin.row_a, origin.row_b);
+  multiply_with_care(p, w_in_memory, facts, certified, index, parity, in_memory);
   copy_sums(in_memory, sums);
 }
 

@@ -70,43 +70,39 @@ FOURSCALE_D void add_exactly(P const& p, exact_place const& first, certificates 
   count_uncertified(p, first, c);
 }
 
-/// The tile's steps from a window of bounds on: its first step, in stage `index`, is there. A function, with
-/// the sums in registers of its own; what a warp is stays in memory.
+/// The tile's steps from `step` on, which is in stage `index`. A function, with the sums in registers of its
+/// own; what a warp is stays in memory.
 template <class P>
-__noinline__ FOURSCALE_D void multiply_with_care(P const& p, warp_part& w, int first, int index, u32 parity,
-                                                 accumulators& of_caller) {
+__noinline__ FOURSCALE_D void multiply_with_care(P const& p, warp_part& w, facts_of_warp const& facts,
+                                                 int step, int index, u32 parity, accumulators& of_caller) {
   const stage_memory memory = w.memory;
   const int steps = static_cast<int>(p.a.steps), stages = memory.stages, ahead = steps_ahead(stages);
+  step_facts of_step = facts.load(step);
   accumulators sums;
   copy_sums(of_caller, sums);
 #pragma unroll 1
-  for (; first < steps; first += window_steps) {
-    const int window = first / window_steps % 2;
-    const uncertified_steps uncertified = w.certify(window);
-    w.bounds.start(first + window_steps, steps, memory.window(1 - window));
-#pragma unroll 1
-    for (int step = first; step < min(first + window_steps, steps); ++step) {
-      const u32 stage = memory.stage(index);
-      const int next = index + 1 == stages ? 0 : index + 1;
-      if (ahead > 1) arrive<0>(memory.barrier(next));
-      w.copies.start_all(memory.stage(index + ahead >= stages ? index + ahead - stages : index + ahead));
-      w.copies.next(step + ahead + 1 < steps);
-      if (ahead == 1) arrive<0>(memory.barrier(next));
-      const certificates c = uncertified.of_step(step - first);
-      const u32 certified = c.exact & c.kept;
-      if (certified != 0) {
-        fragments_a a;
-        u32 low[2][2];
-        load_step(w, stage, a, low);
-        add_step(
-            a, stage + w.cols, low, sums, [=](int bit) { return (certified >> bit & 1) != 0; }, [](int) {},
-            [](int) {});
-      }
-      if (certified != ~0u) add_exactly(p, w.place(step, stage), c, memory.depths(), sums);
-      index = next, parity ^= static_cast<u32>(next == 0);
-      ptx::mbarrier_wait(memory.barrier(next), parity);
-      if (stages == 2) ptx::bar_sync<0, threads>();  // the other stage is filled next
+  for (; step < steps; ++step) {
+    const u32 stage = memory.stage(index);
+    const int next = index + 1 == stages ? 0 : index + 1;
+    if (ahead > 1) arrive<0>(memory.barrier(next));
+    w.copies.start_all(memory.stage(index + ahead >= stages ? index + ahead - stages : index + ahead));
+    w.copies.next(step + ahead + 1 < steps);
+    if (ahead == 1) arrive<0>(memory.barrier(next));
+    const certificates c = certify(of_step);
+    const u32 certified = c.exact & c.kept;
+    if (certified != 0) {
+      fragments_a a;
+      u32 low[2][2];
+      load_step(w, stage, a, low);
+      add_step(
+          a, stage + w.cols, low, sums, [=](int bit) { return (certified >> bit & 1) != 0; }, [](int) {},
+          [](int) {});
     }
+    if (certified != ~0u) add_exactly(p, w.place(step, stage), c, memory.depths(), sums);
+    of_step = facts.load(min(step + 1, steps - 1));
+    index = next, parity ^= static_cast<u32>(next == 0);
+    ptx::mbarrier_wait(memory.barrier(next), parity);
+    if (stages == 2) ptx::bar_sync<0, threads>();  // the other stage is filled next
   }
   copy_sums(sums, of_caller);
 }
