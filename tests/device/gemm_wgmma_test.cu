@@ -94,6 +94,19 @@ TEST_CASE("device gemm wgmma: clusters go on with the sums of others", "[device]
   check_hard_steps<wgmma_gemm<64, 40>>();
 }
 
+TEST_CASE("device gemm wgmma: clusters whose tiles lie side by side", "[device][gemm][blackwell]") {
+  if (!hopper_or_warn()) return;
+  using narrow = wgmma_gemm<64, 0, false, true>;
+  check_shapes<narrow>();
+  check_many_tiles<narrow>();
+  check_hard_steps<narrow>();
+  check_hard_steps<wgmma_gemm<128, 0, false, true>>();
+  check_hard_steps<wgmma_gemm<192, 0, false, true>>();
+  check_many_tiles<wgmma_gemm<192, 0, false, true>>();
+  check_hard_steps<wgmma_gemm<128, 20, false, true>>();  // which share the last tiles
+  check_hard_steps<wgmma_gemm<192, 0, true, true>>();
+}
+
 TEST_CASE("device gemm wgmma: by blocks, whatever the data", "[device][gemm][blackwell]") {
   if (!hopper_or_warn()) return;
   using wide = wgmma_gemm<192, 0, true>;
@@ -153,10 +166,13 @@ TEST_CASE("device gemm wgmma: how D is stored", "[device][gemm][blackwell]") {
 
 TEST_CASE("device gemm wgmma: how a GEMM is cut", "[device][gemm][blackwell]") {
   using device::detail::wgmma_plan;
-  const auto check = [](i64 rows, i64 cols, i64 k, int tile_cols, int clusters, bool split) {
+  const auto check = [](i64 rows, i64 cols, i64 k, int tile_cols, int clusters, bool split,
+                        bool wide = false) {
     INFO(rows << " x " << cols << " x " << k);
-    const wgmma_plan plan = wgmma_plan::of(rows, cols, ceil_div<i64>(k, 256), 66, 72, 0);
+    const wgmma_plan plan =
+        wgmma_plan::of(rows, cols, ceil_div<i64>(k, 256), 66, 72, device::detail::any_cut{});
     CHECK(plan.tile_cols == tile_cols);
+    CHECK(plan.wide == wide);
     CHECK(plan.clusters == clusters);
     CHECK(plan.split == split);
   };
@@ -171,6 +187,8 @@ TEST_CASE("device gemm wgmma: how a GEMM is cut", "[device][gemm][blackwell]") {
   check(8192, 8192, 4096, 192, 66, false);  // 1376 tiles, 20.8 waves
   check(8192, 14336, 4096, 192, 66, true);  // 2400 tiles, 36.4 waves
   check(1 << 20, 1 << 20, 64, 192, 66, false);
-  CHECK_FALSE(wgmma_plan::of(4096, 4096, 16, 66, 60, 192).split);  // no memory for it
-  CHECK(wgmma_plan::of(100, 4096, 16, 66, 72, 0, 128).tile_cols == 128);
+  check(100, 4096, 4096, 64, 32, false, true);   // one below the other, half of the CTAs would have nothing
+  check(300, 4096, 4096, 128, 48, false, true);  // 384 rows in place of 512
+  const auto only_192 = [](wgmma_plan::cut const& c) { return c.cols == 192; };
+  CHECK_FALSE(wgmma_plan::of(4096, 4096, 16, 66, 60, only_192).split);  // no memory for it
 }

@@ -28,7 +28,7 @@ FOURSCALE_KERNEL void __launch_bounds__(mma::fp8::threads, 1)
     static_assert(sizeof(m) + sizeof(own) <= mma::hopper_shared_bytes);
     const int warp = static_cast<int>(threadIdx.x) / 32;
     if (threadIdx.x == 0) f::init_barriers<P>(m);
-    ptx::barrier_cluster_arrive();
+    ptx::barrier_cluster_arrive_relaxed();
     ptx::barrier_cluster_wait();
     if (warp < 4) {
       ptx::setmaxnreg_dec<f::other_registers>();
@@ -39,9 +39,6 @@ FOURSCALE_KERNEL void __launch_bounds__(mma::fp8::threads, 1)
       ptx::setmaxnreg_inc<f::multiply_registers>();
       f::multiply(p, m, warp / 4 - 1);
     }
-    // No CTA goes while the other one of its cluster may still arrive at its barriers.
-    ptx::barrier_cluster_arrive();
-    ptx::barrier_cluster_wait();
   }
 }
 
@@ -107,7 +104,10 @@ struct fp8_call {
     if (by_wgmma()) {
       const int at_once = clusters_at_once();
       if (at_once == 0) return errc::cuda_failed;
-      const wgmma_plan plan = wgmma_plan::of(p.d.rows, p.d.cols, p.groups(), at_once, 0, columns, 128);
+      const wgmma_plan plan =
+          wgmma_plan::of(p.d.rows, p.d.cols, p.groups(), at_once, 0, [columns](wgmma_plan::cut const& c) {
+            return !c.wide && (columns == 0 ? c.cols >= 128 : c.cols == columns);
+          });
       return plan.tile_cols == 192 ? launch_wgmma<192>(plan.clusters, stream)
                                    : launch_wgmma<128>(plan.clusters, stream);
     }

@@ -32,13 +32,15 @@ FOURSCALE_KERNEL void __launch_bounds__(mma::wgmma::threads, 1)
     const int warp = static_cast<int>(threadIdx.x) / 32;
     if (threadIdx.x == 0) w::init_barriers(m);
     if (threadIdx.x == 32) w::prefetch_maps(p);
+    ptx::barrier_cluster_arrive_relaxed();
     if (threadIdx.x == 64) w::find_tiles(p, m);
     if (p.steps != nullptr && threadIdx.x == 0 && blockIdx.x == 0)
       mma::detail::add_count(p.steps->in_f32, p.d.rows * p.d.cols * p.a.steps);
-    cuda::ptx::barrier_cluster_arrive(cuda::ptx::sem_release);
-    cuda::ptx::barrier_cluster_wait(cuda::ptx::sem_acquire);
+    ptx::barrier_cluster_wait();
     cudaGridDependencySynchronize();  // until the operands are decoded
-    if (w::goes_by_blocks(p)) {
+    const bool by_blocks = w::goes_by_blocks(p);
+    __syncthreads();  // the tiles are found
+    if (by_blocks) {
       if (threadIdx.x == 0) w::by_blocks::init_barriers(m_of_blocks);
       __syncthreads();
       w::by_blocks::run(p, m_of_blocks, warp);
@@ -50,9 +52,6 @@ FOURSCALE_KERNEL void __launch_bounds__(mma::wgmma::threads, 1)
       ptx::setmaxnreg_inc<w::multiply_registers>();
       w::multiply(p, m, warp / 4 - 1);
     }
-    // No CTA goes while the other one of its cluster may still arrive at its barriers.
-    cuda::ptx::barrier_cluster_arrive(cuda::ptx::sem_release);
-    cuda::ptx::barrier_cluster_wait(cuda::ptx::sem_acquire);
   }
 }
 
@@ -81,33 +80,47 @@ inline int clusters_at_once() {
   return processors / mma::wgmma::cluster_ctas;
 }
 
-inline i64 clusters_of(i64 rows, i64 cols, int tile_cols) {
-  return ceil_div<i64>(rows, mma::wgmma::tile_rows * mma::wgmma::cluster_ctas) *
-         ceil_div<i64>(cols, tile_cols);
+/// `wide`: the CTAs of a cluster take tiles side by side.
+inline i64 clusters_of(i64 rows, i64 cols, int tile_cols, bool wide = false) {
+  using mma::wgmma::cluster_ctas;
+  return ceil_div<i64>(rows, mma::wgmma::tile_rows * (wide ? 1 : cluster_ctas)) *
+         ceil_div<i64>(cols, tile_cols * (wide ? cluster_ctas : 1));
 }
-/// How a GEMM is cut: columns of a tile, how many clusters multiply, and whether the last tiles are shared.
+/// How a GEMM is cut: columns of a tile, how a cluster's CTAs lie, how many clusters multiply, and whether
+/// the last tiles are shared.
 struct wgmma_plan {
   int tile_cols, clusters;
-  bool split;
+  bool split, wide;
 
-  /// `runs` along K for each tile. A step of 128 columns takes 0.8 of the time of 192, one of 64 columns
-  /// 0.63, since rows of A are copied as often. Sums that are handed over take a run; and while clusters
-  /// share tiles they are at different places of K, so that a run takes a quarter more. As measured:
-  /// docs/gemm_experiments.md. `columns`: of a tile; 0 for those that are faster, of at least `fewest`.
-  static wgmma_plan of(i64 rows, i64 cols, i64 runs, i64 at_once, i64 shared_at_once, int columns,
-                       int fewest = 64) {
+  /// A tile of a cluster, and in what time one takes a step.
+  struct cut {
+    int cols;
+    bool wide;
+    int time;
+  };
+  /// Rows of A are copied as often for fewer columns; wide ones have less in common. As measured:
+  /// docs/gemm_experiments.md.
+  static constexpr cut cuts[] = {{192, false, 40}, {192, true, 44}, {128, false, 32},
+                                 {128, true, 32},  {64, false, 25}, {64, true, 25}};
+
+  /// `runs` along K for each tile. Sums that are handed over take a run; and while clusters share tiles they
+  /// are at different places of K, so that a run takes a quarter more. Of cuts that take the same time, that
+  /// with fewer clusters. `may(cut)`: which ones to choose from.
+  template <class May>
+  static wgmma_plan of(i64 rows, i64 cols, i64 runs, i64 at_once, i64 shared_at_once, May const& may) {
     wgmma_plan best{};
     i64 least = 0;
-    for (const int tile_cols : {192, 128, 64}) {
-      if (columns != 0 ? columns != tile_cols : tile_cols < fewest) continue;
-      const i64 tiles = clusters_of(rows, cols, tile_cols), shared = tiles % at_once + at_once,
+    for (cut const& c : cuts) {
+      if (!may(c)) continue;
+      const i64 tiles = clusters_of(rows, cols, c.cols, c.wide), shared = tiles % at_once + at_once,
                 whole = 100 * runs * ceil_div<i64>(tiles, at_once),
                 even = 100 * ceil_div<i64>(tiles * runs, at_once) +
                        25 * ceil_div<i64>(shared * runs, at_once) + 100;
       const bool split = tiles > at_once && at_once <= shared_at_once && even < whole;
-      const i64 time = (split ? even : whole) * (tile_cols == 192 ? 40 : tile_cols == 128 ? 32 : 25);
-      if (best.tile_cols != 0 && time >= least) continue;
-      best = {tile_cols, static_cast<int>(tiles < at_once ? tiles : at_once), split};
+      const i64 time = (split ? even : whole) * c.time;
+      const int clusters = static_cast<int>(tiles < at_once ? tiles : at_once);
+      if (best.tile_cols != 0 && (time > least || (time == least && clusters >= best.clusters))) continue;
+      best = {c.cols, clusters, split, c.wide};
       least = time;
     }
     return best;
@@ -147,6 +160,10 @@ errc launch_wgmma(P const& p, int clusters, cudaStream_t stream) {
   return launch_clusters<begins::early>(kernel, clusters, w::cluster_ctas, w::threads, bytes, stream, p);
 }
 
+struct any_cut {
+  constexpr bool operator()(wgmma_plan::cut const&) const { return true; }
+};
+
 /// A checked call: see decoded_call.
 template <class F, class LA, class G, class LB, class T>
 struct wgmma_call : decoded_call<F, LA, G, LB, mma::wgmma::problem<T, mma::factor_of_output<F, G>>> {
@@ -156,22 +173,20 @@ struct wgmma_call : decoded_call<F, LA, G, LB, mma::wgmma::problem<T, mma::facto
   wgmma_plan plan{};
   i64 carries;  ///< clusters that may hand over sums
 
-  /// `columns` of a tile: 64, 128, 192, or 0 for those that are faster. `most`: clusters, if not all that
-  /// fit.
-  template <class BA, class BB>
+  /// `may(cut)`: what wgmma_plan chooses from. `most`: clusters, if not all that fit.
+  template <class BA, class BB, class May = any_cut>
   wgmma_call(block_scaled_view<F, LA, BA> const& a, block_scaled_view<G, LB, BB> const& b,
              matrix_view<T> const& d, gemm_factors factors, void* workspace, gemm_steps* steps,
-             int columns = 0, int most = 0)
+             May const& may = {}, int most = 0)
       : base(a, b, {{}, {}, {}, {}, {}, d, {factors.alpha, a.amax, b.amax}, factors.beta, steps}, workspace),
         carries(most != 0 ? most : carried_memory::clusters(d.rows, d.cols)) {
     const int at_once = most != 0 ? most : clusters_at_once();
     if (at_once == 0) state = errc::cuda_failed;
-    if (clusters_of(d.rows, d.cols, columns == 64 ? 64 : 128) >= i64{1} << 28) state = errc::too_large;
+    if (clusters_of(d.rows, d.cols, 128) >= i64{1} << 28) state = errc::too_large;
     if (state != errc::ok) return;
-    // Of few rows half of a cluster's CTAs have none, and memory is the limit, not how many there are.
     plan = wgmma_plan::of(d.rows, d.cols, ceil_div<i64>(p.a.steps, mma::wgmma::run_steps), at_once, carries,
-                          columns, d.rows > mma::wgmma::tile_rows ? 64 : 128);
-    p.split = plan.split;
+                          may);
+    p.split = plan.split, p.wide = plan.wide;
     u8* const behind = reinterpret_cast<u8*>(p.b.values) + p.b.bytes();
     p.samples = reinterpret_cast<mma::wgmma::way_sample*>(behind);
     p.carried = carried_memory::in(behind + sample_bytes, carries);

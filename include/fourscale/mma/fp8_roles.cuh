@@ -103,7 +103,8 @@ FOURSCALE_D void init_barriers(shared_memory<Cols>& m) {
   cuda::ptx::fence_mbarrier_init(cuda::ptx::sem_release, cuda::ptx::scope_cluster);
 }
 
-/// One thread. Behind K and the last row TMA writes zeros, which change no sum.
+/// One thread. Behind K and the last row TMA writes zeros, which change no sum. It ends when all stages have
+/// been read, in both CTAs.
 template <class P, int Cols>
 FOURSCALE_D void load(P const& p, shared_memory<Cols>& m) {
   using memory = shared_memory<Cols>;
@@ -126,6 +127,8 @@ FOURSCALE_D void load(P const& p, shared_memory<Cols>& m) {
                                       full, static_cast<std::uint16_t>((1 << cluster_ctas) - 1));
     }
   }
+  // No CTA goes while the other one may still arrive at its barriers.
+  for (auto& empty : m.empty) ptx::mbarrier_wait(ptx::shared_address(&empty), parity);
 }
 
 /// The scales that a thread of scale_warps fetches: of every 96th of a tile's rows of A, then of B. Behind

@@ -7,38 +7,54 @@
 namespace FOURSCALE_NAMESPACE::mma {
 
 /// The tiles of this cluster, in bands of eight columns of them, so that tiles which run at the same time
-/// share rows and columns. The CTAs of a cluster take tiles one below the other.
+/// share rows and columns. The CTAs of a cluster take tiles one below the other, or side by side if `wide`.
 template <int TileRows, int TileCols, int ClusterCtas>
 struct tile_walk {
   static constexpr int band = 8;
   int rows, cols, count, at, step;
+  bool wide;
 
   /// The caller refuses what has more tiles than this can count.
   template <class P>
-  FOURSCALE_D explicit tile_walk(P const& p)
-      : rows(static_cast<int>(ceil_div<i64>(p.d.rows, TileRows * ClusterCtas))),
-        cols(static_cast<int>(ceil_div<i64>(p.d.cols, TileCols))),
+  FOURSCALE_D explicit tile_walk(P const& p, bool is_wide = false)
+      : rows(tiles_of<TileRows>(p.d.rows, !is_wide)),
+        cols(tiles_of<TileCols>(p.d.cols, is_wide)),
         count(rows * cols),
         at(static_cast<int>(blockIdx.x / ClusterCtas)),
-        step(static_cast<int>(gridDim.x / ClusterCtas)) {}
+        step(static_cast<int>(gridDim.x / ClusterCtas)),
+        wide(is_wide) {}
   FOURSCALE_D bool more() const { return at < count; }
   FOURSCALE_D void next() { at += step; }
   /// How many there are from here on.
-  FOURSCALE_D int left() const { return more() ? ceil_div<int>(count - at, step) : 0; }
-  FOURSCALE_D int first_band_col() const { return at / (band * rows) * band; }
+  FOURSCALE_D int left() const { return more() ? quotient(count - at + step - 1, step) : 0; }
+  FOURSCALE_D int first_band_col() const { return quotient(at, band * rows) * band; }
   FOURSCALE_D int band_cols() const { return min(band, cols - first_band_col()); }
-  FOURSCALE_D int in_band() const { return at % (band * rows); }
+  FOURSCALE_D int in_band() const { return at - quotient(at, band * rows) * (band * rows); }
   /// Of the band's tiles, taken row by row. A whole band needs no division.
   FOURSCALE_D int row_in_band() const {
     const int width = band_cols();
-    return width == band ? in_band() / band : in_band() / width;
+    return width == band ? quotient(in_band(), band) : quotient(in_band(), width);
   }
   /// The first row of this CTA's tile, and its first column.
-  FOURSCALE_D int row() const {
-    return (row_in_band() * ClusterCtas + static_cast<int>(blockIdx.x % ClusterCtas)) * TileRows;
-  }
+  FOURSCALE_D int row() const { return of_cluster(row_in_band(), !wide) * TileRows; }
   FOURSCALE_D int col() const {
-    return (first_band_col() + in_band() - row_in_band() * band_cols()) * TileCols;
+    return of_cluster(first_band_col() + in_band() - row_in_band() * band_cols(), wide) * TileCols;
+  }
+
+ private:
+  /// Of a cluster, whose CTAs follow each other or have the same. By constants, and in 32 bits, as all
+  /// divisions here: the first copies wait for them.
+  template <int Extent>
+  FOURSCALE_D static int tiles_of(i64 extent, bool follow) {
+    const u32 tiles = ceil_div<u32>(static_cast<u32>(extent), Extent);
+    return static_cast<int>(follow ? ceil_div<u32>(tiles, ClusterCtas) : tiles);
+  }
+  FOURSCALE_D static int quotient(int x, int y) {
+    return static_cast<int>(static_cast<u32>(x) / static_cast<u32>(y));
+  }
+  /// This CTA's, where those of a cluster follow each other, or have the same.
+  FOURSCALE_D static int of_cluster(int x, bool follow) {
+    return follow ? x * ClusterCtas + static_cast<int>(blockIdx.x % ClusterCtas) : x;
   }
 };
 

@@ -185,33 +185,50 @@ struct run_to_certify {
   }
 };
 
-/// The largest bounds that `Groups` times eight rows from `first` on have in a step.
+/// The bounds that `Groups` times eight rows from `first` on have in a step, by a lane of its own, on their
+/// way to `to`: 32 times 16 bytes for each eight of them.
 template <int Groups>
-FOURSCALE_D fourscale::model::step_bounds largest_bounds(decoded_operand const& x, i64 first, i64 step) {
+FOURSCALE_D void copy_bounds_of_step(decoded_operand const& x, i64 first, i64 step, uint4 (*to)[32]) {
   static_assert(Groups % bounds_chunk == 0 && sizeof(fourscale::model::step_bounds) * bounds_chunk == 16);
   auto const* const from = reinterpret_cast<uint4 const*>(x.bounds + x.bounds_at(first, step));
-  uint4 chunks[Groups / bounds_chunk]{};
   FOURSCALE_UNROLL
   for (int i = 0; i < Groups / bounds_chunk; ++i)
-    if (first + i * bounds_chunk < x.row_groups()) chunks[i] = from[i * x.steps];
+    ptx::cp_async_cg_16(ptx::shared_address(to[i] + threadIdx.x % 32), from + i * x.steps,
+                        first + i * bounds_chunk < x.row_groups() ? 16 : 0);
+}
+/// The largest of them, in two bytes.
+template <int Groups>
+FOURSCALE_D fourscale::model::step_bounds largest_bounds(uint4 (*of)[32]) {
   u32 most = 0;
   FOURSCALE_UNROLL
-  for (uint4 const& x4 : chunks) most = __vmaxu4(most, __vmaxu4(__vmaxu4(x4.x, x4.y), __vmaxu4(x4.z, x4.w)));
+  for (int i = 0; i < Groups / bounds_chunk; ++i) {
+    const uint4 x = of[i][threadIdx.x % 32];
+    most = __vmaxu4(most, __vmaxu4(__vmaxu4(x.x, x.y), __vmaxu4(x.z, x.w)));
+  }
   most = __vmaxu4(most, most >> 16);
   return {static_cast<u8>(most), static_cast<u8>(most >> 8)};
 }
 
-/// In all lanes; a lane takes a step. Steps behind K are of zeros.
+/// In all lanes; a lane takes a step. Steps behind K are of zeros. All bounds are on their way at once, by
+/// shared memory: there are no registers for them.
 template <int Cols, class P>
-FOURSCALE_D window_words certify_window(P const& p, i64 first_row, i64 first_col, i64 first_step) {
+FOURSCALE_D window_words certify_window(P const& p, i64 first_row, i64 first_col, i64 first_step,
+                                        magnitudes_of_step<Cols>& memory) {
+  constexpr int row_groups = tile_rows / bounds_rows, col_groups = tile<Cols>::col_groups;
+  auto* const of_rows = reinterpret_cast<uint4(*)[32]>(&memory);
+  auto* const of_cols = of_rows + row_groups / bounds_chunk;
+  static_assert(sizeof(memory) >= sizeof(*of_rows) * ((row_groups + col_groups) / bounds_chunk));
   const i64 step = first_step + threadIdx.x % 32;
   bool exact = true, kept = true;
   if (step < p.a.steps) {
-    const auto rows = largest_bounds<tile_rows / bounds_rows>(p.a, first_row / bounds_rows, step),
-               cols = largest_bounds<tile<Cols>::col_groups>(p.b, first_col / bounds_rows, step);
+    copy_bounds_of_step<row_groups>(p.a, first_row / bounds_rows, step, of_rows);
+    copy_bounds_of_step<col_groups>(p.b, first_col / bounds_rows, step, of_cols);
+    ptx::cp_async_wait_all();
+    const auto rows = largest_bounds<row_groups>(of_rows), cols = largest_bounds<col_groups>(of_cols);
     exact = sums_are_exact(rows, cols);
     kept = nothing_is_dropped(rows, cols);
   }
+  __syncwarp();  // all lanes have read
   return {__ballot_sync(~0u, exact && kept), __ballot_sync(~0u, kept)};
 }
 
@@ -237,7 +254,7 @@ FOURSCALE_D void certify(P const& p, shared_memory<Cols>& m, u32 warp) {
         std::uint64_t* const filled = m.window_filled + (windows & 1);
         std::uint64_t* const read = m.window_read + (windows & 1);
         if (warp == 0) {
-          window = certify_window<Cols>(p, row, col, first_step);
+          window = certify_window<Cols>(p, row, col, first_step, magnitudes);
           wait(read, windows >> 1 & 1 ^ 1);  // the first time around, at once
           if (lane == 0) {
             m.window[windows & 1] = window;

@@ -4,7 +4,8 @@
 // takes a tile of 128 x 192, or of fewer columns, which two CTAs of a cluster share. Of tiles that not all
 // clusters have, each takes a part along K (tile_parts.cuh). The roles:
 //
-//   load     one warp has TMA fill a stage with a step of A and half of B, for both CTAs  -> `full`
+//   load     one warp has TMA fill a stage with a step of A and half of B, for both CTAs
+//            (wgmma_load.cuh)                                                             -> `full`
 //   certify  three warps compare the bounds of rows and columns: where are sums exact?    -> `window_filled`,
 //            (wgmma_certify.cuh)                                                          -> `certified`
 //   multiply two warpgroups, 64 rows each, in turns: one adds while the other one's products are made.
@@ -16,55 +17,9 @@
 #include "../ptx/mbarrier.cuh"
 #include "../ptx/wgmma.cuh"
 #include "wgmma_certify.cuh"
+#include "wgmma_load.cuh"
 
 namespace FOURSCALE_NAMESPACE::mma::wgmma {
-
-// ---------------------------------------------------------------- load
-
-/// One thread: where the tiles of the CTA are. That needs no operands, so it is known when they are there.
-template <class P, int Cols>
-FOURSCALE_D void find_tiles(P const& p, shared_memory<Cols>& m) {
-  const typename tile<Cols>::walk walk(p, runs_of(p), p.split);
-  for (auto& of_warp : m.walks) of_warp = walk;
-  m.all_runs = walk.all_runs();
-}
-
-/// One thread. It is ahead of those that multiply: it finds for them where the next part of a tile is, and
-/// waits until sums that they go on with are there.
-template <class P, int Cols>
-FOURSCALE_D void load(P const& p, shared_memory<Cols>& m) {
-  using tile = wgmma::tile<Cols>;
-  const i32 rank = static_cast<i32>(blockIdx.x % cluster_ctas);
-  u32 parity = 1;  // the first time around, a wait passes at once
-  auto& walk = m.walks[0];
-  for (u32 number = 0; walk.more(); walk.next(), ++number) {
-    const i32 row = walk.row, col = walk.col + rank * tile::half_cols;
-    const i32 begin = walk.first * run_steps, end = begin + walk.runs * run_steps;
-    for (i32 step = begin; step < end; ++step) {
-      const int stage = step % stages;
-      wait(m.empty + stage, parity);
-      if (step == begin) {
-        if (walk.is_second_part())
-          p.carried.template wait_for<strips>(static_cast<int>(blockIdx.x) - cluster_ctas);
-        m.parts[number % 2] = {
-            walk.row, walk.col, walk.first, walk.runs, walk.is_first_part(), walk.is_second_part()};
-      }
-      u8* const to = m.stage[stage];
-      std::uint64_t* const full = m.full + stage;
-      cuda::ptx::mbarrier_arrive_expect_tx(cuda::ptx::sem_release, cuda::ptx::scope_cta,
-                                           cuda::ptx::space_shared, full, tile::stage_bytes);
-      cuda::ptx::cp_async_bulk_tensor(cuda::ptx::space_cluster, cuda::ptx::space_global, to, &p.map_a,
-                                      {step * decoded_step, row}, full);
-      cuda::ptx::cp_async_bulk_tensor(cuda::ptx::space_cluster, cuda::ptx::space_global,
-                                      to + a_bytes + rank * (tile::b_bytes / cluster_ctas), &p.map_b,
-                                      {step * decoded_step, col}, full,
-                                      static_cast<std::uint16_t>((1 << cluster_ctas) - 1));
-      if (stage == stages - 1) parity ^= 1;
-    }
-  }
-}
-
-// ---------------------------------------------------------------- multiply
 
 /// Sums of a thread, as wgmma has them.
 template <int Cols>

@@ -110,6 +110,7 @@ struct problem {
   float beta;
   gemm_steps* steps;   ///< counts, or null
   bool split = false;  ///< the last tiles are shared evenly: see tile_parts.cuh
+  bool wide = false;   ///< the CTAs of a cluster have tiles side by side, not one below the other
   carried_sums carried = {};
   way_sample* samples = nullptr;            ///< [way_samples]
   float by_blocks_above = share_by_blocks;  ///< what share of uncertified steps the kernel goes by blocks

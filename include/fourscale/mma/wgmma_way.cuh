@@ -24,9 +24,7 @@ FOURSCALE_D bool goes_by_blocks(P const& p) {
   u32 sum = 0;  // of both halves
   FOURSCALE_UNROLL
   for (u32 i = 0; i < way_samples; i += 32) sum += bit_cast<u32>(p.samples[i + threadIdx.x % 32]);
-  FOURSCALE_UNROLL
-  for (int bit = 1; bit < 32; bit *= 2) sum += __shfl_xor_sync(~0u, sum, bit);
-  const auto all = bit_cast<way_sample>(sum);
+  const auto all = bit_cast<way_sample>(__reduce_add_sync(~0u, sum));
   return static_cast<float>(all.uncertified) > p.by_blocks_above * static_cast<float>(all.steps);
 }
 
