@@ -29,6 +29,8 @@ struct gemm_shape {
     return 2.0 * static_cast<double>(m) * static_cast<double>(n) * static_cast<double>(k);
   }
   std::string name() const { return std::to_string(m) + "x" + std::to_string(n) + "x" + std::to_string(k); }
+  /// In a graph: some 100 us.
+  i64 calls() const { return flop() < 1e10 ? 16 : flop() < 6e10 ? 6 : 2; }
 };
 
 /// A call of the kernel by wgmma.
@@ -85,18 +87,19 @@ struct native_gemm {
   ~native_gemm() { cublasLtDestroy(handle); }
   f4::device::gemm_workspace workspace() const { return {memory.data(), bytes}; }
   void run() const {
-    require(f4::device::gemm(a.view, b.view, to, {}, f4::accumulate::native{&plan}, workspace()));
+    require(f4::device::gemm(a.view, b.view, to, {}, f4::accumulate::native{&plan}, workspace(),
+                             graphs::capturing()));
   }
   /// From operands that are decoded: by the plan, and by our kernel.
   launch by_plan() const {
     return [this, call = f4::device::detail::planned_call(a.view, b.view, to, {}, memory.data())](i64) {
-      require(call.multiply(plan, nullptr));
+      require(call.multiply(plan, graphs::capturing()));
     };
   }
   launch by_own() const {
     const wgmma_call<T> call(a.view, b.view, to, {}, memory.data(), nullptr);
     require(call.template decode<false>(nullptr));
-    return [call](i64) { require(call.multiply(nullptr)); };
+    return [call](i64) { require(call.multiply(graphs::capturing())); };
   }
 };
 
@@ -157,12 +160,14 @@ gemm_times time_all(operand const& a, operand const& b, f4::matrix_view<bf16> to
   native.run();
   const wgmma_call<bf16> prepared(a.view, b.view, to, {}, workspace, nullptr);
   const f4::device::detail::bf16_call by_mma_sync(a.view, b.view, to, {}, workspace, nullptr);
-  const std::vector<double> t = medians(
-      {[&](i64) { peer.run(a.values.data(), b.values.data(), of_peer.data()); },
-       [&](i64) { require(prepared.multiply(nullptr)); }, [&](i64) { call(nullptr); },
-       [&](i64) { require(prepared.decode(nullptr)); }, [&](i64) { require(by_mma_sync.multiply(nullptr)); },
-       native.by_plan(), [&](i64) { native.run(); }, native.by_own()},
-      31, 2);
+  const auto stream = [] { return graphs::capturing(); };
+  const std::vector<double> t =
+      medians_from_graphs({[&](i64) { peer.run(a.values.data(), b.values.data(), of_peer.data()); },
+                           [&](i64) { require(prepared.multiply(stream())); }, [&](i64) { call(nullptr); },
+                           [&](i64) { require(prepared.decode(stream())); },
+                           [&](i64) { require(by_mma_sync.multiply(stream())); }, native.by_plan(),
+                           [&](i64) { native.run(); }, native.by_own()},
+                          31, gemm_shape{a.rows, b.rows, a.cols}.calls());
   return {t[0], t[1], t[2], t[3], t[4], t[5], t[6], t[7]};
 }
 
@@ -175,7 +180,7 @@ void measure(benchmark::State& state, gemm_shape s, data kind_a, data kind_b) {
   const f4::matrix_view<bf16> to{d.data(), s.m, s.n};
   const auto call = [&](f4::gemm_steps* count) {
     require(f4::device::gemm(a.view, b.view, to, {}, f4::accumulate::blackwell{}, {workspace.data(), bytes},
-                             nullptr, count));
+                             graphs::capturing(), count));
   };
   require(cudaMemset(steps.data(), 0, steps.bytes()));
   call(steps.data());
@@ -253,20 +258,22 @@ void measure_plans(benchmark::State& state, gemm_shape s) {
   peer.choose(a.values.data(), b.values.data(), of_peer.data());
   std::vector<std::string> names{"cublasLt"};
   std::vector<launch> launches{[&](i64) { peer.run(a.values.data(), b.values.data(), of_peer.data()); }};
-  for (const int cols : {192, 128, 64})
+  using plan = f4::device::detail::wgmma_plan;
+  for (plan::cut const& cut : plan::cuts)
     for (const bool split : {true, false}) {
+      const auto may = [&](plan::cut const& x) { return x.cols == cut.cols && x.wide == cut.wide; };
       wgmma_call<bf16> call(a.view, b.view, f4::matrix_view<bf16>{d.data(), s.m, s.n}, {}, workspace.data(),
-                            nullptr, cols);
+                            nullptr, may);
       if (split && (call.carries < call.plan.clusters ||
-                    f4::device::detail::clusters_of(s.m, s.n, cols) <= call.plan.clusters))
+                    f4::device::detail::clusters_of(s.m, s.n, cut.cols, cut.wide) <= call.plan.clusters))
         continue;
       call.plan.split = call.p.split = split;
       require(call.decode(nullptr));
-      launches.push_back([call](i64) { require(call.multiply(nullptr)); });
-      names.push_back(std::to_string(cols) + (split ? "_shared" : ""));
+      launches.push_back([call](i64) { require(call.multiply(graphs::capturing())); });
+      names.push_back(std::to_string(cut.cols) + (cut.wide ? "_wide" : "") + (split ? "_shared" : ""));
     }
   for (auto _ : state) {
-    const std::vector<double> t = medians(launches, 21, 2);
+    const std::vector<double> t = medians_from_graphs(launches, 21, s.calls());
     state.SetIterationTime(*std::min_element(t.begin() + 1, t.end()));
     state.counters["cublasLt_TFLOP/s"] = s.flop() / t[0] * 1e-12;
     for (size_t i = 1; i < t.size(); ++i) state.counters[names[i]] = 100 * t[0] / t[i];
@@ -308,7 +315,7 @@ constexpr gemm_shape large[] = {{4096, 4096, 4096}, {8192, 8192, 8192}, {8192, 1
 constexpr gemm_shape hard{8192, 8192, 4096};
 constexpr gemm_shape ragged_and_small[] = {{512, 512, 4096},   {1024, 1024, 1024}, {2048, 2048, 2048},
                                            {3072, 3072, 3072}, {1000, 3000, 2000}, {4000, 4080, 4096},
-                                           {512, 14336, 4096}, {100, 4096, 4096}};
+                                           {512, 14336, 4096}, {100, 4096, 4096},  {300, 4096, 4096}};
 
 const bool registered = [] {
   constexpr data gaussian{data::gaussian};

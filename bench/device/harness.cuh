@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <deque>
 #include <fourscale/fourscale.cuh>
 #include <functional>
 #include <stdexcept>
@@ -211,6 +212,16 @@ class graphs {
  private:
   std::vector<cudaGraphExec_t> execs_;
 };
+
+/// As medians(), from graphs of so many calls each: seconds of one. `launches` go to graphs::capturing().
+inline std::vector<double> medians_from_graphs(std::vector<launch> const& launches, int turns, i64 calls) {
+  std::deque<graphs> all;
+  std::vector<launch> replays;
+  for (launch const& what : launches) replays.push_back(all.emplace_back(what, 1, calls).replay());
+  std::vector<double> t = medians(replays, turns, 1);
+  for (double& x : t) x /= static_cast<double>(calls);
+  return t;
+}
 
 /// The ceiling of `x`, whose rows have no gaps; as many bytes as ceiling_kernel says.
 template <int Codes, int Scales, int Sharing = 1, class T>
