@@ -160,6 +160,7 @@ errc launch_wgmma(P const& p, int clusters, cudaStream_t stream) {
   return launch_clusters<begins::early>(kernel, clusters, w::cluster_ctas, w::threads, bytes, stream, p);
 }
 
+/// Lets wgmma_plan choose from all.
 struct any_cut {
   constexpr bool operator()(wgmma_plan::cut const&) const { return true; }
 };
