@@ -160,14 +160,13 @@ gemm_times time_all(operand const& a, operand const& b, f4::matrix_view<bf16> to
   native.run();
   const wgmma_call<bf16> prepared(a.view, b.view, to, {}, workspace, nullptr);
   const f4::device::detail::bf16_call by_mma_sync(a.view, b.view, to, {}, workspace, nullptr);
-  const auto stream = [] { return graphs::capturing(); };
-  const std::vector<double> t =
-      medians_from_graphs({[&](i64) { peer.run(a.values.data(), b.values.data(), of_peer.data()); },
-                           [&](i64) { require(prepared.multiply(stream())); }, [&](i64) { call(nullptr); },
-                           [&](i64) { require(prepared.decode(stream())); },
-                           [&](i64) { require(by_mma_sync.multiply(stream())); }, native.by_plan(),
-                           [&](i64) { native.run(); }, native.by_own()},
-                          31, gemm_shape{a.rows, b.rows, a.cols}.calls());
+  const std::vector<double> t = medians_from_graphs(
+      {[&](i64) { peer.run(a.values.data(), b.values.data(), of_peer.data()); },
+       [&](i64) { require(prepared.multiply(graphs::capturing())); }, [&](i64) { call(nullptr); },
+       [&](i64) { require(prepared.decode(graphs::capturing())); },
+       [&](i64) { require(by_mma_sync.multiply(graphs::capturing())); }, native.by_plan(),
+       [&](i64) { native.run(); }, native.by_own()},
+      31, gemm_shape{a.rows, b.rows, a.cols}.calls());
   return {t[0], t[1], t[2], t[3], t[4], t[5], t[6], t[7]};
 }
 

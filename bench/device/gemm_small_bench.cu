@@ -71,10 +71,7 @@ __global__ void __launch_bounds__(512) read_kernel(uint4 const* from, i64 count,
 }
 
 /// Seconds of one launch.
-double time_of(launch const& what, i64 calls) {
-  const graphs all(what, 1, calls);
-  return medians({all.replay()}, turns, 1)[0] / static_cast<double>(calls);
-}
+double time_of(launch const& what, i64 calls) { return medians_from_graphs({what}, turns, calls)[0]; }
 
 #if FOURSCALE_BENCH_CUBLAS
 void must(cublasStatus_t s) { require(s == CUBLAS_STATUS_SUCCESS, "cuBLAS failed"); }

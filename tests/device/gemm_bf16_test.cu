@@ -134,9 +134,10 @@ TEST_CASE("device gemm bf16: accumulators are asked for limits of their own", "[
   }
 }
 
-// The first step without a certificate is in another window of steps for each warp, at both ends and in the
-// middle; few rows of it have none, or most. Rows and columns end in the middle of a warp's.
-TEST_CASE("device gemm bf16: care from any window on, with two to four stages", "[device][gemm][blackwell]") {
+// Each warp's first step without a certificate is another one: the first of all, the last, and in between, on
+// both sides of the 32 that lanes ask at once; few rows of it have none, or most. Rows and columns end in the
+// middle of a warp's.
+TEST_CASE("device gemm bf16: care from any step on, with two to four stages", "[device][gemm][blackwell]") {
   if (!gpu_or_warn()) return;
   constexpr i64 m = 440, n = 300, steps = 35;
   auto c = nvfp4_case(operand<nvfp4, linear>(kind::gaussian, m, 64 * steps, 1),

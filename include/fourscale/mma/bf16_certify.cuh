@@ -33,6 +33,11 @@ struct step_facts {
   uint4 of_rows, of_cols;
 };
 
+/// Which 64 rows of an operand a warp has from `row` on; behind the operand, the last ones.
+FOURSCALE_D inline int chunk_of(decoded_operand const& x, int row) {
+  return min(row, static_cast<int>(x.rows) - 1) / warp_rows;
+}
+
 /// Where that lies, for a warp whose first row and column are these.
 struct facts_of_warp {
   uint4 const *bounds_a, *bounds_b;  ///< of all eights of the warp, step after step
@@ -42,10 +47,7 @@ struct facts_of_warp {
   template <class P>
   FOURSCALE_D facts_of_warp(P const& p, int row, int col) {
     const i64 lane = threadIdx.x % 32;
-    const auto chunk = [](decoded_operand const& x, int first) {  // of 64; behind an operand, its last one
-      return i64{min(first, static_cast<int>(x.rows) - 1) / warp_rows};
-    };
-    const i64 rows = chunk(p.a, row), cols = chunk(p.b, col);
+    const i64 rows = chunk_of(p.a, row), cols = chunk_of(p.b, col);
     bounds_a = reinterpret_cast<uint4 const*>(p.a.bounds) + rows * p.a.steps;
     bounds_b = reinterpret_cast<uint4 const*>(p.b.bounds) + cols * p.b.steps;
     // Column n of an MMA is the eight n / 2 + 4 (n % 2): the two that a lane gets sums of are four apart.
@@ -60,13 +62,14 @@ struct facts_of_warp {
             reinterpret_cast<u16 const*>(bounds_b + step)[lane % col_blocks],
             magnitudes_a[i64{step} * stride_a * 4], magnitudes_b[i64{step} * stride_b * 4]};
   }
-  /// Of all 64 x 64 outputs, by their largest bounds alone: a lane asks for a step of its own.
-  FOURSCALE_D bool all_certified(uint4 a, uint4 b) const {
-    const u32 of_a = largest_bytes({a.x, a.y, a.z, a.w}), of_b = largest_bytes({b.x, b.y, b.z, b.w});
-    const u32 largest_a = __vmaxu4(of_a, of_a >> 16), largest_b = __vmaxu4(of_b, of_b >> 16);
-    return !sums_may_round(largest_a & 0xffffu, largest_b) && !bits_may_drop(largest_a & 0xffffu, largest_b);
-  }
 };
+
+/// Of all 64 x 64 outputs, by the largest of their bounds alone: a lane asks for a step of its own.
+FOURSCALE_D inline bool all_certified(uint4 a, uint4 b) {
+  const u32 of_a = largest_bytes({a.x, a.y, a.z, a.w}), of_b = largest_bytes({b.x, b.y, b.z, b.w});
+  const u32 rows = __vmaxu4(of_a, of_a >> 16) & 0xffffu, cols = __vmaxu4(of_b, of_b >> 16);
+  return !sums_may_round(rows, cols) && !bits_may_drop(rows, cols);
+}
 
 /// Whose sums are exact by magnitudes, as certificates have it: sums over places of products of magnitudes,
 /// by mma.sync, against their limit. Only rows 0 to 7 of an MMA are used, the warp's eights.
@@ -114,7 +117,7 @@ __noinline__ FOURSCALE_D int certified_steps(P const& p, int row, int col) {
     }
     FOURSCALE_UNROLL
     for (int i = 0; i < batch; ++i) {
-      u32 left = __ballot_sync(~0u, !facts.all_certified(a[i], b[i]));
+      u32 left = __ballot_sync(~0u, !all_certified(a[i], b[i]));
 #pragma unroll 1
       while (left != 0) {
         int which[batch];

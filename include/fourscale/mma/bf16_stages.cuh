@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Operands of bf16_tile.cuh in shared memory: stages, each a step of both, that all threads fill with
-// cp.async; behind them the bounds of two windows of steps, and a barrier for each stage.
+// cp.async; behind them a barrier for each stage, and what each warp's accumulators are asked.
 //
 // A thread arrives at the barrier of a step when what it has copied of it is there, and waits for it before
 // it reads. So who has waited for a step knows that all have finished those before the last one, whose stages
-// and windows may be filled again.
+// may be filled again.
 #pragma once
 
 #include "../ptx/cp_async.cuh"
@@ -39,6 +39,8 @@ struct stage_memory {
   static constexpr int bytes(int stages) {
     return stages * stage_bytes + most_stages * 8 + warps * depth_bytes;
   }
+  /// The stage of so many steps later.
+  FOURSCALE_D int later(int i, int by) const { return i + by >= stages ? i + by - stages : i + by; }
   FOURSCALE_D u32 stage(int i) const { return first + static_cast<u32>(i * stage_bytes); }
   FOURSCALE_D u32 barrier(int i) const { return stage(stages) + static_cast<u32>(8 * i); }
   FOURSCALE_D u32 depths() const { return barrier(most_stages) + threadIdx.x / 32 * depth_bytes; }

@@ -54,7 +54,7 @@ FOURSCALE_D void multiply_steps(P const& p, warp_part& w, accumulators& sums) {
 #pragma unroll 1
   for (int step = 0; step < certified; ++step) {
     const int next_index = index + 1 == stages ? 0 : index + 1;
-    const int filled = index + ahead >= stages ? index + ahead - stages : index + ahead;
+    const int filled = memory.later(index, ahead);
     const u32 next = memory.stage(next_index), full = memory.barrier(next_index);
     const u32 next_parity = parity ^ static_cast<u32>(next_index == 0);
     bool there = false;

@@ -29,9 +29,7 @@ template <class P>
 FOURSCALE_D u32 load_limits(P const& p, exact_place const& first, certificates c, u32 depths) {
   if (__popc(~c.kept) < least_asked) return 0;
   const u32 lane = threadIdx.x % 32;
-  const auto groups = [](decoded_operand const& x, int row) {  // of rows; those of the last ones behind them
-    return i64{min(row, static_cast<int>(x.rows) - 1) / warp_rows * bounds_chunk};
-  };
+  const auto groups = [](decoded_operand const& x, int row) { return i64{chunk_of(x, row) * bounds_chunk}; };
   const auto depth_of = [&](decoded_operand const& x, int row) {
     return reinterpret_cast<u32 const*>(x.depths + first.step * x.row_groups() + groups(x, row))[lane % 16];
   };
@@ -85,7 +83,7 @@ __noinline__ FOURSCALE_D void multiply_with_care(P const& p, warp_part& w, facts
     const u32 stage = memory.stage(index);
     const int next = index + 1 == stages ? 0 : index + 1;
     if (ahead > 1) arrive<0>(memory.barrier(next));
-    w.copies.start_all(memory.stage(index + ahead >= stages ? index + ahead - stages : index + ahead));
+    w.copies.start_all(memory.stage(memory.later(index, ahead)));
     w.copies.next(step + ahead + 1 < steps);
     if (ahead == 1) arrive<0>(memory.barrier(next));
     const certificates c = certify(of_step);
