@@ -20,8 +20,10 @@ struct zero_words {
 /// without `Certify` it is that by certificates.
 template <bool Certify, class F, class LA, class G, class LB>
 FOURSCALE_KERNEL void __launch_bounds__(32 * decode_warps, 4)
-    decode_kernel(block_scaled_view<F, LA, u8 const> a, block_scaled_view<G, LB, u8 const> b,
-                  mma::decoded_operand to_a, mma::decoded_operand to_b, mma::wgmma::way_sample* samples,
+    decode_kernel(const __grid_constant__ block_scaled_view<F, LA, u8 const> a,
+                  const __grid_constant__ block_scaled_view<G, LB, u8 const> b,
+                  const __grid_constant__ mma::decoded_operand to_a,
+                  const __grid_constant__ mma::decoded_operand to_b, mma::wgmma::way_sample* samples,
                   zero_words zeros) {
   __shared__ decode_stage stages[decode_warps];
   __shared__ facts_memory known[3];
@@ -32,11 +34,16 @@ FOURSCALE_KERNEL void __launch_bounds__(32 * decode_warps, 4)
   const i64 groups_a = to_a.row_groups(), group = blockIdx.x;
   if constexpr (Certify && arch::has_wgmma) {
     const i64 groups = groups_a + to_b.row_groups();
-    if (group >= groups) return take_sample(a, b, static_cast<u32>(group - groups), known, of_rows, samples);
+    if (group >= groups)
+      return take_sample(a, b, static_cast<u32>(group - groups), stages, known, of_rows, samples);
   } else if (samples != nullptr && group == 0 && threadIdx.x < mma::wgmma::way_samples) {
     samples[threadIdx.x] = {};
   }
-  if (group < groups_a)
+  const bool of_a = group < groups_a;
+  if constexpr (same_type<F, G> && same_type<LA, LB>)
+    decode_rows<Certify>(of_a ? a : b, of_a ? to_a : to_b, of_a ? group : group - groups_a, stages, known,
+                         of_rows);
+  else if (of_a)
     decode_rows<Certify>(a, to_a, group, stages, known, of_rows);
   else
     decode_rows<Certify>(b, to_b, group - groups_a, stages, known, of_rows);

@@ -3,20 +3,13 @@
 #pragma once
 
 #include "../mma/codes_to_bf16.hpp"
-#include "../mma/decoded_operand.cuh"
 #include "../ptx/mma_sync_f16.cuh"
+#include "gemm_decode_input.cuh"
 
 namespace FOURSCALE_NAMESPACE::device {
 inline namespace FOURSCALE_ARCH {
 
 namespace detail {
-
-inline constexpr int decode_warps = mma::bounds_rows;  ///< a warp takes a row
-inline constexpr int lane_values = 32;                 ///< that a lane takes at a time, in groups of 16
-inline constexpr int lane_groups = lane_values / mma::group_values;
-inline constexpr int lanes_a_step = mma::decoded_step / lane_values;
-inline constexpr int decode_steps = 32 / lanes_a_step;  ///< that a warp takes at a time
-static_assert(lane_groups == 2 && lanes_a_step == 2);
 
 /// Magnitudes of eight codes as what __byte_perm selects by: the first four, and the others.
 struct selectors {
@@ -57,108 +50,34 @@ FOURSCALE_D inline uint4 decode_eight(u32 codes, u32 scale) {
   return {r[0], r[1], r[2], r[3]};
 }
 
-/// What a warp has of its row at a time: all codes, and the scales of groups in bf16. Lanes take 32 codes in
-/// a row, but store eight values of each quarter, so that a store of the warp writes 512 bytes in a row.
+/// A warp's parts of its row, and the scales of groups in bf16, in both halves of a word. Lanes take 32 codes
+/// in a row, but store eight values of each quarter, so that a store of the warp writes 512 bytes in a row.
 struct decode_stage {
-  uint4 codes[32];
-  u32 scales[32];  ///< two each
+  static constexpr int parts = 4;  ///< that are decoded or on their way
+  decode_input part[parts];
+  uint2 scales[32];
 
-  /// Decodes and stores a lane's codes, and others', up to `left` steps.
-  FOURSCALE_D void store(u32 const (&mine)[2 * lane_groups], u32 mine_scales, bf16* to, int left) {
+  FOURSCALE_D static int after(int i) { return i == parts - 1 ? 0 : i + 1; }
+  FOURSCALE_D static int before(int i) { return i == 0 ? parts - 1 : i - 1; }
+
+  /// Of the warp's groups. No lane needs the part before any more, when it is done.
+  FOURSCALE_D void put(u32 const (&mine)[lane_groups]) {
+    __syncwarp();
+    scales[threadIdx.x % 32] = {ptx::prmt_b32(mine[0], 0, 0x3232u), ptx::prmt_b32(mine[1], 0, 0x3232u)};
+    __syncwarp();
+  }
+  /// Decodes and stores a part with these scales, up to `left` steps.
+  FOURSCALE_D void store(decode_input const& part, bf16* to, int left) const {
     constexpr int quarter = decode_steps / 4;  // in steps
     const u32 lane = threadIdx.x % 32;
-    __syncwarp();
-    codes[lane] = {mine[0], mine[1], mine[2], mine[3]};
-    scales[lane] = mine_scales;
-    __syncwarp();
-    u32 const* const eights = reinterpret_cast<u32 const*>(codes) + lane;
-    u16 const* const groups = reinterpret_cast<u16 const*>(scales) + lane / 2;
+    u32 const* const eights = reinterpret_cast<u32 const*>(part.codes) + lane;
+    u32 const* const groups = reinterpret_cast<u32 const*>(scales) + lane / 2;
     left -= static_cast<int>(lane / (mma::decoded_step / 8));
     to += 8 * lane;
     FOURSCALE_UNROLL
     for (int i = 0; i < 4; ++i) {
-      const uint4 eight = decode_eight(eights[32 * i], ptx::prmt_b32(groups[16 * i], 0, 0x1010u));
+      const uint4 eight = decode_eight(eights[32 * i], groups[16 * i]);
       if (i * quarter < left) *reinterpret_cast<uint4*>(to + i * quarter * mma::decoded_step) = eight;
-    }
-  }
-};
-
-/// What a lane takes of a row: 32 codes, and the scales of two groups or, in one word, of a whole step; zeros
-/// beyond the matrix. Nothing is done with them until they are used, so that they can be on their way.
-struct decode_input {
-  u32 codes[4] = {};
-  u32 scales[lane_groups] = {};
-  int left = 0;  ///< columns from here on
-};
-
-/// Reads a lane's part of a row, from column `col` on, 32 times `lane_values` codes after the other.
-template <class F, class Layout>
-struct row_reader {
-  static constexpr int together = 32 * lane_values, blocks_together = together / F::block_size;
-  /// Scales in these layouts are as far apart everywhere, four blocks and two in a lane: addresses are added.
-  static constexpr bool has_strides = same_type<Layout, linear> || same_type<Layout, swizzled_128x4>;
-  static constexpr i64 stride = Layout::offset(0, blocks_together, 0) - Layout::offset(0, 0, 0);
-  static_assert(!has_strides || (blocks_together % 4 == 0 && Layout::offset(0, 1, 0) == 1));
-
-  block_scaled_view<F, Layout, u8 const> const& q;
-  u8 const *codes, *scales;
-  i64 row;
-  int col, left;
-  bool wide;         ///< codes can be read 16 bytes at a time
-  bool wide_scales;  ///< a step's can, four in a word, of which the lane has two
-  u32 first_bit;     ///< where they are in it
-
-  FOURSCALE_D row_reader(block_scaled_view<F, Layout, u8 const> const& from, i64 of_row, int first)
-      : q(from),
-        codes(q.codes + of_row * (q.cols / 2) + first / 2),
-        scales(q.scales + q.scale_offset(of_row, first / F::block_size)),
-        row(of_row),
-        col(first),
-        left(of_row < q.rows ? static_cast<int>(q.cols) - col : 0),
-        wide(reinterpret_cast<u64>(q.codes) % 16 == 0 && q.cols % lane_values == 0),
-        wide_scales(has_strides && F::block_size == mma::group_values &&
-                    reinterpret_cast<u64>(scales - first_scale(first)) % 4 == 0 &&
-                    (!same_type<Layout, linear> || q.cols % mma::decoded_step == 0)),
-        first_bit(8 * static_cast<u32>(first_scale(first))) {
-    if (wide_scales) scales -= first_scale(first);
-  }
-
-  FOURSCALE_D decode_input next() {
-    decode_input x;
-    if (left > 0) read(x);
-    codes += together / 2, scales += stride, col += together, left -= together;
-    return x;
-  }
-  FOURSCALE_D typename F::scale scale(decode_input const& x, int i) const {
-    const u32 word =
-        wide_scales ? x.scales[0] >> (first_bit + 8 * i) : x.scales[F::block_size == lane_values ? 0 : i];
-    return {static_cast<u8>(mma::group_values * i < x.left ? word : 0u)};
-  }
-
- private:
-  FOURSCALE_D static int first_scale(int column) { return column / lane_values % lanes_a_step * lane_groups; }
-  FOURSCALE_D void read(decode_input& x) const {
-    if (wide) {
-      const uint4 words = *reinterpret_cast<uint4 const*>(codes);
-      x.codes[0] = words.x, x.codes[1] = words.y, x.codes[2] = words.z, x.codes[3] = words.w;
-    } else {
-#pragma unroll 1
-      for (int i = 0; i < lane_values / 2 && 2 * i < left; ++i) {
-        const u32 byte = u32{codes[i]} << (8 * (i % 4));
-        FOURSCALE_UNROLL
-        for (int k = 0; k < 4; ++k) x.codes[k] |= k == i / 4 ? byte : 0u;
-      }
-    }
-    x.left = left;
-    const bool has_second = left > mma::group_values && F::block_size == mma::group_values;
-    if (wide_scales) {
-      x.scales[0] = *reinterpret_cast<u32 const*>(scales);
-    } else if constexpr (has_strides) {
-      x.scales[0] = scales[0];
-      if (has_second) x.scales[1] = scales[1];
-    } else {
-      x.scales[0] = q.load_scale(row, col / F::block_size).bits;
-      if (has_second) x.scales[1] = q.load_scale(row, col / F::block_size + 1).bits;
     }
   }
 };
@@ -177,7 +96,7 @@ struct facts_memory {
       return x;
     }
   };
-  half_facts halves[decode_warps][decode_steps][lanes_a_step];
+  half_facts halves[32 * decode_warps];  ///< of each thread, two for a step
   mma::bytes_of_eight widths[decode_steps];
 
   /// The unit of the magnitudes that eight rows have in a step.
@@ -216,7 +135,8 @@ FOURSCALE_D inline void find_bounds(facts_memory const& known, certify_memory& o
   const u32 mine = threadIdx.x, step = mine % decode_steps;
   if (mine >= decode_warps * decode_steps) return;
   model::value_facts facts;
-  for (auto const& half : known.halves[mine / decode_steps][step]) facts.add(model::value_facts(half));
+  FOURSCALE_UNROLL
+  for (u32 i = 0; i < lanes_a_step; ++i) facts.add(model::value_facts(known.halves[lanes_a_step * mine + i]));
   if (!any_certified) facts.squares = model::value_facts::infinite();
   // Of this step and those before it, then of those before it.
   float squares = facts.squares;
@@ -267,34 +187,38 @@ FOURSCALE_D inline void store_bounds(mma::decoded_operand const& to, i64 row_gro
   to.depths[step * to.row_groups() + row_group] = depths;
 }
 
-/// What a lane knows of its half of a step: its scales as values have them, and their exponents, a byte each;
-/// the lowest bit of the whole step.
+/// What a lane knows of its half of a step: its scales as values have them, and their exponents in the lower
+/// two bytes; the lowest bit of the whole step.
 struct half_step {
   u32 scales[lane_groups];
   u32 exponents;
   int lowest;
 
-  FOURSCALE_D explicit half_step(model::scale_parts const (&of)[lane_groups]) : exponents(0), lowest(0) {
+  FOURSCALE_D explicit half_step(model::scale_parts const (&of)[lane_groups]) : lowest(0) {
+    u32 two[lane_groups];
     FOURSCALE_UNROLL
     for (int i = 0; i < lane_groups; ++i) {
-      scales[i] = bit_cast<u32>(of[i].far && !of[i].nan ? 1.0f : of[i].value);
-      exponents |= u32{static_cast<u8>(of[i].nan ? mma::nan_exponent : of[i].exponent)} << (8 * i);
+      scales[i] = bit_cast<u32>(of[i].value);
+      two[i] = static_cast<u32>(of[i].nan ? mma::nan_exponent : of[i].exponent);
     }
+    exponents = ptx::prmt_b32(two[0], two[1], 0x0040u);
   }
 };
 /// With Certify it tells others, too, what is known.
 template <bool Certify, class F, class Layout>
-FOURSCALE_D half_step look_at(row_reader<F, Layout> const& reader, decode_input const& x,
+FOURSCALE_D half_step look_at(row_reader<F, Layout> const& reader, decode_input const& part,
                               facts_memory* known) {
-  const model::scale_parts scales[lane_groups] = {model::scale_parts(reader.scale(x, 0)),
-                                                  model::scale_parts(reader.scale(x, 1))};
+  const u32 word = part.scales[threadIdx.x % 32];
+  const model::scale_parts scales[lane_groups] = {model::scale_parts(reader.scale(word, 0)),
+                                                  model::scale_parts(reader.scale(word, 1))};
   half_step half(scales);
   if constexpr (Certify) {
     const u32 lane = threadIdx.x % 32, warp = threadIdx.x / 32;
-    model::value_facts facts(facts_of_codes(selectors(x.codes[0]), selectors(x.codes[1])), scales[0]);
-    facts.add(model::value_facts(facts_of_codes(selectors(x.codes[2]), selectors(x.codes[3])), scales[1]));
-    known->halves[warp][lane / lanes_a_step][lane % lanes_a_step] = {
-        facts.squares, static_cast<short>(facts.lowest), static_cast<short>(facts.largest_scale)};
+    const uint4 x = part.codes[lane];
+    model::value_facts facts(facts_of_codes(selectors(x.x), selectors(x.y)), scales[0]);
+    facts.add(model::value_facts(facts_of_codes(selectors(x.z), selectors(x.w)), scales[1]));
+    known->halves[threadIdx.x] = {facts.squares, static_cast<short>(facts.lowest),
+                                  static_cast<short>(facts.largest_scale)};
     facts.squares += __shfl_xor_sync(~0u, facts.squares, 1);
     half.lowest = facts.lowest = min(facts.lowest, __shfl_xor_sync(~0u, facts.lowest, 1));
     if (lane % lanes_a_step == 0) known->widths[lane / lanes_a_step].of_row[warp] = width_of(facts);
@@ -303,15 +227,16 @@ FOURSCALE_D half_step look_at(row_reader<F, Layout> const& reader, decode_input 
 }
 
 /// Magnitudes of a lane's values, in units that all eight rows share.
-FOURSCALE_D inline void leave_magnitudes(decode_input const& x, half_step const& half,
+FOURSCALE_D inline void leave_magnitudes(decode_input const& part, half_step const& half,
                                          facts_memory const& known, certify_memory& of_rows) {
   const u32 lane = threadIdx.x % 32;
+  const uint4 x = part.codes[lane];
   const int unit = half.lowest + static_cast<int>(known.magnitude_exponent(lane / lanes_a_step));
-  FOURSCALE_UNROLL
-  for (int i = 0; i < lane_groups; ++i)
-    of_rows.magnitudes[threadIdx.x / 32][i][lane] =
-        magnitudes_of(selectors(x.codes[2 * i]), selectors(x.codes[2 * i + 1]),
-                      model::magnitude_codes(bit_cast<float>(half.scales[i]), unit));
+  const auto leave = [&](int i, u32 first, u32 second) {
+    of_rows.magnitudes[threadIdx.x / 32][i][lane] = magnitudes_of(
+        selectors(first), selectors(second), model::magnitude_codes(bit_cast<float>(half.scales[i]), unit));
+  };
+  leave(0, x.x, x.y), leave(1, x.z, x.w);
 }
 
 /// Eight rows of an operand, a warp each. Without `Certify` no exponents are stored, and bounds that hold for
@@ -332,13 +257,20 @@ FOURSCALE_D void decode_rows(block_scaled_view<F, Layout, u8 const> const& q, mm
   int left = row < to.rows ? steps : 0;
   model::value_facts before;
   row_reader<F, Layout> reader(q, row, static_cast<int>(lane) * lane_values);
-  decode_input x = reader.next();
-  half_step half = look_at<Certify>(reader, x, known);
+  decode_stage& stage = stages[warp];
+  FOURSCALE_UNROLL
+  for (int i = 0; i < stage.parts - 1; ++i) reader.start(stage.part[i]);
+  ptx::cp_async_wait_group<stage.parts - 2>();
+  half_step half = look_at<Certify>(reader, stage.part[0], known);
   if constexpr (Certify) __syncthreads();
   int turn = 0;  // of what is known: of these steps, the next ones, and those before, that others may read
+  int at = 0;    // of the stage's parts
   for (int first = 0; first < steps; first += decode_steps) {
-    const decode_input next = reader.next();
-    stages[warp].store(x.codes, ptx::prmt_b32(half.scales[0], half.scales[1], 0x7632u), values, left);
+    stage.put(half.scales);
+    reader.start(stage.part[stage.before(at)]);
+    decode_input const& x = stage.part[at];
+    at = stage.after(at);
+    stage.store(x, values, left);
     values += decode_steps * mma::decoded_step;
     facts_memory const& now = known[turn];
     turn = turn == 2 ? 0 : turn + 1;
@@ -347,7 +279,8 @@ FOURSCALE_D void decode_rows(block_scaled_view<F, Layout, u8 const> const& q, mm
         *reinterpret_cast<u16*>(exponents) = static_cast<u16>(half.exponents);
       certify_memory& of_eight = of_rows[first / decode_steps % 2];
       leave_magnitudes(x, half, now, of_eight);
-      half = look_at<Certify>(reader, next, known + turn);
+      ptx::cp_async_wait_group<stage.parts - 2>();
+      if (first + decode_steps < steps) half = look_at<Certify>(reader, stage.part[at], known + turn);
       __syncthreads();
       if (first + static_cast<int>(largest.step) < steps) *magnitudes = largest.of(of_eight);
       find_bounds(now, of_eight, first < model::most_steps, before);
@@ -356,11 +289,11 @@ FOURSCALE_D void decode_rows(block_scaled_view<F, Layout, u8 const> const& q, mm
       exponents += 32 * lane_groups;
       magnitudes += decode_steps * largest.in_step * to.row_groups();
     } else {
-      half = look_at<Certify>(reader, next, known);
+      ptx::cp_async_wait_group<stage.parts - 2>();
+      half = look_at<Certify>(reader, stage.part[at], known);
       if (warp == 0 && lane < decode_steps && first + static_cast<int>(lane) < steps)
         to.bounds[to.bounds_at(row_group, first + lane)] = {};
     }
-    x = next;
     left -= decode_steps;
   }
   if constexpr (Certify) {

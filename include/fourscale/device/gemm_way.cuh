@@ -13,18 +13,15 @@ namespace detail {
 
 /// Eight rows of a packed operand in as many steps as a warp decodes at a time, a warp each.
 template <class F, class Layout>
-struct sampled_rows {
-  row_reader<F, Layout> reader;
-  decode_input x;
-  half_step half;
-
-  FOURSCALE_D sampled_rows(block_scaled_view<F, Layout, u8 const> const& q, i64 row_group, int first_step,
-                           facts_memory& known)
-      : reader(q, row_group * mma::bounds_rows + threadIdx.x / 32,
-               first_step * mma::decoded_step + static_cast<int>(threadIdx.x) % 32 * lane_values),
-        x(reader.next()),
-        half(look_at<true>(reader, x, &known)) {}
-};
+FOURSCALE_D half_step look_at_sample(block_scaled_view<F, Layout, u8 const> const& q, i64 row_group,
+                                     int first_step, decode_input& x, facts_memory& known) {
+  row_reader<F, Layout> reader(
+      q, row_group * mma::bounds_rows + threadIdx.x / 32,
+      first_step * mma::decoded_step + static_cast<int>(threadIdx.x) % 32 * lane_values);
+  reader.start(x);
+  ptx::cp_async_wait_all();
+  return look_at<true>(reader, x, &known);
+}
 
 /// Where a sample is taken. The places are those of a sequence that fills A, B and K evenly: multiples of
 /// 1 / g, 1 / g^2 and 1 / g^3 without their whole parts, where g^4 = g + 1 (M. Roberts, The unreasonable
@@ -47,21 +44,22 @@ struct place_of_sample {
 /// A CTA: one of mma::wgmma::way_samples.
 template <class F, class LA, class G, class LB>
 FOURSCALE_D void take_sample(block_scaled_view<F, LA, u8 const> const& a,
-                             block_scaled_view<G, LB, u8 const> const& b, u32 sample, facts_memory* known,
-                             certify_memory* of_rows, mma::wgmma::way_sample* to) {
+                             block_scaled_view<G, LB, u8 const> const& b, u32 sample, decode_stage* stages,
+                             facts_memory* known, certify_memory* of_rows, mma::wgmma::way_sample* to) {
   const auto steps = static_cast<int>(ceil_div<i64>(a.cols, mma::decoded_step));
   const place_of_sample place(sample, a.rows, b.rows, steps);
   const int first = place.first_step;
-  const sampled_rows<F, LA> rows(a, place.row_group, first, known[0]);
-  const sampled_rows<G, LB> cols(b, place.col_group, first, known[1]);
+  decode_input* const parts = stages[threadIdx.x / 32].part;
+  const half_step rows = look_at_sample(a, place.row_group, first, parts[0], known[0]);
+  const half_step cols = look_at_sample(b, place.col_group, first, parts[1], known[1]);
   __syncthreads();
   const largest_word at;
   const model::step_bounds of_a{known[0].widths[at.step].largest()}, of_b{known[1].widths[at.step].largest()};
   const bool open = at.word == 0 && !sums_are_exact(of_a, of_b);
   int uncertified = 0;
   if (__syncthreads_or(open)) {  // else widths alone certify all: time counts where operands are small
-    leave_magnitudes(rows.x, rows.half, known[0], of_rows[0]);
-    leave_magnitudes(cols.x, cols.half, known[1], of_rows[1]);
+    leave_magnitudes(parts[0], rows, known[0], of_rows[0]);
+    leave_magnitudes(parts[1], cols, known[1], of_rows[1]);
     __syncthreads();
     u32 sum = __dp4a(at.of(of_rows[0]), at.of(of_rows[1]), 0u);
     FOURSCALE_UNROLL

@@ -105,7 +105,8 @@ struct wgmma_plan {
 
   /// `runs` along K for each tile. Sums that are handed over take a run; and while clusters share tiles they
   /// are at different places of K, so that a run takes a quarter more. Of cuts that take the same time, that
-  /// with fewer clusters. `may(cut)`: which ones to choose from.
+  /// with fewer clusters, and the wide one if it fills more than half of the GPU: it copies less. `may(cut)`:
+  /// which ones to choose from.
   template <class May>
   static wgmma_plan of(i64 rows, i64 cols, i64 runs, i64 at_once, i64 shared_at_once, May const& may) {
     wgmma_plan best{};
@@ -119,7 +120,8 @@ struct wgmma_plan {
       const bool split = tiles > at_once && at_once <= shared_at_once && even < whole;
       const i64 time = (split ? even : whole) * c.time;
       const int clusters = static_cast<int>(tiles < at_once ? tiles : at_once);
-      if (best.tile_cols != 0 && (time > least || (time == least && clusters >= best.clusters))) continue;
+      const bool instead = clusters < best.clusters || (clusters == best.clusters && 2 * clusters > at_once);
+      if (best.tile_cols != 0 && (time > least || (time == least && !instead))) continue;
       best = {c.cols, clusters, split, c.wide};
       least = time;
     }

@@ -49,16 +49,19 @@ namespace detail {
 
 /// The exponent of x > 0, finite and normal.
 FOURSCALE_HD constexpr int exponent_of(float x) { return static_cast<int>(bit_cast<u32>(x) >> 23) - 127; }
-/// 4 * log2(x) for x > 0, rounded up.
+/// 4 * log2(x) for x > 0, rounded up. Of x = m * 2^e, 1 <= m < 2, each addition carries to the exponent where
+/// m > `limit`.
 FOURSCALE_HD constexpr int quarter_log2_up(float x) {
-  const float m = bit_cast<float>((bit_cast<u32>(x) & 0x7f'ffffu) | 127u << 23);  // 1 <= m < 2
-  return 4 * exponent_of(x) + (m > 1.0f) + (m > 1.1892071f) + (m > 1.4142135f) + (m > 1.6817928f);
+  u32 sum = 0;
+  for (float limit : {1.0f, 1.1892071f, 1.4142135f, 1.6817928f})
+    sum += (bit_cast<u32>(x) + (bit_cast<u32>(2.0f) - 1 - bit_cast<u32>(limit))) >> 23;
+  return static_cast<int>(sum) - 4 * 127;
 }
 /// Position of the lowest set bit of x > 0. A float has it in its exponent: GPUs find that faster.
 FOURSCALE_HD constexpr int lowest_bit(u32 x) { return exponent_of(static_cast<float>(x & (0u - x))); }
 /// Exponent of the lowest bit of a normal float with these bits, but for the sign.
 FOURSCALE_HD constexpr int lowest_bit_of_float(u32 bits) {
-  return static_cast<int>(bits >> 23) - 127 - 23 + lowest_bit((bits & 0x7f'ffffu) | 0x80'0000u);
+  return static_cast<int>(bits >> 23) - 127 - 23 + lowest_bit(bits | 0x80'0000u);
 }
 /// 2^exponent, a normal number.
 FOURSCALE_HD constexpr float power_of_two(int exponent) {
@@ -97,7 +100,7 @@ struct code_facts {
   }
 };
 
-/// A scale as a number without its sign, which the MMA ignores; its exponent in the adder.
+/// A scale as a number without its sign, which the MMA ignores, or 1 if it is far; its exponent in the adder.
 struct scale_parts {
   static constexpr int most = 40;  ///< scales from 2^-most to 2^most: nothing over- or underflows
   float value = 0.0f;
@@ -112,16 +115,17 @@ struct scale_parts {
     if (magnitude != 0) exponent = of_value > least ? of_value : least;
   }
   FOURSCALE_HD constexpr explicit scale_parts(e8m0 scale)
-      : value(decode(scale)),
-        exponent(static_cast<int>(scale.bits) - e8m0::bias),
+      : exponent(static_cast<int>(scale.bits) - e8m0::bias),
         nan(scale.bits == e8m0::nan_bits),
-        far(exponent > most || exponent < -most) {}
+        far(exponent > most || exponent < -most) {
+    value = far && !nan ? 1.0f : decode(scale);
+  }
 };
 
 /// What is known of values of a row under block scales, each a code times its scale: the sum of their
 /// squares, the exponent of the lowest bit that one of them has, and the largest exponent of their scales.
-/// `squares` is infinite where a scale is NaN, or far from 1 and its codes are not all zero: nothing is then
-/// certified.
+/// `squares` is NaN where a scale is, and infinite where one is far from 1 and its codes are not all zero:
+/// nothing is then certified.
 struct value_facts {
   float squares = 0.0f;
   int lowest = scale_parts::most, largest_scale = detail::zero_exponent;
@@ -131,13 +135,11 @@ struct value_facts {
   FOURSCALE_HD constexpr value_facts(code_facts const& codes, scale_parts const& scale) {
     const bool some = codes.bits != 0 && scale.value != 0.0f;
     if (!scale.nan) largest_scale = scale.exponent;
-    if (some && !scale.nan && !scale.far) {
-      const float bits = scale.value * static_cast<float>(codes.bits);  // at most eight
-      lowest = detail::lowest_bit_of_float(bit_cast<u32>(bits)) - 1;
-      const float half = 0.5f * scale.value;
-      squares = static_cast<float>(codes.squares) * (half * half);  // at most 20 bits
-    }
-    if (scale.nan || (some && scale.far)) squares = infinite();
+    const float bits = some ? scale.value * static_cast<float>(codes.bits)  // at most eight
+                            : detail::power_of_two(scale_parts::most + 1);
+    lowest = detail::lowest_bit_of_float(bit_cast<u32>(bits)) - 1;
+    const float half = 0.5f * scale.value;
+    squares = some && scale.far ? infinite() : static_cast<float>(codes.squares) * (half * half);  // 20 bits
   }
   /// And of other values.
   FOURSCALE_HD constexpr void add(value_facts const& other) {
@@ -189,7 +191,7 @@ struct magnitude_codes {
     const auto pair = [&](float first, float second) {
       return ptx::prmt_b32(rounded_up(first), rounded_up(second), 0x0040u);
     };
-    low = ptx::prmt_b32(pair(1, 1), pair(2, 3), 0x5410u) & 0xffff'ff00u;
+    low = ptx::prmt_b32(rounded_up(1) << 8, pair(2, 3), 0x5410u);
     high = ptx::prmt_b32(pair(4, 6), pair(8, 12), 0x5410u);
   }
 };
@@ -208,12 +210,12 @@ FOURSCALE_HD constexpr accumulator_bounds bounds_of_accumulators(value_facts con
   return {static_cast<u8>(span < unbounded ? span : unbounded), static_cast<u8>(depth > 0 ? depth : 0)};
 }
 
-/// step_bounds::width, but for what was before.
+/// step_bounds::width.
 FOURSCALE_HD constexpr u8 width_of(value_facts const& step) {
-  if (!(step.squares < value_facts::infinite())) return unbounded;
-  if (step.squares == 0.0f) return 0;
-  const int width = detail::quarter_log2_up(step.squares * 0x1.00001p0f) - 8 * step.lowest;  // 8 * log2
-  return static_cast<u8>(width < 0 ? 0 : width < unbounded ? width : unbounded);
+  const int width =
+      detail::quarter_log2_up(step.squares * 0x1.00001p0f) - 8 * step.lowest;  // far below 0 for 0
+  const bool bounded = step.squares < value_facts::infinite() && width < unbounded;
+  return static_cast<u8>(!bounded ? unbounded : width > 0 ? width : 0);
 }
 
 /// Both bounds of a step.

@@ -62,6 +62,7 @@ FOURSCALE_D inline void mbarrier_arrive_cluster([[maybe_unused]] u32 barrier) {
 /// inner loop more than the register.
 FOURSCALE_D inline void keep(u32& x) { asm volatile("" : "+r"(x)); }
 FOURSCALE_D inline void keep(float& x) { asm volatile("" : "+f"(x)); }
+FOURSCALE_D inline void keep(u8 const*& x) { asm volatile("" : "+l"(x)); }
 
 /// A byte, two of them, a word, or four words at a shared address: read here, whatever is known of the
 /// memory.

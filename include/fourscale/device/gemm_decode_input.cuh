@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a warp reads of a row of a packed operand, to shared memory, while it decodes the parts before.
+#pragma once
+
+#include "../mma/decoded_operand.cuh"
+#include "../ptx/cp_async.cuh"
+#include "../ptx/mbarrier.cuh"
+
+namespace FOURSCALE_NAMESPACE::device {
+inline namespace FOURSCALE_ARCH {
+
+namespace detail {
+
+inline constexpr int decode_warps = mma::bounds_rows;  ///< a warp takes a row
+inline constexpr int lane_values = 32;                 ///< that a lane takes at a time, in groups of 16
+inline constexpr int lane_groups = lane_values / mma::group_values;
+inline constexpr int lanes_a_step = mma::decoded_step / lane_values;
+inline constexpr int decode_steps = 32 / lanes_a_step;  ///< that a warp takes at a time
+static_assert(lane_groups == 2 && lanes_a_step == 2);
+
+/// What a warp takes of its row at a time, on its way while the parts before are decoded: of each lane 32
+/// codes, and a word with the scales of its two groups; zeros beyond the matrix.
+struct decode_input {
+  uint4 codes[32];
+  u32 scales[32];
+};
+
+/// Reads a lane's part of a row, from column `first` on, 32 times `lane_values` codes after the other.
+template <class F, class Layout>
+struct row_reader {
+  static constexpr int together = 32 * lane_values, blocks_together = together / F::block_size;
+  static constexpr int blocks_in_word = 4;
+  /// Scales in these layouts are as far apart everywhere, four blocks in a word: addresses are added.
+  static constexpr bool has_strides = same_type<Layout, linear> || same_type<Layout, swizzled_128x4>;
+  static constexpr i64 stride = Layout::offset(0, blocks_together, 0) - Layout::offset(0, 0, 0);
+  static_assert(!has_strides || (blocks_together % blocks_in_word == 0 && Layout::offset(0, 1, 0) == 1));
+
+  block_scaled_view<F, Layout, u8 const> const& q;
+  u8 const *codes, *scales;
+  i64 row;
+  int col, left;
+  u32 first_bit;  ///< of the lane's scales in their word
+  bool wide;      ///< codes can be read 16 bytes at a time
+  bool whole;     ///< and scales in words of four, all without registers in between
+
+  FOURSCALE_D row_reader(block_scaled_view<F, Layout, u8 const> const& from, i64 of_row, int first)
+      : q(from),
+        codes(q.codes + of_row * (q.cols / 2) + first / 2),
+        scales(q.scales + q.scale_offset(of_row, first / F::block_size)),
+        row(of_row),
+        col(first),
+        left(of_row < q.rows ? static_cast<int>(q.cols) - col : 0),
+        first_bit(static_cast<u32>(first) / F::block_size % blocks_in_word * 8),
+        wide(reinterpret_cast<u64>(q.codes) % 16 == 0 && q.cols % lane_values == 0),
+        whole(wide && has_strides && reinterpret_cast<u64>(q.scales) % blocks_in_word == 0 &&
+              (!same_type<Layout, linear> || q.cols % (blocks_in_word * F::block_size) == 0)) {
+    if (whole)
+      scales -= first_bit / 8;
+    else
+      first_bit = 0;
+  }
+
+  /// The next part is on its way to the lane's place.
+  FOURSCALE_D void start(decode_input& to) {
+    uint4& of_codes = to.codes[threadIdx.x % 32];
+    u32& of_scales = to.scales[threadIdx.x % 32];
+    if (whole) {
+      ptx::cp_async_cg_16(ptx::shared_address(&of_codes), codes, left > 0 ? 16 : 0);
+      ptx::cp_async_ca_4(ptx::shared_address(&of_scales), scales, left > 0 ? 4 : 0);
+    } else {
+      of_codes = read_codes(), of_scales = read_scales();
+    }
+    ptx::cp_async_commit_group();
+    codes += together / 2, scales += stride, col += together, left -= together;
+  }
+  FOURSCALE_D typename F::scale scale(u32 word, int i) const {
+    return {static_cast<u8>(word >> (first_bit + (F::block_size == lane_values ? 0 : 8 * i)))};
+  }
+
+ private:
+  FOURSCALE_D uint4 read_codes() const {
+    u8 const* from = codes;
+    ptx::keep(from);  // else there would be two of them, one for each way
+    if (wide && left > 0) return *reinterpret_cast<uint4 const*>(from);
+    u32 x[4] = {};
+#pragma unroll 1
+    for (int i = 0; i < lane_values / 2 && 2 * i < left; ++i) {
+      const u32 byte = u32{from[i]} << (8 * (i % 4));
+      FOURSCALE_UNROLL
+      for (int k = 0; k < 4; ++k) x[k] |= k == i / 4 ? byte : 0u;
+    }
+    return {x[0], x[1], x[2], x[3]};
+  }
+  FOURSCALE_D u32 read_scales() const {
+    if (left <= 0) return 0;
+    u8 const* from = scales;
+    ptx::keep(from);
+    const bool has_second = left > mma::group_values && F::block_size == mma::group_values;
+    const auto read = [&](int i) {
+      if constexpr (has_strides) return u32{from[i]};
+      return u32{q.load_scale(row, col / F::block_size + i).bits};
+    };
+    return read(0) | (has_second ? read(1) << 8 : 0u);
+  }
+};
+
+}  // namespace detail
+
+}  // namespace FOURSCALE_ARCH
+}  // namespace FOURSCALE_NAMESPACE::device
