@@ -97,6 +97,7 @@ TEST_CASE("device gemm bf16: kinds of data, and how their steps are added", "[de
 
 TEST_CASE("device gemm bf16: the lowest bits that the certificate allows", "[device][gemm][blackwell]") {
   check_lowest_bits<bf16_gemm>();
+  check_drops_of_steps<bf16_gemm>();
 }
 
 TEST_CASE("device gemm bf16: large products that cancel", "[device][gemm][blackwell]") {
@@ -155,7 +156,7 @@ void check_care(i64 m, i64 n, i64 steps, i64 const (&first_steps)[N]) {
     gemm_steps counted;
     CHECK(same_bits(c.on_device(bf16_gemm{&counted, stages}), want));
     CHECK(counted.in_f32 + counted.in_double + counted.by_model == m * n * steps);
-    CHECK((counted.in_f32 > 0 && counted.in_double > 0 && counted.by_model > 0));
+    CHECK((counted.in_f32 > 0 && counted.in_double > 0));
   }
 }
 

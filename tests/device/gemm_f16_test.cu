@@ -104,6 +104,26 @@ TEST_CASE("device gemm f16: blocks of zeros under far scales", "[device][gemm][b
   check(c, c.sums());
 }
 
+TEST_CASE("device gemm f16: zeros that meet large elements", "[device][gemm][blackwell]") {
+  if (!gpu_or_warn()) return;
+  // Their products have no exponent: else the small accumulator of the first block would lose bits.
+  constexpr i64 rows = 20, cols = 36;
+  mx_case<mxfp8_e4m3> c({rows, cols, 64});
+  const auto fill = [](gemm_operand_data<mxfp8_e4m3, linear>& x, i64 count, int exponent) {
+    for (i64 row = 0; row < count; ++row) {
+      const size_t at = static_cast<size_t>(64 * row);
+      x.scales[static_cast<size_t>(2 * row)] = static_cast<u8>(e8m0::bias + exponent);
+      x.scales[static_cast<size_t>(2 * row + 1)] = e8m0::bias;
+      for (size_t i = 0; i < 32; ++i) {
+        x.codes[at + i] = static_cast<u8>(mix(static_cast<u64>(count * 64 + row) + 100 * i) % 0x7f);
+        x.codes[at + 32 + i] = i % 4 != 0 ? u8{0x01} : row % 2 == 0 ? u8{0} : u8{0x7e};  // 2^-9; 0 or 448
+      }
+    }
+  };
+  fill(c.a.data, rows, -16), fill(c.b.data, cols, -16);
+  check(c, c.sums());
+}
+
 TEST_CASE("device gemm f16: kinds of data, compared with the CPU's", "[device][gemm][blackwell][large]") {
   if (!gpu_or_warn()) return;
   for (const kind what : kinds) {

@@ -16,18 +16,20 @@ namespace {
 /// in each block of 32 a subnormal number times a large one, and numbers that such a sum loses.
 enum class codes_of { whole, ones, any, outlier, subnormal };
 
-/// Of so many rows of B each has the same scales; scales of `zeros` are 0 now and then.
+/// Of so many rows of B each has the same scales; scales of `zeros` are 0 now and then. So many bytes more
+/// lie before them than before the codes.
 struct scales_of {
   i64 rows = 1;
   bool zeros = false;
+  i64 start = 0;
 };
 
-/// An operand of `rows` x `cols`; `start` bytes lie before its codes, and as many before its scales.
+/// An operand of `rows` x `cols`; `start` bytes lie before its codes, and as many or more before its scales.
 template <class F>
 struct fp8_operand {
   static constexpr bool scaled = block_scale_bytes<F> != 0;
   using E = typename F::element;
-  i64 rows, cols, start;
+  i64 rows, cols, start, scales_start;
   std::vector<u8> codes, scales;
   std::vector<float> amaxes;
 
@@ -35,8 +37,9 @@ struct fp8_operand {
       : rows(r),
         cols(c),
         start(first),
+        scales_start(scaled ? first + by.start : 0),
         codes(static_cast<size_t>(first + r * c)),
-        scales(static_cast<size_t>((scaled ? first : 0) + scale_bytes<F>(r, c))) {
+        scales(static_cast<size_t>(scales_start + scale_bytes<F>(r, c))) {
     const E one = encode<E>(1.0f), two = encode<E>(2.0f);
     const u8 whole[8] = {
         0, 0, one.bits, one.bits, two.bits, u8(one.bits | 0x80), u8(one.bits | 0x80), u8(two.bits | 0x80)};
@@ -70,7 +73,7 @@ struct fp8_operand {
     }
   }
   block_scaled_view<F> view(u8* at, u8* s, amax_reference amax = unit_scale) const {
-    return {at + start, s + (scaled ? start : 0), rows, cols, tensor_amax<F>(amax)};
+    return {at + start, s + scales_start, rows, cols, tensor_amax<F>(amax)};
   }
   block_scaled_view<F> view(amax_reference amax = unit_scale) {
     return view(codes.data(), scales.data(), amax);
@@ -102,7 +105,7 @@ struct fp8_case {
 
   fp8_case(fp8_options const& options, codes_of what)
       : o(options),
-        a(o.m, o.k, 1, what, o.start_a, {1, o.by.zeros}),
+        a(o.m, o.k, 1, what, o.start_a, {1, o.by.zeros, o.by.start}),
         b(o.n, o.k, 2, what, o.start_b, o.by),
         before(static_cast<size_t>(o.m * ld() + 64)) {
     for (size_t i = 0; i < before.size(); ++i) before[i] = from_float<T>(gaussian(i) * 100.0f);
@@ -243,6 +246,10 @@ TEST_CASE("device gemm fp8: whole numbers under scales of 128", "[device][gemm][
                                                       {70, 90, 1280, {-1.5f, 0.75f}, 5},
                                                       {130, 200, 512, {}, 1, 1, 1},
                                                       {130, 200, 512, {}, 1, 16, 2}});
+  for (const i64 start : {4, 8})  // where four scales cannot be read at a time
+    for (const i64 rows : {1, 128})
+      check_whole<fp8_block_e4m3, fp8_block_e4m3, float>(
+          {{130, 200, 1024, {}, 0, 0, 0, amaxes::none, {rows, false, start}}});
   check_whole<fp8_block_e5m2, fp8_block_e4m3, bf16>({{129, 127, 384}, {515, 304, 2048}});
 }
 

@@ -92,6 +92,8 @@ TEST_CASE("device gemm wgmma: clusters go on with the sums of others", "[device]
   check_hard_steps<wgmma_gemm<192, 60>>();
   check_hard_steps<wgmma_gemm<128, 25>>();
   check_hard_steps<wgmma_gemm<64, 40>>();
+  check_drops_of_steps<wgmma_gemm<192, 11>>();
+  check_drops_of_steps<wgmma_gemm<64, 30>>();
 }
 
 TEST_CASE("device gemm wgmma: clusters whose tiles lie side by side", "[device][gemm][blackwell]") {
@@ -128,6 +130,7 @@ TEST_CASE("device gemm wgmma: by blocks, whatever the data", "[device][gemm][bla
   check_kinds<narrowest>();
   check_large_accumulators<narrowest>();
   check_hard_steps<narrowest>();
+  check_drops_of_steps<narrowest>();
 }
 
 namespace {

@@ -176,6 +176,35 @@ void check_lowest_bits() {
     }
 }
 
+/// In each step the least product there is, and a block of zeros, which in some steps has a large scale: it
+/// makes the adder drop what lies 35 bits below, so that D tells which steps have one.
+template <class Gemm>
+void check_drops_of_steps() {
+  if (!gpu_or_warn()) return;
+  constexpr i64 m = 515, n = 777, steps_of_row = 32;
+  constexpr u8 least = 0x01;  // 2^-9
+  host_buffer<nvfp4> a(m, 64 * steps_of_row, amax_value(2688.0f)),
+      b(n, 64 * steps_of_row, amax_value(2688.0f));
+  const auto fill = [](host_buffer<nvfp4>& q, i64 rows, i64 in_group) {
+    for (i64 row = 0; row < rows; ++row)
+      for (i64 step = 0; step < steps_of_row; ++step) {
+        const size_t at = static_cast<size_t>(row * steps_of_row + step);
+        q.codes[32 * at] = 0x01;
+        q.scales[4 * at] = least;
+        q.scales[4 * at + 1] =
+            7 * step % 11 < 5 ? static_cast<u8>((4 + row / in_group % 5 + 7) << 3) : least;  // 16 to 256
+      }
+  };
+  fill(a, m, 16), fill(b, n, 8);
+  auto c = nvfp4_case(a, b);
+  gemm_steps steps;
+  std::vector<float> want = c.before;
+  REQUIRE(host::gemm(c.a.on_host(), c.b.on_host(), c.view_of(want.data()), c.o.factors,
+                     accumulate::blackwell{}) == errc::ok);
+  CHECK(same_bits(c.on_device(Gemm{&steps}), want));
+  CHECK(steps.by_model > 0);
+}
+
 /// large_accumulators() and single_large_accumulators() of gemm_limits.hpp.
 template <class Gemm>
 void check_large_accumulators() {

@@ -52,8 +52,9 @@ FOURSCALE_HD constexpr int exponent_of(float x) { return static_cast<int>(bit_ca
 /// 4 * log2(x) for x > 0, rounded up. Of x = m * 2^e, 1 <= m < 2, each addition carries to the exponent where
 /// m > `limit`.
 FOURSCALE_HD constexpr int quarter_log2_up(float x) {
+  constexpr float limits[] = {1.0f, 1.1892071f, 1.4142135f, 1.6817928f};
   u32 sum = 0;
-  for (float limit : {1.0f, 1.1892071f, 1.4142135f, 1.6817928f})
+  for (const float limit : limits)
     sum += (bit_cast<u32>(x) + (bit_cast<u32>(2.0f) - 1 - bit_cast<u32>(limit))) >> 23;
   return static_cast<int>(sum) - 4 * 127;
 }
