@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Blackwell's bits on tensor cores that know bf16 only, compared with the chained model: every bit of D, what
 // lies around it, and how the steps were added.
+#include <fourscale/device/explain_gemm.cuh>
+#include <string>
+
 #include "mma/gemm_blackwell_cases.cuh"
 #include "mma/gemm_calls.cuh"
 
@@ -59,6 +62,19 @@ TEST_CASE("device gemm: each device has its kernel", "[device][gemm][blackwell]"
   CHECK(best_kernel(10, false) == gemm_kernel::bf16);
   CHECK(best_kernel(11, true) == gemm_kernel::tcgen05);
   CHECK(best_kernel(12, false) == gemm_kernel::mma_sync);
+}
+
+TEST_CASE("explain_gemm: the kernel of this device", "[device][gemm][explain]") {
+  const auto operand = [](u64 at) {  // nothing is read
+    return block_scaled_view<nvfp4, linear>{reinterpret_cast<u8*>(at), reinterpret_cast<u8*>(at + (1u << 30)),
+                                            256, 256, amax_in(reinterpret_cast<float const*>(u64{1} << 50))};
+  };
+  const auto a = operand(u64{1} << 40), b = operand(u64{2} << 40);
+  const matrix_view<float> d{reinterpret_cast<float*>(u64{3} << 40), 256, 256, 256};
+  const explanation why = device::explain_gemm(a, b, d);
+  CHECK(why.error == errc::ok);
+  CHECK(std::string(why.kernel) == device::explain_gemm(device::kernel_of_gemm(a, b, d), a, b, d).kernel);
+  CHECK_FALSE(why.says(notes::gemm_not_compiled));
 }
 
 TEST_CASE("device gemm: MXFP8 has the model's bits everywhere", "[device][gemm][blackwell]") {

@@ -35,13 +35,23 @@ struct row_reader {
   static constexpr i64 stride = Layout::offset(0, blocks_together, 0) - Layout::offset(0, 0, 0);
   static_assert(!has_strides || (blocks_together % blocks_in_word == 0 && Layout::offset(0, 1, 0) == 1));
 
+  /// Codes can be read 16 bytes at a time.
+  FOURSCALE_HD static bool has_wide_codes(block_scaled_view<F, Layout, u8 const> const& q) {
+    return reinterpret_cast<u64>(q.codes) % 16 == 0 && q.cols % lane_values == 0;
+  }
+  /// Scales can be read four at a time.
+  FOURSCALE_HD static bool has_words_of_scales(block_scaled_view<F, Layout, u8 const> const& q) {
+    return has_strides && reinterpret_cast<u64>(q.scales) % blocks_in_word == 0 &&
+           (!same_type<Layout, linear> || q.cols % (blocks_in_word * F::block_size) == 0);
+  }
+
   block_scaled_view<F, Layout, u8 const> const& q;
   u8 const *codes, *scales;
   i64 row;
   int col, left;
   u32 first_bit;  ///< of the lane's scales in their word
-  bool wide;      ///< codes can be read 16 bytes at a time
-  bool whole;     ///< and scales in words of four, all without registers in between
+  bool wide;      ///< has_wide_codes()
+  bool whole;     ///< and has_words_of_scales(): all goes without registers in between
 
   FOURSCALE_D row_reader(block_scaled_view<F, Layout, u8 const> const& from, i64 of_row, int first)
       : q(from),
@@ -51,9 +61,8 @@ struct row_reader {
         col(first),
         left(of_row < q.rows ? static_cast<int>(q.cols) - col : 0),
         first_bit(static_cast<u32>(first) / F::block_size % blocks_in_word * 8),
-        wide(reinterpret_cast<u64>(q.codes) % 16 == 0 && q.cols % lane_values == 0),
-        whole(wide && has_strides && reinterpret_cast<u64>(q.scales) % blocks_in_word == 0 &&
-              (!same_type<Layout, linear> || q.cols % (blocks_in_word * F::block_size) == 0)) {
+        wide(has_wide_codes(q)),
+        whole(wide && has_words_of_scales(q)) {
     if (whole)
       scales -= first_bit / 8;
     else
