@@ -3,6 +3,7 @@
 // launch the library's own. Under NVRTC no header from outside is needed.
 // Left out, besides what fourscale.hpp leaves out:
 //   device/gemm.cuh                        the GEMM, by what the device does it fastest with; and its parts
+//   device/explain_gemm.cuh                what that is, and what makes it slower than it could be
 //   device/gemm_native.cuh                 the same within a bound, by a library that multiplies
 //   device/gemm_small.cuh                  the weight-only GEMM
 //   device/gemm_tcgen05.cuh                that of sm_100, with mma/tcgen05_*.cuh and ptx/tcgen05*.cuh
