@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What explain_gemm() says: each kernel, and each note that does not depend on the device. Nothing is launched
-// or read, so addresses are numbers.
+// What explain_gemm() says: each kernel, and each note that does not depend on the device. Nothing is
+// launched or read, so addresses are numbers.
 #include <fourscale/device/explain_gemm.cuh>
 #include <string>
 
