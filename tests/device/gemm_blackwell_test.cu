@@ -75,6 +75,15 @@ TEST_CASE("explain_gemm: the kernel of this device", "[device][gemm][explain]") 
   CHECK(why.error == errc::ok);
   CHECK(std::string(why.kernel) == device::explain_gemm(device::kernel_of_gemm(a, b, d), a, b, d).kernel);
   CHECK_FALSE(why.says(notes::gemm_not_compiled));
+  // MXFP6 by MXFP8 has no kernel of sm_90a, and sm_80's for bf16 is not for it.
+  const auto mx = [](auto format, u64 at) {
+    return block_scaled_view<decltype(format), linear>{reinterpret_cast<u8*>(at),
+                                                       reinterpret_cast<u8*>(at + (1u << 30)), 256, 256};
+  };
+  const explanation of_32 =
+      device::explain_gemm(mx(mxfp6_e2m3{}, u64{1} << 40), mx(mxfp8_e4m3{}, u64{2} << 40), d);
+  CHECK(of_32.error == errc::ok);
+  CHECK_FALSE(of_32.says(notes::gemm_not_compiled));
 }
 
 TEST_CASE("device gemm: MXFP8 has the model's bits everywhere", "[device][gemm][blackwell]") {

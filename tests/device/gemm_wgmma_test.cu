@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // The GEMM with Blackwell's bits on Hopper with tiles of every width, whichever is faster: the cases of
 // gemm_blackwell_test.cu, where device::gemm chooses.
+#include <fourscale/device/explain_gemm.cuh>
+
 #include "mma/gemm_blackwell_cases.cuh"
 #include "mma/gemm_calls.cuh"
 
@@ -133,26 +135,12 @@ TEST_CASE("device gemm wgmma: by blocks, whatever the data", "[device][gemm][bla
   check_drops_of_steps<narrowest>();
 }
 
-namespace {
-
-template <class T>
-struct outputs {
-  matrix_view<T> d;
-  float beta = 0.0f;
-  struct {
-    bool same = true;
-    FOURSCALE_HD bool same_for_all() const { return same; }
-  } factor_of{};
-};
-
-}  // namespace
-
 TEST_CASE("device gemm wgmma: how D is stored", "[device][gemm][blackwell]") {
-  using mma::output_way, mma::way_of_outputs;
+  using device::detail::output_facts, mma::output_way, mma::way_of_outputs;
   alignas(16) static bf16 d[8];
   alignas(16) static float f[4];
   const auto way = [](i64 rows, i64 cols, i64 ld, i64 offset = 0, float beta = 0.0f) {
-    return way_of_outputs(outputs<bf16>{{d + offset, rows, cols, ld}, beta});
+    return way_of_outputs(output_facts<bf16>{{d + offset, rows, cols, ld}, beta});
   };
   CHECK(way(3, 64, 64) == output_way::boxes);
   CHECK(way(3, 64, 64, 0, 0.5f) == output_way::strips);
@@ -161,10 +149,10 @@ TEST_CASE("device gemm wgmma: how D is stored", "[device][gemm][blackwell]") {
   CHECK(way(3, 60, 64) == output_way::strips);
   CHECK(way(1, 64, (i64{1} << 39) - 8) == output_way::boxes);
   CHECK(way(1, 64, i64{1} << 39) == output_way::strips);  // TMA knows no such distance
-  CHECK(way_of_outputs(outputs<bf16>{{d, 3, 64, 64}, 0.0f, {false}}) == output_way::strips);
-  CHECK(way_of_outputs(outputs<float>{{f, 3, 64, 64}, 0.5f}) == output_way::boxes);
-  CHECK(way_of_outputs(outputs<float>{{f, 3, 62, 62}, 0.5f}) == output_way::pairs);
-  CHECK(way_of_outputs(outputs<float>{{f, 3, 62, 63}}) == output_way::strips);
+  CHECK(way_of_outputs(output_facts<bf16>{{d, 3, 64, 64}, 0.0f, {false}}) == output_way::strips);
+  CHECK(way_of_outputs(output_facts<float>{{f, 3, 64, 64}, 0.5f}) == output_way::boxes);
+  CHECK(way_of_outputs(output_facts<float>{{f, 3, 62, 62}, 0.5f}) == output_way::pairs);
+  CHECK(way_of_outputs(output_facts<float>{{f, 3, 62, 63}}) == output_way::strips);
 }
 
 TEST_CASE("device gemm wgmma: how a GEMM is cut", "[device][gemm][blackwell]") {

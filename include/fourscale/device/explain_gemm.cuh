@@ -40,15 +40,15 @@ namespace detail {
 /// Clusters of an H100 or H200, where there is no GPU to ask.
 inline constexpr int clusters_of_hopper = 66;
 
-/// What output_way depends on.
+/// What mma::way_of_outputs() depends on.
 template <class T>
-struct explained_output {
+struct output_facts {
   matrix_view<T> d;
-  float beta;
+  float beta = 0.0f;
   struct {
-    bool same;
+    bool same = true;
     FOURSCALE_HD bool same_for_all() const { return same; }
-  } factor_of;
+  } factor_of{};
 };
 
 template <class F, class Layout>
@@ -60,15 +60,15 @@ void explain_decoding(explanation& why, block_scaled_view<F, Layout, u8 const> c
 
 template <class T>
 void explain_wgmma(explanation& why, matrix_view<T> const& d, i64 k, float beta, bool amaxes_by_row) {
-  const int at_once = clusters_at_once();
+  const int here = clusters_at_once(), at_once = here == 0 ? clusters_of_hopper : here;
   const i64 runs = ceil_div<i64>(k, i64{mma::decoded_step} * mma::wgmma::run_steps);
-  const auto plan = wgmma_plan::of(d.rows, d.cols, runs, at_once == 0 ? clusters_of_hopper : at_once,
-                                   carried_memory::clusters(d.rows, d.cols), any_cut{});
+  const auto plan =
+      wgmma_plan::of(d.rows, d.cols, runs, at_once, carried_memory::clusters(d.rows, d.cols), any_cut{});
   why.kernel = plan.tile_cols == 192   ? "wgmma from operands decoded to bf16, 128 x 192 outputs a CTA"
                : plan.tile_cols == 128 ? "wgmma from operands decoded to bf16, 128 x 128 outputs a CTA"
                                        : "wgmma from operands decoded to bf16, 128 x 64 outputs a CTA";
-  why.add(plan.clusters < (at_once == 0 ? clusters_of_hopper : at_once), notes::gemm_few_tiles);
-  if (mma::way_of_outputs(explained_output<T>{d, beta, {!amaxes_by_row}}) == mma::output_way::boxes) return;
+  why.add(plan.clusters < at_once, notes::gemm_few_tiles);
+  if (mma::way_of_outputs(output_facts<T>{d, beta, {!amaxes_by_row}}) == mma::output_way::boxes) return;
   const bool added = sizeof(T) == 2 && beta != 0.0f;
   why.add(amaxes_by_row, notes::gemm_amaxes);
   why.add(!amaxes_by_row && added, notes::gemm_added);
@@ -116,15 +116,15 @@ explanation explain_gemm(gemm_kernel kernel, block_scaled_view<F, LA, BA> const&
 template <class F, class LA, class BA, class G, class LB, class BB, class T>
 explanation explain_gemm(block_scaled_view<F, LA, BA> const& a, block_scaled_view<G, LB, BB> const& b,
                          matrix_view<T> const& d, gemm_factors factors = {}) {
-  if (const errc e = validate_gemm(a, b, d); e != errc::ok) return detail::explain_refusal(e);
   using kernels = detail::kernels_of_gemm<F, LA, G, LB, typename detail::own_type<T>::type>;
   const gemm_kernel kernel = kernels::choose(a, b);
   explanation why = explain_gemm(kernel, a, b, d, factors);
+  if (why.error != errc::ok) return why;
   const int major = detail::compute_capability_major();
   const bool tma = kernels::tma_can_read(a, b);
-  why.add((major == 10 || major == 11) && !tma, notes::gemm_no_tma);
   const gemm_kernel best = detail::best_kernel(major, tma);
-  why.add(kernel != best && (kernels::decodes || best != gemm_kernel::wgmma), notes::gemm_not_compiled);
+  why.add((major == 10 || major == 11) && !tma, notes::gemm_no_tma);
+  why.add(kernel != best && kernels::takes(best), notes::gemm_not_compiled);
   return why;
 }
 

@@ -72,6 +72,12 @@ struct kernels_of_gemm {
   static constexpr bool swizzled =
       has_instruction && same_type<LA, swizzled_128x4> && same_type<LB, swizzled_128x4>;
 
+  /// These formats have such a kernel, whatever the code was compiled for.
+  static constexpr bool takes(gemm_kernel which) {
+    return which == gemm_kernel::f16                                   ? has_steps_of_32
+           : which == gemm_kernel::wgmma || which == gemm_kernel::bf16 ? decodes
+                                                                       : has_instruction;
+  }
   static bool tma_can_read(a_type const& a, b_type const& b) {
     if constexpr (swizzled) return tcgen05_refusal(a) == nullptr && tcgen05_refusal(b) == nullptr;
     return false;
