@@ -138,9 +138,9 @@ TEST_CASE("device gemm bf16: accumulators are asked for limits of their own", "[
 namespace {
 
 /// Of each 64 rows the first step without a certificate is another one, that of `first_steps`; few rows of
-/// the step have none, or most.
+/// the step have none, or most. `each_way`: some of these steps are made by blocks, and others by the model.
 template <size_t N>
-void check_care(i64 m, i64 n, i64 steps, i64 const (&first_steps)[N]) {
+void check_care(i64 m, i64 n, i64 steps, i64 const (&first_steps)[N], bool each_way) {
   auto c = nvfp4_case(operand<nvfp4, linear>(kind::gaussian, m, 64 * steps, 1),
                       operand<nvfp4, linear>(kind::gaussian, n, 64 * steps, 2));
   REQUIRE(ceil_div<i64>(m, 64) == i64{N});
@@ -156,7 +156,9 @@ void check_care(i64 m, i64 n, i64 steps, i64 const (&first_steps)[N]) {
     gemm_steps counted;
     CHECK(same_bits(c.on_device(bf16_gemm{&counted, stages}), want));
     CHECK(counted.in_f32 + counted.in_double + counted.by_model == m * n * steps);
-    CHECK((counted.in_f32 > 0 && counted.in_double + counted.by_model > 0));
+    CHECK(counted.in_f32 > 0);
+    CHECK(counted.in_double + counted.by_model > 0);
+    if (each_way) CHECK((counted.in_double > 0 && counted.by_model > 0));
   }
 }
 
@@ -166,8 +168,8 @@ void check_care(i64 m, i64 n, i64 steps, i64 const (&first_steps)[N]) {
 // whose bounds are loaded together. Rows and columns end in the middle of a warp's.
 TEST_CASE("device gemm bf16: care from any step on, with two to four stages", "[device][gemm][blackwell]") {
   if (!gpu_or_warn()) return;
-  check_care(440, 300, 35, {0, 7, 8, 13, 31, 32, 34});
-  check_care(300, 70, 290, {127, 128, 131, 256, 289});
+  check_care(440, 300, 35, {0, 7, 8, 13, 31, 32, 34}, true);
+  check_care(300, 70, 290, {127, 128, 131, 256, 289}, false);
 }
 
 TEST_CASE("device gemm bf16: the same bits again", "[device][gemm][blackwell]") {

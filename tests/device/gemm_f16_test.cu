@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // MXFP8, MXFP6 and MXFP4 by one another with Blackwell's bits on mma.sync of fp16, which any GPU from sm_80
 // on has, compared with the chained model, or with the CPU's GEMM where that would take long.
-#include <fourscale/host/gemm_blackwell.hpp>
-
+#include "mma/cpu_gemm.hpp"
 #include "mma/gemm_calls.cuh"
 #include "mma/gemm_mx_cases.hpp"
 
@@ -18,9 +17,7 @@ gemm_steps check(Case& c, std::vector<float> const& sums) {
   gemm_steps steps, on_host;
   CHECK(same_bits(c.on_device(f16_gemm{&steps}), c.output_of(sums)));
   CHECK(steps.in_f32 + steps.in_double + steps.by_model == c.o.m * c.o.n * ceil_div<i64>(c.o.k, 32));
-  c.on_host([&](auto const& a, auto const& b, auto const& d, gemm_factors factors) {
-    return host::gemm(a, b, d, factors, accumulate::blackwell{}, &on_host);
-  });
+  c.on_host(cpu_gemm{&on_host});
   CHECK(steps.by_model >= on_host.by_model);
   return steps;
 }
@@ -38,9 +35,7 @@ gemm_steps check_data(gemm_options const& o, kind of_a, kind of_b) {
       o, gemm_operand_data<F, linear>(operand<F, linear>(of_a, o.m, o.k, 1)),
       gemm_operand_data<G, swizzled_128x4>(operand<G, swizzled_128x4>(of_b, o.n, o.k, 2)));
   gemm_steps steps, on_host;
-  const auto want = c.on_host([&](auto const& a, auto const& b, auto const& d, gemm_factors factors) {
-    return host::gemm(a, b, d, factors, accumulate::blackwell{}, &on_host);
-  });
+  const auto want = c.on_host(cpu_gemm{&on_host});
   CHECK(same_bits(c.on_device(f16_gemm{&steps}), want));
   CHECK(steps.by_model == on_host.by_model);
   return steps;

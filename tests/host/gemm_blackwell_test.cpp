@@ -5,6 +5,7 @@
 #include <cfenv>
 #include <fourscale/host/gemm_blackwell.hpp>
 
+#include "mma/cpu_gemm.hpp"
 #include "mma/gemm_limits.hpp"
 #include "mma/gemm_table.hpp"
 #include "support/catch.hpp"
@@ -35,10 +36,7 @@ gemm_steps check(block_scaled_view<F, LA, BA> const& a, block_scaled_view<F, LB,
 TEST_CASE("gemm blackwell: each shape with each kind of data", "[host][gemm]") {
   const auto check = [](auto c, std::vector<float> const& sums) {
     gemm_steps steps;
-    const auto gemm = [&](auto const& a, auto const& b, auto const& d, gemm_factors factors) {
-      return host::gemm(a, b, d, factors, accumulate::blackwell{}, &steps);
-    };
-    CHECK(same_bits(c.on_host(gemm), c.output_of(sums)));
+    CHECK(same_bits(c.on_host(cpu_gemm{&steps}), c.output_of(sums)));
     CHECK(steps.in_f32 + steps.in_double + steps.by_model == c.o.m * c.o.n * ceil_div<i64>(c.o.k, 64));
   };
   CHECK(shapes_of_table().size() >= 40);

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // MXFP8, MXFP6 and MXFP4 by each other on the CPU compared with the chained model, bit by bit: shapes and
 // kinds of data, all codes and scales, and values made for the bounds of the certificate.
-#include <fourscale/host/gemm_blackwell.hpp>
-
+#include "mma/cpu_gemm.hpp"
 #include "mma/gemm_mx_cases.hpp"
 
 using namespace fourscale;
@@ -14,10 +13,7 @@ namespace {
 template <class Case>
 gemm_steps check(Case& c, std::vector<float> const& sums) {
   gemm_steps steps;
-  const auto gemm = [&](auto const& a, auto const& b, auto const& d, gemm_factors factors) {
-    return host::gemm(a, b, d, factors, accumulate::blackwell{}, &steps);
-  };
-  CHECK(same_bits(c.on_host(gemm), c.output_of(sums)));
+  CHECK(same_bits(c.on_host(cpu_gemm{&steps}), c.output_of(sums)));
   CHECK(steps.in_f32 + steps.in_double + steps.by_model == c.o.m * c.o.n * ceil_div<i64>(c.o.k, 32));
   return steps;
 }

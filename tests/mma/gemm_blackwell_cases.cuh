@@ -4,8 +4,8 @@
 #pragma once
 
 #include <algorithm>
-#include <fourscale/host/gemm_blackwell.hpp>
 
+#include "cpu_gemm.hpp"
 #include "gemm_case.cuh"
 #include "gemm_limits.hpp"
 #include "gemm_table.hpp"
@@ -93,10 +93,8 @@ void check_hard_steps() {
   };
   for (const i64 step : {0, 5, 30, 31, 32, 33}) spread(c.a, 16 * 40 + step % 16, step);
   for (const i64 step : {7, 33}) spread(c.b, 8 * 300 + step % 8, step);
-  gemm_steps steps, on_host;
-  std::vector<float> want = c.before;
-  REQUIRE(host::gemm(c.a.on_host(), c.b.on_host(), c.view_of(want.data()), c.o.factors,
-                     accumulate::blackwell{}, &on_host) == errc::ok);
+  gemm_steps steps;
+  const std::vector<float> want = c.on_host(cpu_gemm{});
   CHECK(same_bits(c.on_device(Gemm{&steps}), want));
   CHECK(steps.in_f32 + steps.in_double + steps.by_model == m * n * 34);
   CHECK(steps.in_double + steps.by_model > 0);
@@ -166,9 +164,7 @@ void check_lowest_bits() {
       for (size_t row = 0; row < 40; ++row) fill(b, row, large(row / 8), row % 2 == 0 ? 0x01 : 0x09);
       auto c = nvfp4_case(a, b);
       gemm_steps steps, on_host;
-      std::vector<float> want = c.before;
-      REQUIRE(host::gemm(c.a.on_host(), c.b.on_host(), c.view_of(want.data()), c.o.factors,
-                         accumulate::blackwell{}, &on_host) == errc::ok);
+      const std::vector<float> want = c.on_host(cpu_gemm{&on_host});
       CHECK(same_bits(want, c.oracle()));
       CHECK(same_bits(c.on_device(Gemm{&steps}), want));
       if (!lower_eight && certifies<Gemm>()) CHECK(steps.by_model == on_host.by_model);
@@ -198,9 +194,7 @@ void check_drops_of_steps() {
   fill(a, m, 16), fill(b, n, 8);
   auto c = nvfp4_case(a, b);
   gemm_steps steps;
-  std::vector<float> want = c.before;
-  REQUIRE(host::gemm(c.a.on_host(), c.b.on_host(), c.view_of(want.data()), c.o.factors,
-                     accumulate::blackwell{}) == errc::ok);
+  const std::vector<float> want = c.on_host(cpu_gemm{});
   CHECK(same_bits(c.on_device(Gemm{&steps}), want));
   CHECK(steps.by_model > 0);
 }
@@ -254,9 +248,7 @@ void check_cancelling() {
   for (i64 row = 0; row < n; ++row) fill(b, row, row % 192 == 13 ? 2 : row % 192 == 141 ? 3 : -1);
   auto c = nvfp4_case(a, b);
   gemm_steps steps;
-  std::vector<float> want = c.before;
-  REQUIRE(host::gemm(c.a.on_host(), c.b.on_host(), c.view_of(want.data()), c.o.factors,
-                     accumulate::blackwell{}) == errc::ok);
+  const std::vector<float> want = c.on_host(cpu_gemm{});
   constexpr float of_easy_steps = 3 * (0.25f + 3 * 16 * 36);
   CHECK(want[12 * n] == of_easy_steps + 0x1p-11f);  // more than what f32 would sum up
   CHECK(want[99 * n + 1] == of_easy_steps + 0x1p-11f);
@@ -274,9 +266,7 @@ void check_large() {
     gemm_case<nvfp4, swizzled_128x4, nvfp4, swizzled_128x4, bf16> c({1500, 1700, 4096});
     c.a.data = gemm_operand_data<nvfp4, swizzled_128x4>(operand<nvfp4, swizzled_128x4>(what, 1500, 4096, 1));
     c.b.data = gemm_operand_data<nvfp4, swizzled_128x4>(operand<nvfp4, swizzled_128x4>(what, 1700, 4096, 2));
-    std::vector<bf16> want = c.before;
-    REQUIRE(host::gemm(c.a.on_host(), c.b.on_host(), c.view_of(want.data()), c.o.factors,
-                       accumulate::blackwell{}) == errc::ok);
+    const std::vector<bf16> want = c.on_host(cpu_gemm{});
     CHECK(same_bits(c.on_device(Gemm{}), want));
   }
 }
