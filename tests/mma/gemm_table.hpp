@@ -61,6 +61,7 @@ inline std::vector<gemm_options> const& shapes_of_table() {
       {65, 50, 192, {}, 3, 1, 0},
       {50, 65, 192, {}, 0, 0, 7},
       {40, 50, 96, {0.5f, 2.0f}, 2, 1, 9},
+      {30, 28, 1136, {}, 0, 8, 4},
       // amaxes in memory, and of rows
       {140, 20, 96, {}, 0, 0, 0, device, device},
       {20, 140, 96, {0.3f, 0.1f}, 0, 0, 0, device, view},

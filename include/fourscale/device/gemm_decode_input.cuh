@@ -35,7 +35,13 @@ struct row_reader {
   static constexpr i64 stride = Layout::offset(0, blocks_together, 0) - Layout::offset(0, 0, 0);
   static_assert(!has_strides || (blocks_together % blocks_in_word == 0 && Layout::offset(0, 1, 0) == 1));
 
-  /// Codes can be read 16 bytes at a time.
+  static_assert(F::block_size % mma::group_values == 0, "Rows have whole groups.");
+
+  /// Codes can be read a group at a time, eight bytes.
+  FOURSCALE_HD static bool has_groups_of_codes(block_scaled_view<F, Layout, u8 const> const& q) {
+    return reinterpret_cast<u64>(q.codes) % 8 == 0;
+  }
+  /// And 16 bytes at a time.
   FOURSCALE_HD static bool has_wide_codes(block_scaled_view<F, Layout, u8 const> const& q) {
     return reinterpret_cast<u64>(q.codes) % 16 == 0 && q.cols % lane_values == 0;
   }
@@ -50,8 +56,9 @@ struct row_reader {
   i64 row;
   int col, left;
   u32 first_bit;  ///< of the lane's scales in their word
-  bool wide;      ///< has_wide_codes()
-  bool whole;     ///< and has_words_of_scales(): all goes without registers in between
+  bool groups;    ///< has_groups_of_codes()
+  bool words;     ///< has_words_of_scales()
+  bool whole;     ///< has_wide_codes(), too: two copies are all
 
   FOURSCALE_D row_reader(block_scaled_view<F, Layout, u8 const> const& from, i64 of_row, int first)
       : q(from),
@@ -61,9 +68,10 @@ struct row_reader {
         col(first),
         left(of_row < q.rows ? static_cast<int>(q.cols) - col : 0),
         first_bit(static_cast<u32>(first) / F::block_size % blocks_in_word * 8),
-        wide(has_wide_codes(q)),
-        whole(wide && has_words_of_scales(q)) {
-    if (whole)
+        groups(has_groups_of_codes(q)),
+        words(has_words_of_scales(q)),
+        whole(words && has_wide_codes(q)) {
+    if (words)
       scales -= first_bit / 8;
     else
       first_bit = 0;
@@ -77,7 +85,7 @@ struct row_reader {
       ptx::cp_async_cg_16(ptx::shared_address(&of_codes), codes, left > 0 ? 16 : 0);
       ptx::cp_async_ca_4(ptx::shared_address(&of_scales), scales, left > 0 ? 4 : 0);
     } else {
-      of_codes = read_codes(), of_scales = read_scales();
+      start_parts(of_codes, of_scales);
     }
     ptx::cp_async_commit_group();
     codes += together / 2, scales += stride, col += together, left -= together;
@@ -87,10 +95,23 @@ struct row_reader {
   }
 
  private:
-  FOURSCALE_D uint4 read_codes() const {
-    u8 const* from = codes;
-    ptx::keep(from);  // else there would be two of them, one for each way
-    if (wide && left > 0) return *reinterpret_cast<uint4 const*>(from);
+  /// Where not all goes by two copies.
+  FOURSCALE_D void start_parts(uint4& of_codes, u32& of_scales) const {
+    u8 const *code = codes, *scale = scales;
+    ptx::keep(code), ptx::keep(scale);  // else there would be two of each, one for each way
+    if (groups) {
+      const u32 to = ptx::shared_address(&of_codes);
+      ptx::cp_async_ca_8(to, code, left > 0 ? 8 : 0);
+      ptx::cp_async_ca_8(to + 8, code + 8, left > mma::group_values ? 8 : 0);
+    } else {
+      of_codes = read_codes(code);
+    }
+    if (words && left != mma::group_values)  // else the second scale would be that of no values
+      ptx::cp_async_ca_4(ptx::shared_address(&of_scales), scale, left > 0 ? 4 : 0);
+    else
+      of_scales = read_scales(scale + first_bit / 8) << first_bit;
+  }
+  FOURSCALE_D uint4 read_codes(u8 const* from) const {
     u32 x[4] = {};
 #pragma unroll 1
     for (int i = 0; i < lane_values / 2 && 2 * i < left; ++i) {
@@ -100,10 +121,8 @@ struct row_reader {
     }
     return {x[0], x[1], x[2], x[3]};
   }
-  FOURSCALE_D u32 read_scales() const {
+  FOURSCALE_D u32 read_scales(u8 const* from) const {
     if (left <= 0) return 0;
-    u8 const* from = scales;
-    ptx::keep(from);
     const bool has_second = left > mma::group_values && F::block_size == mma::group_values;
     const auto read = [&](int i) {
       if constexpr (has_strides) return u32{from[i]};

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// cp.async: 16 bytes from global to shared memory, without a register in between (PTX ISA 9.7.9.25.3.1, PTX
-// 7.0, sm_80 and later). Both addresses are multiples of 16; those in shared memory are the 32-bit ones of
-// shared_address().
+// cp.async: 16, 8 or 4 bytes from global to shared memory, without a register in between (PTX ISA
+// 9.7.9.25.3.1, PTX 7.0, sm_80 and later). Both addresses are multiples of as many; those in shared memory
+// are the 32-bit ones of shared_address().
 #pragma once
 
 #include "ldmatrix.cuh"
@@ -23,8 +23,13 @@ FOURSCALE_D inline void cp_async_cg_16_l2_128(u32 to, void const* from) {
   asm volatile("cp.async.cg.shared.global.L2::128B [%0], [%1], 16;" ::"r"(to), "l"(from) : "memory");
 }
 
-/// cp.async.ca.shared.global [to], [from], 4, bytes;   Four bytes, or zeros if `bytes` is 0: nothing is then
-/// read. Both addresses are multiples of four.
+/// cp.async.ca.shared.global [to], [from], 8, bytes;   Eight bytes, or zeros if `bytes` is 0: nothing is then
+/// read.
+FOURSCALE_D inline void cp_async_ca_8(u32 to, void const* from, int bytes) {
+  asm volatile("cp.async.ca.shared.global [%0], [%1], 8, %2;" ::"r"(to), "l"(from), "r"(bytes) : "memory");
+}
+
+/// cp.async.ca.shared.global [to], [from], 4, bytes;   Four bytes, or zeros if `bytes` is 0.
 FOURSCALE_D inline void cp_async_ca_4(u32 to, void const* from, int bytes) {
   asm volatile("cp.async.ca.shared.global [%0], [%1], 4, %2;" ::"r"(to), "l"(from), "r"(bytes) : "memory");
 }
