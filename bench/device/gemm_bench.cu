@@ -14,6 +14,7 @@
 
 #include "cublaslt.cuh"
 #include "data.cuh"
+#include "gemm_shape.cuh"
 #include "mma/gemm_bound.hpp"
 
 using namespace bench;
@@ -21,17 +22,6 @@ using namespace bench;
 namespace {
 
 using f4::nvfp4, f4::swizzled_128x4, f4::bf16;
-
-struct gemm_shape {
-  i64 m, n, k;
-
-  double flop() const {
-    return 2.0 * static_cast<double>(m) * static_cast<double>(n) * static_cast<double>(k);
-  }
-  std::string name() const { return std::to_string(m) + "x" + std::to_string(n) + "x" + std::to_string(k); }
-  /// In a graph: some 100 us.
-  i64 calls() const { return flop() < 1e10 ? 16 : flop() < 6e10 ? 6 : 2; }
-};
 
 /// A call of the kernel by wgmma.
 template <class T>
@@ -258,18 +248,24 @@ void measure_plans(benchmark::State& state, gemm_shape s) {
   std::vector<std::string> names{"cublasLt"};
   std::vector<launch> launches{[&](i64) { peer.run(a.values.data(), b.values.data(), of_peer.data()); }};
   using plan = f4::device::detail::wgmma_plan;
+  using enum f4::mma::cluster_tiles;
   for (plan::cut const& cut : plan::cuts)
     for (const bool split : {true, false}) {
-      const auto may = [&](plan::cut const& x) { return x.cols == cut.cols && x.wide == cut.wide; };
+      if (split && cut.lie == low) continue;
+      const auto may = [&](plan::cut const& x) { return x.cols == cut.cols && x.lie == cut.lie; };
       wgmma_call<bf16> call(a.view, b.view, f4::matrix_view<bf16>{d.data(), s.m, s.n}, {}, workspace.data(),
                             nullptr, may);
       if (split && (call.carries < call.plan.clusters ||
-                    f4::device::detail::clusters_of(s.m, s.n, cut.cols, cut.wide) <= call.plan.clusters))
+                    f4::device::detail::clusters_of(s.m, s.n, cut.cols, cut.lie) <= call.plan.clusters))
         continue;
       call.plan.split = call.p.split = split;
       require(call.decode(nullptr));
       launches.push_back([call](i64) { require(call.multiply(graphs::capturing())); });
-      names.push_back(std::to_string(cut.cols) + (cut.wide ? "_wide" : "") + (split ? "_shared" : ""));
+      names.push_back(std::to_string(cut.cols) +
+                      (cut.lie == stacked ? ""
+                       : cut.lie == low   ? "_low"
+                                          : "_side_by_side") +
+                      (split ? "_shared" : ""));
     }
   for (auto _ : state) {
     const std::vector<double> t = medians_from_graphs(launches, 21, s.calls());

@@ -8,16 +8,13 @@
 
 #include "cublaslt.cuh"
 #include "data.cuh"
+#include "gemm_shape.cuh"
 
 using namespace bench;
 
 namespace {
 
 using f4::fp8_e4m3, f4::fp8_block_e4m3, f4::bf16;
-
-struct gemm_shape {
-  i64 m, n, k;
-};
 
 /// A matrix of Gaussian data in FP8, per tensor and under scales of 128 and of 128 x 128 values, and in bf16.
 struct operand {
@@ -79,26 +76,24 @@ void measure(benchmark::State& state, gemm_shape s) {
   in_bf16.choose(a.values.data(), b.values.data(), of_bf16.data());
   auto of_codes_a = a.view, of_codes_b = b.view;
   of_codes_a.amax = of_codes_b.amax = f4::tensor_amax<fp8_e4m3>(f4::unit_scale);
-  const auto to = [&](buffer<bf16> const& x) { return f4::matrix_view<bf16>{x.data(), s.m, s.n}; };
+  const auto ours = [&](auto const& x, auto const& y, buffer<bf16> const& to) {
+    return [x, y, out = f4::matrix_view<bf16>{to.data(), s.m, s.n}](i64) {
+      require(f4::device::gemm(x, y, out, {}, f4::accumulate::native{}, {}, graphs::capturing()));
+    };
+  };
   for (auto _ : state) {
-    const std::vector<double> t = medians(
-        {[&](i64) { peer.run(a.codes.data(), b.codes.data(), of_peer.data()); },
-         [&](i64) { fast.run(a.codes.data(), b.codes.data(), of_fast.data()); },
-         [&](i64) { in_bf16.run(a.values.data(), b.values.data(), of_bf16.data()); },
-         [&](i64) { require(f4::device::gemm(of_codes_a, of_codes_b, to(d), {}, f4::accumulate::native{})); },
-         [&](i64) {
-           require(f4::device::gemm(a.blocks, b.blocks, to(of_blocks), {}, f4::accumulate::native{}));
-         },
-         [&](i64) {
-           require(f4::device::gemm(a.blocks, b.tiles, to(of_blocks), {}, f4::accumulate::native{}));
-         }},
-        31, 2);
-    const double flop = 2.0 * static_cast<double>(s.m) * static_cast<double>(s.n) * static_cast<double>(s.k);
+    const std::vector<double> t =
+        medians_from_graphs({[&](i64) { peer.run(a.codes.data(), b.codes.data(), of_peer.data()); },
+                             [&](i64) { fast.run(a.codes.data(), b.codes.data(), of_fast.data()); },
+                             [&](i64) { in_bf16.run(a.values.data(), b.values.data(), of_bf16.data()); },
+                             ours(of_codes_a, of_codes_b, d), ours(a.blocks, b.blocks, of_blocks),
+                             ours(a.blocks, b.tiles, of_blocks)},
+                            31, s.calls());
     state.SetIterationTime(t[3]);
-    state.counters["TFLOP/s"] = flop / t[3] * 1e-12;
-    state.counters["blocks_TFLOP/s"] = flop / t[4] * 1e-12;
-    state.counters["weights_TFLOP/s"] = flop / t[5] * 1e-12;
-    state.counters["cublasLt_TFLOP/s"] = flop / t[0] * 1e-12;
+    state.counters["TFLOP/s"] = s.flop() / t[3] * 1e-12;
+    state.counters["blocks_TFLOP/s"] = s.flop() / t[4] * 1e-12;
+    state.counters["weights_TFLOP/s"] = s.flop() / t[5] * 1e-12;
+    state.counters["cublasLt_TFLOP/s"] = s.flop() / t[0] * 1e-12;
     state.counters["percent"] = 100 * t[0] / t[3];
     state.counters["percent_of_fast"] = 100 * t[1] / t[3];
     state.counters["percent_of_bf16"] = 100 * t[2] / t[3];
@@ -117,8 +112,7 @@ const bool registered = [] {
                              {1024, 1024, 1024},
                              {512, 14336, 4096},
                              {4000, 4080, 4096}})
-    add("gemm_fp8/" + std::to_string(s.m) + "x" + std::to_string(s.n) + "x" + std::to_string(s.k),
-        [=](benchmark::State& state) { measure(state, s); });
+    add("gemm_fp8/" + s.name(), [=](benchmark::State& state) { measure(state, s); });
   return true;
 }();
 

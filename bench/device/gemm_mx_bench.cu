@@ -6,16 +6,13 @@
 
 #include "cublaslt.cuh"
 #include "data.cuh"
+#include "gemm_shape.cuh"
 
 using namespace bench;
 
 namespace {
 
 using f4::linear, f4::bf16;
-
-struct gemm_shape {
-  i64 m, n, k;
-};
 
 /// A quantized matrix of this data, and its values.
 template <class F>
@@ -66,10 +63,9 @@ void measure(benchmark::State& state, gemm_shape s, data kind_a, data kind_b) {
                    require(call.multiply(nullptr));
                  }},
                 5, 1);
-    const double flop = 2.0 * static_cast<double>(s.m) * static_cast<double>(s.n) * static_cast<double>(s.k);
     state.SetIterationTime(t[2]);
-    state.counters["cublasLt_TFLOP/s"] = flop / t[0] * 1e-12;
-    state.counters["TFLOP/s"] = flop / t[2] * 1e-12;
+    state.counters["cublasLt_TFLOP/s"] = s.flop() / t[0] * 1e-12;
+    state.counters["TFLOP/s"] = s.flop() / t[2] * 1e-12;
     state.counters["percent"] = 100 * t[0] / t[2];
     state.counters["percent_decoded"] = 100 * t[0] / t[1];
     state.counters["certified"] = 100 * static_cast<double>(counted.in_f32) / all;
@@ -79,8 +75,7 @@ void measure(benchmark::State& state, gemm_shape s, data kind_a, data kind_b) {
 
 template <class F>
 void add_gemm(gemm_shape s, std::string const& name, data a, data b) {
-  add("gemm_mx/" + std::string(F::name) + "/" + name + "/" + std::to_string(s.m) + "x" + std::to_string(s.n) +
-          "x" + std::to_string(s.k),
+  add("gemm_mx/" + std::string(F::name) + "/" + name + "/" + s.name(),
       [=](benchmark::State& state) { measure<F>(state, s, a, b); });
 }
 
