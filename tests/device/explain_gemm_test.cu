@@ -3,6 +3,7 @@
 // launched or read, so addresses are numbers.
 #include <fourscale/device/explain_gemm.cuh>
 #include <string>
+#include <vector>
 
 #include "support/catch.hpp"
 
@@ -55,7 +56,8 @@ TEST_CASE("explain_gemm: each kernel", "[device][gemm][explain]") {
   using device::gemm_kernel;
   CHECK(contains(explain(gemm_kernel::wgmma, {}).kernel, "wgmma"));
   CHECK(contains(explain(gemm_kernel::wgmma, {}).kernel, "128 x 192"));
-  CHECK(contains(explain(gemm_kernel::wgmma, {512, 512, 4096}).kernel, "128 x 64"));
+  CHECK(contains(explain(gemm_kernel::wgmma, {512, 512, 4096}).kernel, " 64 x 64"));
+  CHECK(contains(explain(gemm_kernel::wgmma, {1024, 1024, 1024}).kernel, "128 x 64"));
   CHECK(contains(explain(gemm_kernel::wgmma, {300, 4096, 4096}).kernel, "128 x 128"));
   CHECK(contains(explain(gemm_kernel::bf16, {}).kernel, "bf16"));
   CHECK(contains(explain(gemm_kernel::tcgen05, {}).kernel, "tcgen05"));
@@ -74,6 +76,7 @@ TEST_CASE("explain_gemm: what makes Hopper's kernel slower", "[device][gemm][exp
   check({4096, 4096, 4128}, {});
   check({4096, 4096, 4112}, {notes::gemm_codes});
   check({4096, 4096, 4096, 0, 8}, {notes::gemm_codes});
+  check({4096, 4096, 4096, 0, 4}, {notes::gemm_bytes});
   check({4096, 4096, 4096, 0, 0, 4}, {});
   check({4096, 4096, 4096, 0, 0, 2}, {notes::gemm_scales});
   check<nvfp4, linear>({4096, 4096, 4096}, {});

@@ -24,6 +24,10 @@ TEST_CASE("device gemm blackwell: MXFP4, each shape with each kind of data",
   check_table<blackwell_gemm, mxfp4>();
 }
 
+TEST_CASE("device gemm blackwell: scales that begin at any address", "[device][gemm][blackwell]") {
+  check_scale_addresses<blackwell_gemm>();
+}
+
 TEST_CASE("device gemm blackwell: many tiles", "[device][gemm][blackwell]") {
   check_many_tiles<blackwell_gemm>();
 }

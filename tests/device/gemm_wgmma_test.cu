@@ -8,6 +8,7 @@
 
 using namespace fourscale;
 using namespace fourscale::test;
+using enum mma::cluster_tiles;
 
 TEST_CASE("device gemm wgmma: each shape with any codes, in wide tiles", "[device][gemm][blackwell]") {
   if (hopper_or_warn()) check_shapes<wgmma_gemm<192>>();
@@ -55,6 +56,7 @@ TEST_CASE("device gemm wgmma: rows of many sizes have limits of their own", "[de
   check_rows_of_many_sizes<wgmma_gemm<128>>();
   check_rows_of_many_sizes<wgmma_gemm<192>>();
   check_rows_of_many_sizes<wgmma_gemm<192, 0, true>>();
+  check_rows_of_many_sizes<wgmma_gemm<64, 0, false, low>>();
 }
 
 TEST_CASE("device gemm wgmma: many tiles of every width", "[device][gemm][blackwell]") {
@@ -100,15 +102,33 @@ TEST_CASE("device gemm wgmma: clusters go on with the sums of others", "[device]
 
 TEST_CASE("device gemm wgmma: clusters whose tiles lie side by side", "[device][gemm][blackwell]") {
   if (!hopper_or_warn()) return;
-  using narrow = wgmma_gemm<64, 0, false, true>;
+  using narrow = wgmma_gemm<64, 0, false, side_by_side>;
   check_shapes<narrow>();
   check_many_tiles<narrow>();
   check_hard_steps<narrow>();
-  check_hard_steps<wgmma_gemm<128, 0, false, true>>();
-  check_hard_steps<wgmma_gemm<192, 0, false, true>>();
-  check_many_tiles<wgmma_gemm<192, 0, false, true>>();
-  check_hard_steps<wgmma_gemm<128, 20, false, true>>();  // which share the last tiles
-  check_hard_steps<wgmma_gemm<192, 0, true, true>>();
+  check_hard_steps<wgmma_gemm<128, 0, false, side_by_side>>();
+  check_hard_steps<wgmma_gemm<192, 0, false, side_by_side>>();
+  check_many_tiles<wgmma_gemm<192, 0, false, side_by_side>>();
+  check_hard_steps<wgmma_gemm<128, 20, false, side_by_side>>();  // which share the last tiles
+  check_hard_steps<wgmma_gemm<192, 0, true, side_by_side>>();
+}
+
+TEST_CASE("device gemm wgmma: tiles of 64 rows, which one warpgroup multiplies",
+          "[device][gemm][blackwell]") {
+  if (!hopper_or_warn()) return;
+  using gemm = wgmma_gemm<64, 0, false, low>;
+  check_shapes<gemm>();
+  check_outputs<gemm>();
+  check_all_scales<gemm>();
+  check_kinds<gemm>();
+  check_lowest_bits<gemm>();
+  check_large_accumulators<gemm>();
+  check_many_tiles<gemm>();
+  check_hard_steps<gemm>();
+  check_cancelling<gemm>();
+  check_drops_of_steps<gemm>();
+  check_shapes<wgmma_gemm<64, 0, true, low>>();  // by blocks
+  check_hard_steps<wgmma_gemm<64, 0, true, low>>();
 }
 
 TEST_CASE("device gemm wgmma: by blocks, whatever the data", "[device][gemm][blackwell]") {
@@ -136,11 +156,11 @@ TEST_CASE("device gemm wgmma: by blocks, whatever the data", "[device][gemm][bla
 }
 
 TEST_CASE("device gemm wgmma: how D is stored", "[device][gemm][blackwell]") {
-  using device::detail::output_facts, mma::output_way, mma::way_of_outputs;
+  using mma::output_way, mma::way_of_outputs;
   alignas(16) static bf16 d[8];
   alignas(16) static float f[4];
   const auto way = [](i64 rows, i64 cols, i64 ld, i64 offset = 0, float beta = 0.0f) {
-    return way_of_outputs(output_facts<bf16>{{d + offset, rows, cols, ld}, beta});
+    return way_of_outputs(matrix_view<bf16>{d + offset, rows, cols, ld}, beta, true);
   };
   CHECK(way(3, 64, 64) == output_way::boxes);
   CHECK(way(3, 64, 64, 0, 0.5f) == output_way::strips);
@@ -149,38 +169,41 @@ TEST_CASE("device gemm wgmma: how D is stored", "[device][gemm][blackwell]") {
   CHECK(way(3, 60, 64) == output_way::strips);
   CHECK(way(1, 64, (i64{1} << 39) - 8) == output_way::boxes);
   CHECK(way(1, 64, i64{1} << 39) == output_way::strips);  // TMA knows no such distance
-  CHECK(way_of_outputs(output_facts<bf16>{{d, 3, 64, 64}, 0.0f, {false}}) == output_way::strips);
-  CHECK(way_of_outputs(output_facts<float>{{f, 3, 64, 64}, 0.5f}) == output_way::boxes);
-  CHECK(way_of_outputs(output_facts<float>{{f, 3, 62, 62}, 0.5f}) == output_way::pairs);
-  CHECK(way_of_outputs(output_facts<float>{{f, 3, 62, 63}}) == output_way::strips);
+  CHECK(way_of_outputs(matrix_view<bf16>{d, 3, 64, 64}, 0.0f, false) == output_way::strips);
+  CHECK(way_of_outputs(matrix_view<float>{f, 3, 64, 64}, 0.5f, true) == output_way::boxes);
+  CHECK(way_of_outputs(matrix_view<float>{f, 3, 62, 62}, 0.5f, true) == output_way::pairs);
+  CHECK(way_of_outputs(matrix_view<float>{f, 3, 62, 63}, 0.0f, true) == output_way::strips);
 }
 
 TEST_CASE("device gemm wgmma: how a GEMM is cut", "[device][gemm][blackwell]") {
   using device::detail::wgmma_plan;
   const auto check = [](i64 rows, i64 cols, i64 k, int tile_cols, int clusters, bool split,
-                        bool wide = false) {
+                        mma::cluster_tiles lie = stacked) {
     INFO(rows << " x " << cols << " x " << k);
     const wgmma_plan plan =
         wgmma_plan::of(rows, cols, ceil_div<i64>(k, 256), 66, 72, device::detail::any_cut{});
     CHECK(plan.tile_cols == tile_cols);
-    CHECK(plan.wide == wide);
+    CHECK(plan.lie == lie);
     CHECK(plan.clusters == clusters);
     CHECK(plan.split == split);
   };
-  check(1, 1, 64, 64, 1, false);
-  check(512, 512, 4096, 64, 16, false);
+  check(1, 1, 64, 64, 1, false, low);
+  check(512, 512, 4096, 64, 32, false, low);
+  check(1024, 512, 2048, 64, 64, false, low);
   // Either way there are as many tiles: side by side, where that is most of the GPU.
-  check(1024, 1024, 1024, 64, 64, false, true);   // 32 of 128 columns, 24 of 192
-  check(2048, 2048, 2048, 128, 66, false, true);  // two waves; parts of eight runs are too small to be shared
-  check(1536, 1536, 1536, 192, 48, false);        // one wave; two of narrow tiles
-  check(2560, 2560, 2560, 192, 66, true);         // 140 tiles
-  check(3072, 3072, 3072, 192, 66, false);        // 192 tiles, 2.9 waves
-  check(4096, 4096, 4096, 192, 66, true);         // 352 tiles, 5.3 waves
-  check(8192, 8192, 4096, 192, 66, false);        // 1376 tiles, 20.8 waves
-  check(8192, 14336, 4096, 192, 66, true);        // 2400 tiles, 36.4 waves
+  check(1024, 1024, 1024, 64, 64, false, side_by_side);  // 32 of 128 columns, 24 of 192
+  check(2048, 2048, 2048, 128, 66, false,
+        side_by_side);                      // two waves; parts of eight runs are too small to be shared
+  check(1536, 1536, 1536, 192, 48, false);  // one wave; two of narrow tiles
+  check(2560, 2560, 2560, 192, 66, true);   // 140 tiles
+  check(3072, 3072, 3072, 192, 66, false);  // 192 tiles, 2.9 waves
+  check(4096, 4096, 4096, 192, 66, true);   // 352 tiles, 5.3 waves
+  check(8192, 8192, 4096, 192, 66, false);  // 1376 tiles, 20.8 waves
+  check(8192, 14336, 4096, 192, 66, true);  // 2400 tiles, 36.4 waves
   check(1 << 20, 1 << 20, 64, 192, 66, false);
-  check(100, 4096, 4096, 64, 32, false, true);   // one below the other, half of the CTAs would have nothing
-  check(300, 4096, 4096, 128, 48, false, true);  // 384 rows in place of 512
+  check(100, 4096, 4096, 64, 64, false, low);
+  check(128, 8192, 4096, 64, 64, false, side_by_side);   // two waves of low ones
+  check(300, 4096, 4096, 128, 48, false, side_by_side);  // 384 rows in place of 512
   const auto only_192 = [](wgmma_plan::cut const& c) { return c.cols == 192; };
   CHECK_FALSE(wgmma_plan::of(4096, 4096, 16, 66, 60, only_192).split);  // no memory for it
 }

@@ -49,12 +49,35 @@ void check_table() {
   });
 }
 
+/// Scales that begin at any address: words of four are for those at multiples of four only.
+template <class Gemm>
+void check_scale_addresses() {
+  if (!gpu_or_warn()) return;
+  for (const i64 start : {1, 2, 4}) {
+    INFO(start);
+    gemm_case<nvfp4, swizzled_128x4, nvfp4, swizzled_128x4, float> c({70, 50, 1104});
+    const auto at_start = [start](std::vector<u8> scales) {
+      scales.insert(scales.begin(), static_cast<size_t>(start), u8{0xff});
+      return device_buffer<u8>(scales);
+    };
+    const device_buffer<u8> of_a = at_start(c.a.data.scales), of_b = at_start(c.b.data.scales);
+    CHECK(same_bits(c.on_device([&](auto a, auto b, auto const& d, gemm_factors factors) {
+      a.scales = of_a.data() + start, b.scales = of_b.data() + start;
+      return Gemm{}(a, b, d, factors);
+    }),
+                    c.oracle()));
+  }
+}
+
 /// Tiles in both directions, more than a GPU has processors.
 template <class Gemm>
 void check_many_tiles() {
   using enum amax_from;
   check_gemm<Gemm, nvfp4, swizzled_128x4, swizzled_128x4, bf16>(
-      {{300, 400, 640, {1.1f, 0.0f}, 0, 0, 0, rows, rows}, {515, 777, 2064}, {1111, 1300, 512}});
+      {{300, 400, 640, {1.1f, 0.0f}, 0, 0, 0, rows, rows},
+       {515, 777, 2064},
+       {1111, 1300, 512},
+       {1500, 1300, 64}});
 }
 
 /// D as each way to store it takes it: whole tiles and parts, rows apart, types of 16 and 32 bits.

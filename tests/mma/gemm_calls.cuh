@@ -81,8 +81,9 @@ struct f16_gemm {
 };
 
 /// That of Hopper with tiles of so many columns, likewise; if it is not 0, by so many clusters, which share
-/// the last tiles. `ByBlocks`: whatever the data, and else never. `Wide`: a cluster's CTAs side by side.
-template <int Cols, int Clusters = 0, bool ByBlocks = false, bool Wide = false>
+/// the last tiles. `ByBlocks`: whatever the data, and else never. `Lie`: how a cluster's tiles do.
+template <int Cols, int Clusters = 0, bool ByBlocks = false,
+          mma::cluster_tiles Lie = mma::cluster_tiles::stacked>
 struct wgmma_gemm {
   static constexpr bool certifies = !ByBlocks;
   gemm_steps* counted = nullptr;
@@ -94,12 +95,12 @@ struct wgmma_gemm {
                       device::detail::carried_memory::bytes(Clusters);
     return in_workspace(bytes, counted, [&](u8* workspace, gemm_steps* steps) {
       const auto may = [](device::detail::wgmma_plan::cut const& c) {
-        return c.cols == Cols && c.wide == Wide;
+        return c.cols == Cols && c.lie == Lie;
       };
       device::detail::wgmma_call call(a, b, d, factors, workspace, steps, may, Clusters);
       call.p.by_blocks_above = ByBlocks ? -1.0f : 1.0f;
       if (Clusters != 0) {  // whatever the plan would be
-        CHECK(device::detail::clusters_of(d.rows, d.cols, Cols, Wide) > Clusters);
+        CHECK(device::detail::clusters_of(d.rows, d.cols, Cols, Lie) > Clusters);
         call.plan.split = call.p.split = true;
       }
       errc e = call.state;

@@ -12,8 +12,10 @@ namespace FOURSCALE_NAMESPACE {
 namespace notes {
 inline constexpr char const
     gemm_codes[] =
-        "an operand's codes do not begin at a multiple of 16 bytes, or K is no multiple of 32: they are read "
-        "byte by byte",
+        "an operand's codes do not begin at a multiple of 16 bytes, or K is no multiple of 32: they are "
+        "copied "
+        "eight bytes at a time",
+    gemm_bytes[] = "an operand's codes do not begin at a multiple of eight bytes: they are read byte by byte",
     gemm_scales[] =
         "an operand's scales do not begin at whole words, or rows of linear ones do not: each is waited for",
     gemm_output[] =
@@ -40,21 +42,12 @@ namespace detail {
 /// Clusters of an H100 or H200, where there is no GPU to ask.
 inline constexpr int clusters_of_hopper = 66;
 
-/// What mma::way_of_outputs() depends on.
-template <class T>
-struct output_facts {
-  matrix_view<T> d;
-  float beta = 0.0f;
-  struct {
-    bool same = true;
-    FOURSCALE_HD bool same_for_all() const { return same; }
-  } factor_of{};
-};
-
 template <class F, class Layout>
 void explain_decoding(explanation& why, block_scaled_view<F, Layout, u8 const> const& q) {
   using reader = row_reader<F, Layout>;
-  why.add(!reader::has_wide_codes(q), notes::gemm_codes);
+  const bool groups = reader::has_groups_of_codes(q);
+  why.add(!groups, notes::gemm_bytes);
+  why.add(groups && !reader::has_wide_codes(q), notes::gemm_codes);
   why.add(!reader::has_words_of_scales(q), notes::gemm_scales);
 }
 
@@ -66,9 +59,11 @@ void explain_wgmma(explanation& why, matrix_view<T> const& d, i64 k, float beta,
       wgmma_plan::of(d.rows, d.cols, runs, at_once, carried_memory::clusters(d.rows, d.cols), any_cut{});
   why.kernel = plan.tile_cols == 192   ? "wgmma from operands decoded to bf16, 128 x 192 outputs a CTA"
                : plan.tile_cols == 128 ? "wgmma from operands decoded to bf16, 128 x 128 outputs a CTA"
-                                       : "wgmma from operands decoded to bf16, 128 x 64 outputs a CTA";
+               : plan.lie == mma::cluster_tiles::low
+                   ? "wgmma from operands decoded to bf16, 64 x 64 outputs a CTA"
+                   : "wgmma from operands decoded to bf16, 128 x 64 outputs a CTA";
   why.add(plan.clusters < at_once, notes::gemm_few_tiles);
-  if (mma::way_of_outputs(output_facts<T>{d, beta, {!amaxes_by_row}}) == mma::output_way::boxes) return;
+  if (mma::way_of_outputs(d, beta, !amaxes_by_row) == mma::output_way::boxes) return;
   const bool added = sizeof(T) == 2 && beta != 0.0f;
   why.add(amaxes_by_row, notes::gemm_amaxes);
   why.add(!amaxes_by_row && added, notes::gemm_added);

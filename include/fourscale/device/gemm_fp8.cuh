@@ -93,7 +93,7 @@ struct fp8_call {
     auto* const kernel = &gemm_fp8_wgmma_kernel<Cols, problem>;
     errc e = encode(p.a, f::tile_rows, p.map_a);
     if (e == errc::ok) e = encode(p.b, Cols / f::cluster_ctas, p.map_b);
-    if (e == errc::ok && mma::way_of_outputs(p) == mma::output_way::boxes) e = encode_outputs(p.d, p.map_d);
+    if (e == errc::ok) e = encode_outputs(p, p.map_d);
     if (e != errc::ok) return e;
     if (cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes) != cudaSuccess)
       return errc::cuda_failed;
@@ -106,7 +106,7 @@ struct fp8_call {
       if (at_once == 0) return errc::cuda_failed;
       const wgmma_plan plan =
           wgmma_plan::of(p.d.rows, p.d.cols, p.groups(), at_once, 0, [columns](wgmma_plan::cut const& c) {
-            return !c.wide && (columns == 0 ? c.cols >= 128 : c.cols == columns);
+            return c.lie == mma::cluster_tiles::stacked && (columns == 0 ? c.cols >= 128 : c.cols == columns);
           });
       return plan.tile_cols == 192 ? launch_wgmma<192>(plan.clusters, stream)
                                    : launch_wgmma<128>(plan.clusters, stream);

@@ -30,7 +30,8 @@ FOURSCALE_KERNEL void __launch_bounds__(mma::wgmma::threads, 1)
     auto& m_of_blocks = *reinterpret_cast<w::by_blocks::shared_memory<Cols>*>(bytes);
     static_assert(sizeof(m_of_blocks) <= offsetof(w::shared_memory<Cols>, walks), "Barriers lie behind it.");
     const int warp = static_cast<int>(threadIdx.x) / 32;
-    if (threadIdx.x == 0) w::init_barriers(m);
+    const bool low = w::has_low_tiles<Cols>(p);
+    if (threadIdx.x == 0) w::init_barriers(m, low);
     if (threadIdx.x == 32) w::prefetch_maps(p);
     ptx::barrier_cluster_arrive_relaxed();
     if (threadIdx.x == 64) w::find_tiles(p, m);
@@ -50,7 +51,7 @@ FOURSCALE_KERNEL void __launch_bounds__(mma::wgmma::threads, 1)
       if (warp > 0) w::certify(p, m, static_cast<u32>(warp) - 1);
     } else {
       ptx::setmaxnreg_inc<w::multiply_registers>();
-      w::multiply(p, m, warp / 4 - 1);
+      if (warp < 8 || !low) w::multiply(p, m, warp / 4 - 1);
     }
   }
 }
@@ -62,9 +63,12 @@ inline errc encode_decoded(mma::decoded_operand const& x, int box_rows, CUtensor
                     CU_TENSOR_MAP_DATA_TYPE_BFLOAT16, map);
 }
 
-/// D, for output_way::boxes.
-template <class T>
-errc encode_outputs(matrix_view<T> const& d, CUtensorMap& map) {
+/// D, if outputs go by boxes. P: .d, .beta, .factor_of.
+template <class P>
+errc encode_outputs(P const& p, CUtensorMap& map) {
+  auto const& d = p.d;
+  using T = typename decltype(p.d)::value_type;
+  if (mma::way_of_outputs(d, p.beta, p.factor_of.same_for_all()) != mma::output_way::boxes) return errc::ok;
   return encode_map({reinterpret_cast<u64>(d.data), static_cast<u64>(d.cols), static_cast<u64>(d.rows),
                      static_cast<u64>(d.ld) * sizeof(T)},
                     {ptx::tma_type::bytes, mma::box_cols<T>, mma::output_rows, ptx::swizzle::b128},
@@ -80,49 +84,57 @@ inline int clusters_at_once() {
   return processors / mma::wgmma::cluster_ctas;
 }
 
-/// `wide`: the CTAs of a cluster take tiles side by side.
-inline i64 clusters_of(i64 rows, i64 cols, int tile_cols, bool wide = false) {
-  using mma::wgmma::cluster_ctas;
-  return ceil_div<i64>(rows, mma::wgmma::tile_rows * (wide ? 1 : cluster_ctas)) *
-         ceil_div<i64>(cols, tile_cols * (wide ? cluster_ctas : 1));
+/// Of a GEMM.
+inline i64 clusters_of(i64 rows, i64 cols, int tile_cols,
+                       mma::cluster_tiles lie = mma::cluster_tiles::stacked) {
+  namespace w = mma::wgmma;
+  const bool stacked = lie == mma::cluster_tiles::stacked;
+  const int tile_rows = lie == mma::cluster_tiles::low ? w::low_tile_rows : w::tile_rows;
+  return ceil_div<i64>(rows, tile_rows * (stacked ? w::cluster_ctas : 1)) *
+         ceil_div<i64>(cols, tile_cols * (stacked ? 1 : w::cluster_ctas));
 }
-/// How a GEMM is cut: columns of a tile, how a cluster's CTAs lie, how many clusters multiply, and whether
+/// How a GEMM is cut: columns of a tile, how a cluster's tiles lie, how many clusters multiply, and whether
 /// the last tiles are shared.
 struct wgmma_plan {
+  using cluster_tiles = mma::cluster_tiles;
   int tile_cols, clusters;
-  bool split, wide;
+  bool split;
+  cluster_tiles lie;
 
   /// A tile of a cluster, and in what time one takes a step.
   struct cut {
     int cols;
-    bool wide;
+    cluster_tiles lie;
     int time;
   };
-  /// Rows of A are copied as often for fewer columns; wide ones have less in common. As measured:
+  /// Rows of A are copied as often for fewer columns; those side by side have less in common. As measured:
   /// docs/gemm_experiments.md.
-  static constexpr cut cuts[] = {{192, false, 40}, {192, true, 44}, {128, false, 32},
-                                 {128, true, 32},  {64, false, 25}, {64, true, 25}};
+  static constexpr cut cuts[] = {{192, cluster_tiles::stacked, 40}, {192, cluster_tiles::side_by_side, 44},
+                                 {128, cluster_tiles::stacked, 32}, {128, cluster_tiles::side_by_side, 32},
+                                 {64, cluster_tiles::stacked, 25},  {64, cluster_tiles::side_by_side, 25},
+                                 {64, cluster_tiles::low, 20}};
 
   /// `runs` along K for each tile. Sums that are handed over take a run; and while clusters share tiles they
   /// are at different places of K, so that a run takes a quarter more. Of cuts that take the same time, that
-  /// with fewer clusters, and the wide one if it fills more than half of the GPU: it copies less. `may(cut)`:
-  /// which ones to choose from.
+  /// with fewer clusters, and tiles side by side if they fill more than half of the GPU: they copy less.
+  /// `may(cut)`: which ones to choose from.
   template <class May>
   static wgmma_plan of(i64 rows, i64 cols, i64 runs, i64 at_once, i64 shared_at_once, May const& may) {
     wgmma_plan best{};
     i64 least = 0;
     for (cut const& c : cuts) {
       if (!may(c)) continue;
-      const i64 tiles = clusters_of(rows, cols, c.cols, c.wide), shared = tiles % at_once + at_once,
+      const i64 tiles = clusters_of(rows, cols, c.cols, c.lie), shared = tiles % at_once + at_once,
                 whole = 100 * runs * ceil_div<i64>(tiles, at_once),
                 even = 100 * ceil_div<i64>(tiles * runs, at_once) +
                        25 * ceil_div<i64>(shared * runs, at_once) + 100;
-      const bool split = tiles > at_once && at_once <= shared_at_once && even < whole;
+      const bool split =
+          tiles > at_once && at_once <= shared_at_once && even < whole && c.lie != cluster_tiles::low;
       const i64 time = (split ? even : whole) * c.time;
       const int clusters = static_cast<int>(tiles < at_once ? tiles : at_once);
       const bool instead = clusters < best.clusters || (clusters == best.clusters && 2 * clusters > at_once);
       if (best.tile_cols != 0 && (time > least || (time == least && !instead))) continue;
-      best = {c.cols, clusters, split, c.wide};
+      best = {c.cols, clusters, split, c.lie};
       least = time;
     }
     return best;
@@ -189,14 +201,14 @@ struct wgmma_call : decoded_call<F, LA, G, LB, mma::wgmma::problem<T, mma::facto
     if (state != errc::ok) return;
     plan = wgmma_plan::of(d.rows, d.cols, ceil_div<i64>(p.a.steps, mma::wgmma::run_steps), at_once, carries,
                           may);
-    p.split = plan.split, p.wide = plan.wide;
+    p.split = plan.split, p.lie = plan.lie;
     u8* const behind = reinterpret_cast<u8*>(p.b.values) + p.b.bytes();
     p.samples = reinterpret_cast<mma::wgmma::way_sample*>(behind);
     p.carried = carried_memory::in(behind + sample_bytes, carries);
-    state = encode_decoded(p.a, mma::wgmma::tile_rows, p.map_a);
+    state = encode_decoded(
+        p.a, p.lie == mma::cluster_tiles::low ? mma::wgmma::low_tile_rows : mma::wgmma::tile_rows, p.map_a);
     if (state == errc::ok) state = encode_decoded(p.b, plan.tile_cols / mma::wgmma::cluster_ctas, p.map_b);
-    if (state == errc::ok && mma::way_of_outputs(p) == mma::output_way::boxes)
-      state = encode_outputs(d, p.map_d);
+    if (state == errc::ok) state = encode_outputs(p, p.map_d);
   }
   template <bool Certify = true>
   errc decode(cudaStream_t stream) const {

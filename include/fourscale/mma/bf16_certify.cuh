@@ -66,9 +66,8 @@ struct facts_of_warp {
 
 /// Of all 64 x 64 outputs, by the largest of their bounds alone: a lane asks for a step of its own.
 FOURSCALE_D inline bool all_certified(uint4 a, uint4 b) {
-  const u32 of_a = largest_bytes({a.x, a.y, a.z, a.w}), of_b = largest_bytes({b.x, b.y, b.z, b.w});
-  const u32 rows = __vmaxu4(of_a, of_a >> 16) & 0xffffu, cols = __vmaxu4(of_b, of_b >> 16);
-  return !sums_may_round(rows, cols) && !bits_may_drop(rows, cols);
+  const auto rows = largest_bounds({a.x, a.y, a.z, a.w}), cols = largest_bounds({b.x, b.y, b.z, b.w});
+  return sums_are_exact(rows, cols) && nothing_is_dropped(rows, cols);
 }
 
 /// Whose sums are exact by magnitudes, as certificates have it: sums over places of products of magnitudes,

@@ -36,6 +36,12 @@ FOURSCALE_D u32 largest_bytes(u32 const (&x)[N]) {
   }
   return (odd & ~lower) | even;
 }
+/// The largest bounds of twice as many eights, two in a word.
+template <int N>
+FOURSCALE_D fourscale::model::step_bounds largest_bounds(u32 const (&two)[N]) {
+  const u32 x = largest_bytes(two);
+  return {static_cast<u8>(max(x & 0xff, x >> 16 & 0xff)), static_cast<u8>(max(x >> 8 & 0xff, x >> 24))};
+}
 
 /// What is known of each of eight rows in a step.
 struct alignas(8) bytes_of_eight {

@@ -38,7 +38,7 @@ struct shared_memory {
   static constexpr int a_bytes = tile_rows * group_values, b_bytes = Cols * group_values;
   alignas(1024) u8 a[stages][a_bytes];
   alignas(1024) u8 b[stages][b_bytes];
-  output_memory<Cols> output[strips];         ///< of each warp
+  output_memory<Cols, strips> output;         ///< of each warp
   output_rows_of_warp<Cols> outputs[strips];  ///< of each warp
   /// Of the groups of a run, and of the next one: of rows of A, then of columns of B.
   alignas(16) float scales[2][tile_rows + Cols][run_groups];

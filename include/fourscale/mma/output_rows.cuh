@@ -25,35 +25,47 @@ inline constexpr int box_cols = box_row_bytes / static_cast<int>(sizeof(T));
 
 enum class output_way : u32 { strips, boxes, pairs };
 
-/// P: .d, .factor_of, .beta. TMA writes whole 16 bytes to rows that are less than 2^40 bytes apart; others
+/// `same`: one factor for all. TMA writes whole 16 bytes to rows that are less than 2^40 bytes apart; others
 /// have another way.
-template <class P>
-FOURSCALE_HD output_way way_of_outputs(P const& p) {
-  constexpr u64 bytes = sizeof(*p.d.data);
-  const u64 offsets = reinterpret_cast<u64>(p.d.data) | static_cast<u64>(p.d.ld) * bytes |
-                      static_cast<u64>(p.d.cols) * bytes;  // divisible by what divides all three
-  if (!p.factor_of.same_for_all()) return output_way::strips;
-  const bool near = static_cast<u64>(p.d.ld) * bytes < u64{1} << 40;
-  if ((bytes == 4 || p.beta == 0.0f) && offsets % 16 == 0 && near) return output_way::boxes;
+template <class T>
+FOURSCALE_HD output_way way_of_outputs(matrix_view<T> const& d, float beta, bool same) {
+  constexpr u64 bytes = sizeof(T);
+  const u64 offsets = reinterpret_cast<u64>(d.data) | static_cast<u64>(d.ld) * bytes |
+                      static_cast<u64>(d.cols) * bytes;  // divisible by what divides all three
+  if (!same) return output_way::strips;
+  const bool near = static_cast<u64>(d.ld) * bytes < u64{1} << 40;
+  if ((bytes == 4 || beta == 0.0f) && offsets % 16 == 0 && near) return output_way::boxes;
   if (bytes == 4 && offsets % 8 == 0) return output_way::pairs;
   return output_way::strips;
 }
 
-/// A warp's outputs in shared memory.
+/// Of boxes: all of a warp's 16-bit outputs, half of its FP32 ones.
 template <int Cols>
+inline constexpr int output_boxes = Cols / 64;
+
+/// A warp's outputs in shared memory.
+struct warp_output_memory {
+  u8 (*boxes)[box_bytes];
+  output_strip& strip;
+};
+
+/// Those of a CTA. All its warps have the same way, so that those of one may lie where another one's strip
+/// is.
+template <int Cols, int Warps>
 union output_memory {
-  static constexpr int count = Cols / 64;  ///< of boxes: all of 16-bit outputs, half of FP32 ones
   static_assert(Cols % 64 == 0);
-  alignas(1024) u8 boxes[count][box_bytes];
-  output_strip strip;
+  alignas(1024) u8 boxes[Warps][output_boxes<Cols>][box_bytes];
+  output_strip strips[Warps];
+
+  FOURSCALE_D warp_output_memory operator[](int warp) { return {boxes[warp], strips[warp]}; }
 };
 
 /// How a warp stores its outputs: in shared memory, too, as it is found once and would take registers and
 /// time in the inner loop.
 template <int Cols>
 struct output_rows_of_warp {
-  using memory = output_memory<Cols>;
-  static constexpr int count = memory::count;
+  using memory = warp_output_memory;
+  static constexpr int count = output_boxes<Cols>;
   output_way way;
   float factor;  ///< of all outputs, unless they go by strips
   u32 asked;     ///< 2 for each tile for which D was asked for; and 1 until the tile is stored
@@ -62,7 +74,7 @@ struct output_rows_of_warp {
   template <class P>
   FOURSCALE_D void prepare(P const& p) {
     if (threadIdx.x % 32 == 0) {
-      way = way_of_outputs(p);
+      way = way_of_outputs(p.d, p.beta, p.factor_of.same_for_all());
       factor = output_store(p).of_all;
       asked = 0;
     }
@@ -71,7 +83,7 @@ struct output_rows_of_warp {
   /// If outputs are added to D by boxes: asks for what D has from (row, col) on, once a tile, some time
   /// before store(). `there`: a barrier of this warp's own, of one arrival.
   template <class P>
-  FOURSCALE_D void ask(P const& p, memory& m, std::uint64_t* there, i64 row, i64 col) {
+  FOURSCALE_D void ask(P const& p, memory const& m, std::uint64_t* there, i64 row, i64 col) {
     using T = typename decltype(p.d)::value_type;
     if constexpr (sizeof(T) == 4) {
       if (threadIdx.x % 32 == 0 && way == output_way::boxes && p.beta != 0.0f && asked % 2 == 0) {
@@ -90,7 +102,7 @@ struct output_rows_of_warp {
 
   /// The 16 x Cols outputs of the warp to D from (row, col) on, as output_store has them. P: .map_d too.
   template <class P>
-  FOURSCALE_D void store(P const& p, memory& m, std::uint64_t* there, i64 row, i64 col,
+  FOURSCALE_D void store(P const& p, memory const& m, std::uint64_t* there, i64 row, i64 col,
                          float const (&sums)[Cols / 2]) {
     using T = typename decltype(p.d)::value_type;
     const auto by = static_cast<output_way>(ptx::load_shared_u32(ptx::shared_address(&way)));
@@ -123,7 +135,7 @@ struct output_rows_of_warp {
  private:
   /// Row r of a box is at 128 r, its 16 bytes number c at 16 (c ^ r % 8).
   template <class T>
-  FOURSCALE_D void store_boxes(CUtensorMap const& map, memory& m, i32 row, i32 col,
+  FOURSCALE_D void store_boxes(CUtensorMap const& map, memory const& m, i32 row, i32 col,
                                float const (&sums)[Cols / 2]) {
     const u32 lane = threadIdx.x % 32;
     const u32 at = ptx::shared_address(m.boxes) + lane % 16 * 128 + 16 * (lane / 16 ^ lane % 8);
@@ -184,7 +196,7 @@ struct output_rows_of_warp {
   /// FP32 outputs. With `in_boxes` the first half of the columns goes by TMA. What D has of the others is
   /// asked for as soon as there are registers for it.
   template <bool Adds, class P>
-  FOURSCALE_D void store_fp32(P const& p, memory& m, std::uint64_t* there, i32 row, i32 col,
+  FOURSCALE_D void store_fp32(P const& p, memory const& m, std::uint64_t* there, i32 row, i32 col,
                               pairs_of_lane const& pairs, bool in_boxes, float const (&sums)[Cols / 2]) {
     constexpr int each = Cols / 32;  // pairs of an eighth
     const float by = factor, beta = p.beta;
@@ -219,7 +231,7 @@ struct output_rows_of_warp {
   }
   /// The first half of the columns, in place.
   template <bool Adds, class P>
-  FOURSCALE_D void add_in_boxes(P const& p, memory& m, std::uint64_t* there, i32 row, i32 col, float by,
+  FOURSCALE_D void add_in_boxes(P const& p, memory const& m, std::uint64_t* there, i32 row, i32 col, float by,
                                 float const (&sums)[Cols / 2]) {
     const u32 lane = threadIdx.x % 32, r = lane / 4;
     const float beta = p.beta;

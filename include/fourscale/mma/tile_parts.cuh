@@ -27,8 +27,8 @@ struct tile_parts {
   int begin = 0, end = 0;    ///< runs of this cluster from there on
 
   template <class P>
-  FOURSCALE_D tile_parts(P const& p, int of_tile, bool split, bool wide)
-      : tile(p, wide), runs_of_tile(of_tile) {
+  FOURSCALE_D tile_parts(P const& p, int of_tile, bool split, cluster_tiles lie)
+      : tile(p, lie), runs_of_tile(of_tile) {
     first_walked = tile.at, walked = tile.left();
     if (split) {
       const int clusters = tile.step;

@@ -6,23 +6,31 @@
 
 namespace FOURSCALE_NAMESPACE::mma {
 
+/// How the tiles of a cluster's CTAs lie.
+enum class cluster_tiles : u8 {
+  stacked,       ///< one below the other
+  side_by_side,  ///< they have the same rows
+  low            ///< side by side, of half as many rows
+};
+
 /// The tiles of this cluster, in bands of eight columns of them, so that tiles which run at the same time
-/// share rows and columns. The CTAs of a cluster take tiles one below the other, or side by side if `wide`.
+/// share rows and columns.
 template <int TileRows, int TileCols, int ClusterCtas>
 struct tile_walk {
   static constexpr int band = 8;
+  cluster_tiles lie;
   int rows, cols, count, at, step;
-  bool wide;
 
   /// The caller refuses what has more tiles than this can count.
   template <class P>
-  FOURSCALE_D explicit tile_walk(P const& p, bool is_wide = false)
-      : rows(tiles_of<TileRows>(p.d.rows, !is_wide)),
-        cols(tiles_of<TileCols>(p.d.cols, is_wide)),
+  FOURSCALE_D explicit tile_walk(P const& p, cluster_tiles they_lie = cluster_tiles::stacked)
+      : lie(they_lie),
+        rows(is_low() ? tiles_of<TileRows / 2>(p.d.rows, is_stacked())
+                      : tiles_of<TileRows>(p.d.rows, is_stacked())),
+        cols(tiles_of<TileCols>(p.d.cols, !is_stacked())),
         count(rows * cols),
         at(static_cast<int>(blockIdx.x / ClusterCtas)),
-        step(static_cast<int>(gridDim.x / ClusterCtas)),
-        wide(is_wide) {}
+        step(static_cast<int>(gridDim.x / ClusterCtas)) {}
   FOURSCALE_D bool more() const { return at < count; }
   FOURSCALE_D void next() { at += step; }
   /// How many there are from here on.
@@ -36,12 +44,16 @@ struct tile_walk {
     return width == band ? quotient(in_band(), band) : quotient(in_band(), width);
   }
   /// The first row of this CTA's tile, and its first column.
-  FOURSCALE_D int row() const { return of_cluster(row_in_band(), !wide) * TileRows; }
+  FOURSCALE_D int row() const {
+    return of_cluster(row_in_band(), is_stacked()) * (is_low() ? TileRows / 2 : TileRows);
+  }
   FOURSCALE_D int col() const {
-    return of_cluster(first_band_col() + in_band() - row_in_band() * band_cols(), wide) * TileCols;
+    return of_cluster(first_band_col() + in_band() - row_in_band() * band_cols(), !is_stacked()) * TileCols;
   }
 
  private:
+  FOURSCALE_D bool is_stacked() const { return lie == cluster_tiles::stacked; }
+  FOURSCALE_D bool is_low() const { return lie == cluster_tiles::low; }
   /// Of a cluster, whose CTAs follow each other or have the same. By constants, and in 32 bits, as all
   /// divisions here: the first copies wait for them.
   template <int Extent>

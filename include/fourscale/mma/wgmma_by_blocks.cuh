@@ -18,7 +18,7 @@
 
 namespace FOURSCALE_NAMESPACE::mma::wgmma::by_blocks {
 
-inline constexpr int row_groups = tile_rows / bounds_rows, bound_warps = 3;
+inline constexpr int row_groups = tile_rows / bounds_rows, bound_warps = 3, stages = 4;
 
 /// `Cols`: of a tile of the first way.
 template <int Cols>
@@ -108,8 +108,11 @@ FOURSCALE_D void load(P const& p, shared_memory<Cols>& m) {
       u8* const to = m.stage[w.stage()];
       cuda::ptx::mbarrier_arrive_expect_tx(cuda::ptx::sem_release, cuda::ptx::scope_cta,
                                            cuda::ptx::space_shared, full, tile<Cols>::stage_bytes);
-      cuda::ptx::cp_async_bulk_tensor(cuda::ptx::space_cluster, cuda::ptx::space_global, to, &p.map_a,
-                                      {step * decoded_step, row}, full);
+      const i32 box_rows = has_low_tiles<Cols>(p) ? low_tile_rows : tile_rows;
+      for (i32 i = 0; i < tile_rows; i += box_rows)
+        cuda::ptx::cp_async_bulk_tensor(cuda::ptx::space_cluster, cuda::ptx::space_global,
+                                        to + i * decoded_row_bytes, &p.map_a, {step * decoded_step, row + i},
+                                        full);
       cuda::ptx::cp_async_bulk_tensor(cuda::ptx::space_cluster, cuda::ptx::space_global, to + a_bytes,
                                       &p.map_b, {step * decoded_step, col}, full);
     }

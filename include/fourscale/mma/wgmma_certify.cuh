@@ -196,17 +196,13 @@ FOURSCALE_D void copy_bounds_of_step(decoded_operand const& x, i64 first, i64 st
     ptx::cp_async_cg_16(ptx::shared_address(to[i] + threadIdx.x % 32), from + i * x.steps,
                         first + i * bounds_chunk < x.row_groups() ? 16 : 0);
 }
-/// The largest of them, in two bytes.
+/// The largest of them.
 template <int Groups>
-FOURSCALE_D fourscale::model::step_bounds largest_bounds(uint4 (*of)[32]) {
-  u32 most = 0;
+FOURSCALE_D fourscale::model::step_bounds largest_bounds_of_step(uint4 (*of)[32]) {
+  u32 two[Groups / 2];
   FOURSCALE_UNROLL
-  for (int i = 0; i < Groups / bounds_chunk; ++i) {
-    const uint4 x = of[i][threadIdx.x % 32];
-    most = __vmaxu4(most, __vmaxu4(__vmaxu4(x.x, x.y), __vmaxu4(x.z, x.w)));
-  }
-  most = __vmaxu4(most, most >> 16);
-  return {static_cast<u8>(most), static_cast<u8>(most >> 8)};
+  for (int i = 0; i < Groups / 2; ++i) two[i] = word_of(of[i / 4][threadIdx.x % 32], i % 4);
+  return largest_bounds(two);
 }
 
 /// In all lanes; a lane takes a step. Steps behind K are of zeros. All bounds are on their way at once, by
@@ -224,7 +220,8 @@ FOURSCALE_D window_words certify_window(P const& p, i64 first_row, i64 first_col
     copy_bounds_of_step<row_groups>(p.a, first_row / bounds_rows, step, of_rows);
     copy_bounds_of_step<col_groups>(p.b, first_col / bounds_rows, step, of_cols);
     ptx::cp_async_wait_all();
-    const auto rows = largest_bounds<row_groups>(of_rows), cols = largest_bounds<col_groups>(of_cols);
+    const auto rows = largest_bounds_of_step<row_groups>(of_rows),
+               cols = largest_bounds_of_step<col_groups>(of_cols);
     exact = sums_are_exact(rows, cols);
     kept = nothing_is_dropped(rows, cols);
   }

@@ -10,7 +10,7 @@ namespace FOURSCALE_NAMESPACE::mma::wgmma {
 /// One thread: where the tiles of the CTA are. That needs no operands, so it is known when they are there.
 template <class P, int Cols>
 FOURSCALE_D void find_tiles(P const& p, shared_memory<Cols>& m) {
-  const typename tile<Cols>::walk walk(p, runs_of(p), p.split, p.wide);
+  const typename tile<Cols>::walk walk(p, runs_of(p), p.split, p.lie);
   for (auto& of_warp : m.walks) of_warp = walk;
   m.all_runs = walk.all_runs();
 }
@@ -22,24 +22,28 @@ FOURSCALE_D void load(P const& p, shared_memory<Cols>& m) {
   using tile = wgmma::tile<Cols>;
   const i32 rank = static_cast<i32>(blockIdx.x % cluster_ctas);
   constexpr i32 half_bytes = tile::b_bytes / cluster_ctas;
+  const u32 bytes = tile::stage_bytes - (has_low_tiles<Cols>(p) ? a_bytes / 2 : 0);
+  int stage = 0;
   u32 parity = 1;  // the first time around, a wait passes at once
+  const auto next_stage = [&] {
+    if (++stage == tile::stages) stage = 0, parity ^= 1;
+  };
   auto& walk = m.walks[0];
   for (u32 number = 0; walk.more(); walk.next(), ++number) {
     const i32 row = walk.row, col = walk.col;
     const i32 begin = walk.first * run_steps, end = begin + walk.runs * run_steps;
-    for (i32 step = begin; step < end; ++step) {
-      const int stage = step % stages;
+    for (i32 step = begin; step < end; ++step, next_stage()) {
       wait(m.empty + stage, parity);
       if (step == begin) {
         if (walk.is_second_part())
           p.carried.template wait_for<strips>(static_cast<int>(blockIdx.x) - cluster_ctas);
-        m.parts[number % 2] = {
+        m.parts[number % tile::parts] = {
             walk.row, walk.col, walk.first, walk.runs, walk.is_first_part(), walk.is_second_part()};
       }
       u8 *const to = m.stage[stage], *const to_b = to + a_bytes;
       std::uint64_t* const full = m.full + stage;
       cuda::ptx::mbarrier_arrive_expect_tx(cuda::ptx::sem_release, cuda::ptx::scope_cta,
-                                           cuda::ptx::space_shared, full, tile::stage_bytes);
+                                           cuda::ptx::space_shared, full, bytes);
       const auto copy = [&](CUtensorMap const& map, u8* at, i32 first) {
         cuda::ptx::cp_async_bulk_tensor(cuda::ptx::space_cluster, cuda::ptx::space_global, at, &map,
                                         {step * decoded_step, first}, full);
@@ -49,7 +53,7 @@ FOURSCALE_D void load(P const& p, shared_memory<Cols>& m) {
                                         {step * decoded_step, first}, full,
                                         static_cast<std::uint16_t>((1 << cluster_ctas) - 1));
       };
-      if (!p.wide) {
+      if (p.lie == cluster_tiles::stacked) {
         copy(p.map_a, to, row);
         copy_for_both(p.map_b, to_b + rank * half_bytes, col + rank * tile::half_cols);
       } else {  // A's rows by each CTA in turn
@@ -57,11 +61,10 @@ FOURSCALE_D void load(P const& p, shared_memory<Cols>& m) {
         for (i32 i = 0; i < cluster_ctas; ++i)
           copy(p.map_b, to_b + i * half_bytes, col + i * tile::half_cols);
       }
-      if (stage == stages - 1) parity ^= 1;
     }
   }
   // No CTA goes while the other one may still arrive at its barriers.
-  for (auto& empty : m.empty) wait(&empty, parity);
+  for (int i = 0; i < tile::stages; ++i, next_stage()) wait(m.empty + stage, parity);
 }
 
 }  // namespace FOURSCALE_NAMESPACE::mma::wgmma

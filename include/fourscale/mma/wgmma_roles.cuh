@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // D = A * B^T with the bits of Blackwell's block-scaled MMA on the tensor cores of Hopper. A step of K = 64
 // is four wgmma from zero, and one addition rounded toward zero to the accumulator. A CTA of three warpgroups
-// takes a tile of 128 x 192, or of fewer columns, which two CTAs of a cluster share. Of tiles that not all
-// clusters have, each takes a part along K (tile_parts.cuh). The roles:
+// takes a tile of 128 x 192, or of fewer columns, which two CTAs of a cluster share; or one of 64 x 64, where
+// the second group that multiplies has nothing to do. Of tiles that not all clusters have, each takes a part
+// along K (tile_parts.cuh). The roles:
 //
 //   load     one warp has TMA fill a stage with a step of A and half of B, for both CTAs
 //            (wgmma_load.cuh)                                                             -> `full`
@@ -40,8 +41,9 @@ struct multiply_state {
   u32 base, a_word;  ///< address of the shared memory; low word of the descriptor of the group's rows of A
   u32 turn, empty;   ///< addresses of barriers: the group's; that of stage 0 in the CTA that the lane tells
   bool one, tells;   ///< one lane; one for each CTA of the cluster
+  bool alone;        ///< no other warpgroup has turns, as tiles are low
 
-  FOURSCALE_D multiply_state(memory& m, int of_warp) {
+  FOURSCALE_D multiply_state(memory& m, int of_warp, bool low) : alone(low) {
     const u32 lane = threadIdx.x % 32;
     const int group = __shfl_sync(~0u, of_warp, 0);
     base = ptx::shared_address(&m);
@@ -54,7 +56,11 @@ struct multiply_state {
   }
   FOURSCALE_D u32 at(u64 offset) const { return base + static_cast<u32>(offset); }
   FOURSCALE_D u32 b_word() const { return static_cast<u32>(ptx::wgmma_descriptor_b128(base + a_bytes)); }
-  FOURSCALE_D u32 full(int stage) const { return at(offsetof(memory, full)) + 8 * static_cast<u32>(stage); }
+  /// The stage of step `step` of a run.
+  FOURSCALE_D static u32 stage(int step, u32 run) {
+    return static_cast<u32>(step) + run % tile<Cols>::stage_runs * run_steps;
+  }
+  FOURSCALE_D u32 full(u32 stage) const { return at(offsetof(memory, full)) + 8 * stage; }
   FOURSCALE_D u32 certified(u32 run) const {
     return at(offsetof(memory, certified)) + 8 * (run % certified_runs);
   }
@@ -67,7 +73,8 @@ struct multiply_state {
   FOURSCALE_D u32 group() const { return (turn - at(offsetof(memory, turn))) / 8; }
   FOURSCALE_D u32 next_turn() const {
     static_assert(multiply_groups == 2);
-    return 2 * at(offsetof(memory, turn)) + 8 - turn;
+    const u32 other = 2 * at(offsetof(memory, turn)) + 8 - turn;
+    return Cols == low_tile_cols && alone ? turn : other;
   }
   /// The parity of the turn in a run's first step: the first of all needs no wait.
   FOURSCALE_D u32 turn_parity() const {
@@ -86,24 +93,25 @@ struct multiply_state {
 struct multiply_place {
   u32 left;        ///< runs, this one included
   u32 word = 0;    ///< of the window: bits of this run's steps, and of those after it
-  u32 counts = 0;  ///< bits 1:0 windows, 4:2 runs with certificates, 5 runs, 6 parts
+  u32 counts = 0;  ///< bits 1:0 windows, 4:2 runs with certificates, 6:5 parts, from 7 on runs
 
   FOURSCALE_D u32 window() const { return counts & 3; }
   FOURSCALE_D u32 certified() const { return counts >> 2 & 7; }
-  FOURSCALE_D u32 run() const { return counts >> 5 & 1; }
-  FOURSCALE_D u32 part() const { return counts >> 6; }
+  FOURSCALE_D u32 part() const { return counts >> 5 & 3; }
+  FOURSCALE_D u32 run() const { return counts >> 7; }
   FOURSCALE_D void next_window() { counts = (counts & ~3u) | ((counts + 1) & 3); }
   FOURSCALE_D void next_certified() { counts = (counts & ~28u) | ((counts + 4) & 28); }
-  FOURSCALE_D void next_run() { counts ^= 32, --left; }
-  FOURSCALE_D void next_part() { counts ^= 64; }
+  FOURSCALE_D void next_part() { counts = (counts & ~96u) | ((counts + 32) & 96); }
+  FOURSCALE_D void next_run() { counts += 128, --left; }
 };
 
-/// A step: 64 products for each output, from zero. The next warpgroup's turn comes when half of it is issued.
+/// Step `step` of a run: 64 products for each output, from zero. The next warpgroup's turn comes when half of
+/// it is issued.
 template <int Cols>
-FOURSCALE_D void issue_step(multiply_state<Cols> const& s, int stage, accumulator<Cols>& chain) {
-  const u32 word = static_cast<u32>(stage * (tile<Cols>::stage_bytes / 16)), a = s.a_word + word,
+FOURSCALE_D void issue_step(multiply_state<Cols> const& s, int step, u32 run, accumulator<Cols>& chain) {
+  const u32 word = s.stage(step, run) * (tile<Cols>::stage_bytes / 16), a = s.a_word + word,
             b = s.b_word() + word;
-  ptx::mbarrier_wait(s.turn, s.turn_parity() ^ static_cast<u32>(stage & 1));
+  ptx::mbarrier_wait(s.turn, s.turn_parity() ^ static_cast<u32>(step & 1));
   ptx::wgmma_fence();
   FOURSCALE_UNROLL
   for (u32 block = 0; block < 4; ++block) {
@@ -114,13 +122,13 @@ FOURSCALE_D void issue_step(multiply_state<Cols> const& s, int stage, accumulato
 }
 
 template <int Cols>
-FOURSCALE_D void wait_for_stage(multiply_state<Cols> const& s, int stage, u32 run) {
-  ptx::mbarrier_wait(s.full(stage), run & 1);
+FOURSCALE_D void wait_for_stage(multiply_state<Cols> const& s, int step, u32 run) {
+  ptx::mbarrier_wait(s.full(s.stage(step, run)), run / tile<Cols>::stage_runs & 1);
 }
 /// Lets a stage be written over, in both CTAs.
 template <int Cols>
-FOURSCALE_D void release_stage(multiply_state<Cols> const& s, int stage) {
-  if (s.tells) ptx::mbarrier_arrive_cluster(s.empty + 8 * static_cast<u32>(stage));
+FOURSCALE_D void release_stage(multiply_state<Cols> const& s, int step, u32 run) {
+  if (s.tells) ptx::mbarrier_arrive_cluster(s.empty + 8 * s.stage(step, run));
 }
 /// Lets the certificates of a run be written over.
 template <int Cols>
@@ -165,12 +173,13 @@ FOURSCALE_D bool multiply_run(multiply_state<Cols> const& s, multiply_place& x, 
   FOURSCALE_UNROLL
   for (int i = 0; i < run_steps; ++i) {
     const bool last = i + 1 == run_steps;
-    const int next_stage = last ? 0 : i + 1;
-    if (!last || more) wait_for_stage(s, next_stage, last ? x.run() ^ 1 : x.run());
+    const int next_step = last ? 0 : i + 1;
+    const u32 next_run = last ? x.run() + 1 : x.run();
+    if (!last || more) wait_for_stage(s, next_step, next_run);
     ptx::wgmma_wait_group<0>();
-    release_stage(s, i);
+    release_stage(s, i, x.run());
     add_chain(sums, chain);
-    issue_step(s, next_stage, chain);
+    issue_step(s, next_step, next_run, chain);
   }
   x.next_run();
   return next;
@@ -196,20 +205,20 @@ FOURSCALE_D void add_chain_but(u32 redone, accumulator<Cols>& sums, accumulator<
 
 /// Addresses of the depths that a step's accumulators are asked for, of the warp's rows and of all columns.
 template <int Cols>
-FOURSCALE_D u32 depths_of_rows(multiply_state<Cols> const& s, u32 run, int stage) {
+FOURSCALE_D u32 depths_of_rows(multiply_state<Cols> const& s, u32 run, int step) {
   return s.at(offsetof(shared_memory<Cols>, depths_of_rows)) +
-         ((run % certified_runs * run_steps) + static_cast<u32>(stage)) * tile_rows +
+         ((run % certified_runs * run_steps) + static_cast<u32>(step)) * tile_rows +
          static_cast<u32>(strip_of_thread() * output_rows);
 }
 template <int Cols>
-FOURSCALE_D u32 depths_of_cols(multiply_state<Cols> const& s, u32 run, int stage) {
+FOURSCALE_D u32 depths_of_cols(multiply_state<Cols> const& s, u32 run, int step) {
   return s.at(offsetof(shared_memory<Cols>, depths_of_cols)) +
-         ((run % certified_runs * run_steps) + static_cast<u32>(stage)) * Cols;
+         ((run % certified_runs * run_steps) + static_cast<u32>(step)) * Cols;
 }
 /// Of the groups of columns `asked`, those of whose outputs the adder drops nothing, as the accumulators
 /// tell: all of them together, mostly; else each with its own limit.
 template <int Cols>
-FOURSCALE_D u32 kept_by_accumulators(multiply_state<Cols> const& s, u32 run, int stage, u32 asked,
+FOURSCALE_D u32 kept_by_accumulators(multiply_state<Cols> const& s, u32 run, int step, u32 asked,
                                      float limit_of_all, accumulator<Cols> const& sums) {
   float largest[4]{};
   FOURSCALE_UNROLL
@@ -217,7 +226,7 @@ FOURSCALE_D u32 kept_by_accumulators(multiply_state<Cols> const& s, u32 run, int
   FOURSCALE_UNROLL
   for (int i = 1; i < 4; ++i) largest[0] = ptx::max_nan_f32(largest[0], largest[i]);
   if (__all_sync(~0u, largest[0] < limit_of_all)) return asked;
-  const row_limits limits(depths_of_rows(s, run, stage), depths_of_cols(s, run, stage));
+  const row_limits limits(depths_of_rows(s, run, step), depths_of_cols(s, run, step));
   u32 kept = 0;
   FOURSCALE_UNROLL
   for (int four = 0; four < tile<Cols>::col_groups; four += 4) {
@@ -237,18 +246,18 @@ template <class P, int Cols>
 FOURSCALE_D void add_by_blocks(P const& p, multiply_state<Cols> const& s, shared_memory<Cols>& m,
                                multiply_place const& place, int step, certificates c, u32 redone,
                                accumulator<Cols>& sums) {
-  const int stage = step % run_steps, strip = strip_of_thread();
+  const int of_run = step % run_steps, strip = strip_of_thread();
   const u32 run = place.certified();
   exact_columns& x = m.redone[strip];
   if (s.one) {
-    const u32 at = s.base + static_cast<u32>(stage * tile<Cols>::stage_bytes);
-    x.first.step = m.parts[place.part()].first * run_steps + step;
+    const u32 at = s.base + s.stage(of_run, place.run()) * tile<Cols>::stage_bytes;
+    x.first.step = m.parts[place.part() % tile<Cols>::parts].first * run_steps + step;
     x.first.stage_a = at + static_cast<u32>(strip * output_rows * decoded_row_bytes);
     x.first.stage_b = at + a_bytes;
     x.kept = c.kept;
-    x.limited = m.limited[run % certified_runs][stage][strip];
-    x.rows = depths_of_rows(s, run, stage);
-    x.cols = depths_of_cols(s, run, stage);
+    x.limited = m.limited[run % certified_runs][of_run][strip];
+    x.rows = depths_of_rows(s, run, of_run);
+    x.cols = depths_of_cols(s, run, of_run);
     if (p.steps != nullptr)
       count_steps(*p.steps, min(p.d.rows - x.first.row_a, i64{output_rows}), p.d.cols - x.first.row_b,
                   c.kept & ~c.exact, tile<Cols>::all_cols & ~c.kept);
@@ -275,16 +284,17 @@ FOURSCALE_D bool multiply_with_care(P const& p, shared_memory<Cols>& m, multiply
     }
     const u32 redone = tile<Cols>::all_cols & ~(c.exact & c.kept);
     const bool last = i + 1 == run_steps;
-    const int next_stage = last ? 0 : i + 1;
-    if (!last || x.left > 1) wait_for_stage(s, next_stage, last ? x.run() ^ 1 : x.run());
+    const int next_step = last ? 0 : i + 1;
+    const u32 next_run = last ? x.run() + 1 : x.run();
+    if (!last || x.left > 1) wait_for_stage(s, next_step, next_run);
     ptx::wgmma_wait_group<0>();
-    if (redone == 0) release_stage(s, i);
+    if (redone == 0) release_stage(s, i, x.run());
     add_chain_but<Cols>(redone, sums, chain);
     if (redone != 0) {
       add_by_blocks(p, s, m, x, run * run_steps + i, c, redone, sums);
-      release_stage(s, i);  // add_by_blocks() ends when all lanes have read
+      release_stage(s, i, x.run());  // add_by_blocks() ends when all lanes have read
     }
-    issue_step(s, next_stage, chain);
+    issue_step(s, next_step, next_run, chain);
   }
   __syncwarp();  // all lanes have read the certificates
   release_run(s, x);
@@ -298,16 +308,16 @@ template <class P, int Cols>
 FOURSCALE_D void multiply(P const& p, shared_memory<Cols>& m, int group) {
   constexpr int together = 128 * multiply_groups;  // threads
   const int strip = static_cast<int>(threadIdx.x) / 32 - 4;
-  const multiply_state<Cols> s(m, group);
+  const multiply_state<Cols> s(m, group, has_low_tiles<Cols>(p));
   m.outputs[strip].prepare(p);
   if (p.a.steps == 0) return;
   accumulator<Cols> sums, chain;
   wait_for_stage(s, 0, 0);
-  issue_step(s, 0, chain);
+  issue_step(s, 0, 0, chain);
   multiply_place x{static_cast<u32>(m.all_runs)};
   bool fast = next_is_fast(s, x, 0);
   while (x.left != 0) {
-    tile_part const& part = m.parts[x.part()];
+    tile_part const& part = m.parts[x.part() % tile<Cols>::parts];
     if (part.is_second != 0) {
       p.carried.template take<together>(static_cast<int>(blockIdx.x) - cluster_ctas,
                                         static_cast<int>(threadIdx.x) - 128, sums);

@@ -21,7 +21,8 @@
 namespace FOURSCALE_NAMESPACE::mma::wgmma {
 
 inline constexpr int cluster_ctas = 2, multiply_groups = 2, threads = 128 * (1 + multiply_groups);
-inline constexpr int tile_rows = 64 * multiply_groups, stages = 4;
+inline constexpr int tile_rows = 64 * multiply_groups;
+inline constexpr int low_tile_rows = 64, low_tile_cols = 64;
 /// Of a thread. Two groups of the former and one of the latter have what three have when the kernel begins.
 inline constexpr int multiply_registers = 224, other_registers = 56;
 inline constexpr int strips =
@@ -29,20 +30,25 @@ inline constexpr int strips =
 inline constexpr int a_bytes = tile_rows * decoded_row_bytes;
 /// Steps of a tile go in runs, a stage each, so that an inner loop knows all addresses. Behind K they are of
 /// zeros, which change no sum.
-inline constexpr int run_steps = stages, certify_warps = 3;
+inline constexpr int run_steps = 4, certify_warps = 3;
 /// Runs of a tile go in windows. Of a window one word says which steps whole tiles certify: a bit each. A run
 /// of four such steps needs no certificates of its own.
 inline constexpr int window_steps = 32, window_runs = window_steps / run_steps;
 inline constexpr int certified_runs = 4;  ///< whose certificates there is room for
 inline constexpr u32 whole_run = (1u << run_steps) - 1;
 
-/// A tile of 128 rows by Cols columns: 192, or 128 or 64 where these keep more of a GPU busy.
+/// A tile of 128 rows by Cols columns: 192, or 128 or 64 where these keep more of a GPU busy. One of 64
+/// columns may have 64 rows, for one warpgroup.
 template <int Cols>
 struct tile {
   static constexpr int col_groups = Cols / bounds_rows;  ///< of eight columns, which share their bounds
   static constexpr int half_cols = Cols / cluster_ctas;  ///< of B, which each CTA loads for both
   static constexpr int b_bytes = Cols * decoded_row_bytes, stage_bytes = a_bytes + b_bytes;
   static constexpr u32 all_cols = (1u << col_groups) - 1;
+  /// Runs that have stages. Copies of narrow tiles take longer than a run of theirs.
+  static constexpr int stage_runs = Cols == 64 ? 2 : 1, stages = stage_runs * run_steps;
+  /// Parts of tiles of which a step may be on its way, and that which is multiplied: each has a run or more.
+  static constexpr u32 parts = 2 * stage_runs;
   /// launch_wgmma() refuses what has more tiles than this can count.
   using walk = tile_parts<tile_rows, Cols, cluster_ctas>;
 };
@@ -71,14 +77,14 @@ struct magnitudes_of_step {
 
 template <int Cols>
 struct shared_memory {
-  alignas(1024) u8 stage[stages][tile<Cols>::stage_bytes];  ///< A, then B
-  output_memory<Cols> output[strips];                       ///< of each warp
-  output_rows_of_warp<Cols> outputs[strips];                ///< of each warp
+  alignas(1024) u8 stage[tile<Cols>::stages][tile<Cols>::stage_bytes];  ///< A, then B
+  output_memory<Cols, strips> output;                                   ///< of each warp
+  output_rows_of_warp<Cols> outputs[strips];                            ///< of each warp
   /// Of the warp that loads, and of each that certifies.
   typename tile<Cols>::walk walks[1 + certify_warps];
-  /// The part that is multiplied and the next one. A part is there with its first stage. It has at least as
-  /// many steps as there are stages: so when one is free for the part after the next, all are done with this.
-  tile_part parts[2];
+  /// The part that is multiplied, and those that are loaded. A part is there with its first stage; when that
+  /// is written over, all are done with the part that had these words before.
+  tile_part parts[tile<Cols>::parts];
   int all_runs;  ///< of all parts
   /// Certificates of the last runs that no window certifies; bits: eight columns each.
   certificates of_rows[certified_runs][run_steps][strips];
@@ -95,8 +101,9 @@ struct shared_memory {
   /// All of a warpgroup's certificates of the step hold.
   alignas(16) u32 fast[certified_runs][multiply_groups][run_steps];
   window_words window[2];
-  alignas(8) std::uint64_t full[stages], empty[stages], turn[multiply_groups], outputs_there[strips],
-      certified[certified_runs], used[certified_runs], window_filled[2], window_read[2];
+  alignas(8) std::uint64_t full[tile<Cols>::stages], empty[tile<Cols>::stages], turn[multiply_groups],
+      outputs_there[strips], certified[certified_runs], used[certified_runs], window_filled[2],
+      window_read[2];
 };
 
 /// D = alpha * A * B^T + beta * D: the arguments of the kernel.
@@ -108,13 +115,19 @@ struct problem {
   matrix_view<T> d;
   Factors factor_of;  ///< of an output: see output_strip.cuh
   float beta;
-  gemm_steps* steps;   ///< counts, or null
-  bool split = false;  ///< the last tiles are shared evenly: see tile_parts.cuh
-  bool wide = false;   ///< the CTAs of a cluster have tiles side by side, not one below the other
+  gemm_steps* steps;                           ///< counts, or null
+  bool split = false;                          ///< the last tiles are shared evenly: see tile_parts.cuh
+  cluster_tiles lie = cluster_tiles::stacked;  ///< low: 64 rows by 64 columns, for one warpgroup
   carried_sums carried = {};
   way_sample* samples = nullptr;            ///< [way_samples]
   float by_blocks_above = share_by_blocks;  ///< what share of uncertified steps the kernel goes by blocks
 };
+
+/// Whether tiles are low. With other columns nobody has to ask.
+template <int Cols, class P>
+FOURSCALE_D bool has_low_tiles(P const& p) {
+  return Cols == low_tile_cols && p.lie == cluster_tiles::low;
+}
 
 /// Runs of a tile.
 template <class P>
@@ -133,20 +146,21 @@ FOURSCALE_D inline void wait(std::uint64_t* barrier, u32 parity) {
   }
 }
 template <int Cols>
-FOURSCALE_D void init_barriers(shared_memory<Cols>& m) {
-  for (int i = 0; i < stages; ++i) {
+FOURSCALE_D void init_barriers(shared_memory<Cols>& m, bool low) {
+  const u32 warps = low ? strips / 2 : strips;
+  for (int i = 0; i < tile<Cols>::stages; ++i) {
     cuda::ptx::mbarrier_init(m.full + i, 1);
-    cuda::ptx::mbarrier_init(m.empty + i, strips * cluster_ctas);
+    cuda::ptx::mbarrier_init(m.empty + i, warps * cluster_ctas);
   }
   for (auto& there : m.outputs_there) cuda::ptx::mbarrier_init(&there, 1);
   for (int i = 0; i < multiply_groups; ++i) cuda::ptx::mbarrier_init(m.turn + i, 4);
   for (int i = 0; i < certified_runs; ++i) {
     cuda::ptx::mbarrier_init(m.certified + i, 1);
-    cuda::ptx::mbarrier_init(m.used + i, strips);
+    cuda::ptx::mbarrier_init(m.used + i, warps);
   }
   for (int i = 0; i < 2; ++i) {
     cuda::ptx::mbarrier_init(m.window_filled + i, 1);
-    cuda::ptx::mbarrier_init(m.window_read + i, strips + certify_warps - 1);
+    cuda::ptx::mbarrier_init(m.window_read + i, warps + certify_warps - 1);
   }
   cuda::ptx::fence_mbarrier_init(cuda::ptx::sem_release, cuda::ptx::scope_cluster);
 }
