@@ -204,6 +204,11 @@ TEST_CASE("device gemm wgmma: how a GEMM is cut", "[device][gemm][blackwell]") {
   check(100, 4096, 4096, 64, 64, false, low);
   check(128, 8192, 4096, 64, 64, false, side_by_side);   // two waves of low ones
   check(300, 4096, 4096, 128, 48, false, side_by_side);  // 384 rows in place of 512
+  // Of cuts that take the same time, that with fewer clusters, else the first, where most of the GPU is idle.
+  const auto only_128 = [](wgmma_plan::cut const& c) { return c.cols == 128; };
+  CHECK(wgmma_plan::of(256, 512, 16, 66, 72, only_128).lie == stacked);        // four clusters either way
+  CHECK(wgmma_plan::of(100, 512, 16, 66, 72, only_128).lie == side_by_side);   // two in place of four
+  CHECK(wgmma_plan::of(512, 2560, 16, 66, 72, only_128).lie == side_by_side);  // 40 either way
   const auto only_192 = [](wgmma_plan::cut const& c) { return c.cols == 192; };
   CHECK_FALSE(wgmma_plan::of(4096, 4096, 16, 66, 60, only_192).split);  // no memory for it
 }

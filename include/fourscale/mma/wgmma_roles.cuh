@@ -56,6 +56,10 @@ struct multiply_state {
   }
   FOURSCALE_D u32 at(u64 offset) const { return base + static_cast<u32>(offset); }
   FOURSCALE_D u32 b_word() const { return static_cast<u32>(ptx::wgmma_descriptor_b128(base + a_bytes)); }
+  /// A run, of which the compiler knows that it is the same in all lanes if its stages depend on it.
+  FOURSCALE_D static u32 same_in_all(u32 run) {
+    return tile<Cols>::stage_runs == 1 ? run : __shfl_sync(~0u, run, 0);
+  }
   /// The stage of step `step` of a run.
   FOURSCALE_D static u32 stage(int step, u32 run) {
     return static_cast<u32>(step) + run % tile<Cols>::stage_runs * run_steps;
@@ -170,14 +174,15 @@ FOURSCALE_D bool multiply_run(multiply_state<Cols> const& s, multiply_place& x, 
                               accumulator<Cols>& sums, accumulator<Cols>& chain) {
   const bool more = x.left > 1;
   const bool next = more && next_is_fast(s, x, next_of_tile);
+  const u32 run = s.same_in_all(x.run());
   FOURSCALE_UNROLL
   for (int i = 0; i < run_steps; ++i) {
     const bool last = i + 1 == run_steps;
     const int next_step = last ? 0 : i + 1;
-    const u32 next_run = last ? x.run() + 1 : x.run();
+    const u32 next_run = last ? run + 1 : run;
     if (!last || more) wait_for_stage(s, next_step, next_run);
     ptx::wgmma_wait_group<0>();
-    release_stage(s, i, x.run());
+    release_stage(s, i, run);
     add_chain(sums, chain);
     issue_step(s, next_step, next_run, chain);
   }
@@ -271,6 +276,7 @@ template <class P, int Cols>
 FOURSCALE_D bool multiply_with_care(P const& p, shared_memory<Cols>& m, multiply_state<Cols> const& s,
                                     multiply_place& x, int run, int runs, accumulator<Cols>& sums,
                                     accumulator<Cols>& chain) {
+  const u32 this_run = s.same_in_all(x.run());
 #pragma unroll 1
   for (int i = 0; i < run_steps; ++i) {
     certificates c = m.of_rows[x.certified() % certified_runs][i][strip_of_thread()];
@@ -285,14 +291,14 @@ FOURSCALE_D bool multiply_with_care(P const& p, shared_memory<Cols>& m, multiply
     const u32 redone = tile<Cols>::all_cols & ~(c.exact & c.kept);
     const bool last = i + 1 == run_steps;
     const int next_step = last ? 0 : i + 1;
-    const u32 next_run = last ? x.run() + 1 : x.run();
+    const u32 next_run = last ? this_run + 1 : this_run;
     if (!last || x.left > 1) wait_for_stage(s, next_step, next_run);
     ptx::wgmma_wait_group<0>();
-    if (redone == 0) release_stage(s, i, x.run());
+    if (redone == 0) release_stage(s, i, this_run);
     add_chain_but<Cols>(redone, sums, chain);
     if (redone != 0) {
       add_by_blocks(p, s, m, x, run * run_steps + i, c, redone, sums);
-      release_stage(s, i, x.run());  // add_by_blocks() ends when all lanes have read
+      release_stage(s, i, this_run);  // add_by_blocks() ends when all lanes have read
     }
     issue_step(s, next_step, next_run, chain);
   }
