@@ -276,7 +276,7 @@ template <class P, int Cols>
 FOURSCALE_D bool multiply_with_care(P const& p, shared_memory<Cols>& m, multiply_state<Cols> const& s,
                                     multiply_place& x, int run, int runs, accumulator<Cols>& sums,
                                     accumulator<Cols>& chain) {
-  const u32 this_run = s.same_in_all(x.run());
+  const u32 this_run = x.run();
 #pragma unroll 1
   for (int i = 0; i < run_steps; ++i) {
     certificates c = m.of_rows[x.certified() % certified_runs][i][strip_of_thread()];
