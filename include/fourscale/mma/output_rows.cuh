@@ -7,6 +7,7 @@
 
 #include <cuda.h>
 
+#include <cstdint>
 #include <cuda/ptx>
 
 #include "../ptx/ldmatrix.cuh"

@@ -6,6 +6,7 @@
 
 #include <cuda.h>
 
+#include <cstdint>
 #include <cuda/ptx>
 
 #include "../ptx/elect.cuh"
