@@ -10,6 +10,20 @@ using namespace fourscale;
 using namespace fourscale::test;
 using enum mma::cluster_tiles;
 
+namespace {
+
+template <class Gemm>
+void check_each() {
+  check_shapes<Gemm>();
+  check_outputs<Gemm>();
+  check_all_scales<Gemm>();
+  check_kinds<Gemm>();
+  check_lowest_bits<Gemm>();
+  check_large_accumulators<Gemm>();
+}
+
+}  // namespace
+
 TEST_CASE("device gemm wgmma: each shape with any codes, in wide tiles", "[device][gemm][blackwell]") {
   if (hopper_or_warn()) check_shapes<wgmma_gemm<192>>();
 }
@@ -41,13 +55,7 @@ TEST_CASE("device gemm wgmma: accumulators that are too large for the least prod
 TEST_CASE("device gemm wgmma: shapes, outputs, scales, data and accumulators in tiles of 64 columns",
           "[device][gemm][blackwell]") {
   if (!hopper_or_warn()) return;
-  using gemm = wgmma_gemm<64>;
-  check_shapes<gemm>();
-  check_outputs<gemm>();
-  check_all_scales<gemm>();
-  check_kinds<gemm>();
-  check_lowest_bits<gemm>();
-  check_large_accumulators<gemm>();
+  check_each<wgmma_gemm<64>>();
 }
 
 TEST_CASE("device gemm wgmma: rows of many sizes have limits of their own", "[device][gemm][blackwell]") {
@@ -117,12 +125,7 @@ TEST_CASE("device gemm wgmma: tiles of 64 rows, which one warpgroup multiplies",
           "[device][gemm][blackwell]") {
   if (!hopper_or_warn()) return;
   using gemm = wgmma_gemm<64, 0, false, low>;
-  check_shapes<gemm>();
-  check_outputs<gemm>();
-  check_all_scales<gemm>();
-  check_kinds<gemm>();
-  check_lowest_bits<gemm>();
-  check_large_accumulators<gemm>();
+  check_each<gemm>();
   check_many_tiles<gemm>();
   check_hard_steps<gemm>();
   check_cancelling<gemm>();

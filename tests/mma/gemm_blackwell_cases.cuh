@@ -61,11 +61,11 @@ void check_scale_addresses() {
       return device_buffer<u8>(scales);
     };
     const device_buffer<u8> of_a = at_start(c.a.data.scales), of_b = at_start(c.b.data.scales);
-    CHECK(same_bits(c.on_device([&](auto a, auto b, auto const& d, gemm_factors factors) {
+    const auto gemm = [&](auto a, auto b, auto const& d, gemm_factors factors) {
       a.scales = of_a.data() + start, b.scales = of_b.data() + start;
       return Gemm{}(a, b, d, factors);
-    }),
-                    c.oracle()));
+    };
+    CHECK(same_bits(c.on_device(gemm), c.oracle()));
   }
 }
 

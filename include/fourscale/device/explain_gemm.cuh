@@ -13,8 +13,7 @@ namespace notes {
 inline constexpr char const
     gemm_codes[] =
         "an operand's codes do not begin at a multiple of 16 bytes, or K is no multiple of 32: they are "
-        "copied "
-        "eight bytes at a time",
+        "copied eight bytes at a time",
     gemm_bytes[] = "an operand's codes do not begin at a multiple of eight bytes: they are read byte by byte",
     gemm_scales[] =
         "an operand's scales do not begin at whole words, or rows of linear ones do not: each is waited for",

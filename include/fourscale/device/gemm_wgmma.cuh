@@ -84,14 +84,16 @@ inline int clusters_at_once() {
   return processors / mma::wgmma::cluster_ctas;
 }
 
-/// Of a GEMM.
+inline constexpr int tile_rows_of(mma::cluster_tiles lie) {
+  return lie == mma::cluster_tiles::low ? mma::wgmma::low_tile_rows : mma::wgmma::tile_rows;
+}
+/// For how many clusters a GEMM has tiles.
 inline i64 clusters_of(i64 rows, i64 cols, int tile_cols,
                        mma::cluster_tiles lie = mma::cluster_tiles::stacked) {
-  namespace w = mma::wgmma;
+  using mma::wgmma::cluster_ctas;
   const bool stacked = lie == mma::cluster_tiles::stacked;
-  const int tile_rows = lie == mma::cluster_tiles::low ? w::low_tile_rows : w::tile_rows;
-  return ceil_div<i64>(rows, tile_rows * (stacked ? w::cluster_ctas : 1)) *
-         ceil_div<i64>(cols, tile_cols * (stacked ? 1 : w::cluster_ctas));
+  return ceil_div<i64>(rows, tile_rows_of(lie) * (stacked ? cluster_ctas : 1)) *
+         ceil_div<i64>(cols, tile_cols * (stacked ? 1 : cluster_ctas));
 }
 /// How a GEMM is cut: columns of a tile, how a cluster's tiles lie, how many clusters multiply, and whether
 /// the last tiles are shared.
@@ -205,8 +207,7 @@ struct wgmma_call : decoded_call<F, LA, G, LB, mma::wgmma::problem<T, mma::facto
     u8* const behind = reinterpret_cast<u8*>(p.b.values) + p.b.bytes();
     p.samples = reinterpret_cast<mma::wgmma::way_sample*>(behind);
     p.carried = carried_memory::in(behind + sample_bytes, carries);
-    state = encode_decoded(
-        p.a, p.lie == mma::cluster_tiles::low ? mma::wgmma::low_tile_rows : mma::wgmma::tile_rows, p.map_a);
+    state = encode_decoded(p.a, tile_rows_of(p.lie), p.map_a);
     if (state == errc::ok) state = encode_decoded(p.b, plan.tile_cols / mma::wgmma::cluster_ctas, p.map_b);
     if (state == errc::ok) state = encode_outputs(p, p.map_d);
   }

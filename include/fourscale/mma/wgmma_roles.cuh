@@ -78,7 +78,7 @@ struct multiply_state {
   FOURSCALE_D u32 next_turn() const {
     static_assert(multiply_groups == 2);
     const u32 other = 2 * at(offsetof(memory, turn)) + 8 - turn;
-    return Cols == low_tile_cols && alone ? turn : other;
+    return alone ? turn : other;
   }
   /// The parity of the turn in a run's first step: the first of all needs no wait.
   FOURSCALE_D u32 turn_parity() const {

@@ -22,7 +22,7 @@ namespace FOURSCALE_NAMESPACE::mma::wgmma {
 
 inline constexpr int cluster_ctas = 2, multiply_groups = 2, threads = 128 * (1 + multiply_groups);
 inline constexpr int tile_rows = 64 * multiply_groups;
-inline constexpr int low_tile_rows = 64, low_tile_cols = 64;
+inline constexpr int low_tile_rows = tile_rows / 2, low_tile_cols = 64;  ///< cluster_tiles::low
 /// Of a thread. Two groups of the former and one of the latter have what three have when the kernel begins.
 inline constexpr int multiply_registers = 224, other_registers = 56;
 inline constexpr int strips =
