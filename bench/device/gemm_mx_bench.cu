@@ -56,13 +56,13 @@ void measure(benchmark::State& state, gemm_shape s, data kind_a, data kind_b) {
   peer.choose(a.values.data(), b.values.data(), of_peer.data());
   for (auto _ : state) {
     const std::vector<double> t =
-        medians({[&](i64) { peer.run(a.values.data(), b.values.data(), of_peer.data()); },
-                 [&](i64) { require(call.multiply(nullptr)); },
-                 [&](i64) {
-                   require(call.decode(nullptr));
-                   require(call.multiply(nullptr));
-                 }},
-                5, 1);
+        medians_from_graphs({[&](i64) { peer.run(a.values.data(), b.values.data(), of_peer.data()); },
+                             [&](i64) { require(call.multiply(graphs::capturing())); },
+                             [&](i64) {
+                               require(call.decode(graphs::capturing()));
+                               require(call.multiply(graphs::capturing()));
+                             }},
+                            5, s.calls());
     state.SetIterationTime(t[2]);
     state.counters["cublasLt_TFLOP/s"] = s.flop() / t[0] * 1e-12;
     state.counters["TFLOP/s"] = s.flop() / t[2] * 1e-12;

@@ -54,16 +54,19 @@ FOURSCALE_D void add_exactly(P const& p, exact_place const& first, certificates 
   for (int i = 0; i < row_blocks; ++i) {
     const auto of_rows = [&](u32 bits) { return bits >> (col_blocks * i) & all_cols; };
     const u32 which = of_rows(~(c.exact & c.kept)), below = static_cast<u32>(i);
-    if (which == 0) continue;
+    const u32 stage_a = first.stage_a + below * row_block_bytes;
+    if ((which & of_rows(c.kept)) != 0)
+      add_kept<col_blocks>(stage_a + place_in_a(), first.stage_b + place_in_b(), which & of_rows(c.kept),
+                           sums[i]);
+    if ((which & ~of_rows(c.kept)) == 0) continue;
     const exact_columns x{&p.a,
                           &p.b,
-                          {first.row_a + 16 * i, first.row_b, first.step,
-                           first.stage_a + below * row_block_bytes, first.stage_b},
+                          {first.row_a + 16 * i, first.row_b, first.step, stage_a, first.stage_b},
                           of_rows(c.kept),
                           of_rows(limited),
                           depths + 16 * below,
                           depths + warp_rows};
-    mma::add_exactly<col_blocks>(x, which, sums[i]);
+    mma::add_exactly<col_blocks>(x, which & ~of_rows(c.kept), sums[i]);
   }
   count_uncertified(p, first, c);
 }

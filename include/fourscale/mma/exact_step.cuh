@@ -267,6 +267,61 @@ __noinline__ FOURSCALE_D inline two_groups exact_steps(exact_columns const& x, i
   return {{y[0], y[1], y[2], y[3]}, {y[4], y[5], y[6], y[7]}};
 }
 
+/// Accumulators of a lane in four groups of columns.
+struct four_groups {
+  float c[16];
+};
+/// Adds the groups `which` of four, of whose outputs the adder drops nothing. Where rows of A and of B are:
+/// in stages, place_in_a() and place_in_b() included. Never inlined: it is called for each four. A loop that
+/// chooses among accumulators is faster here than code for each group, as little of it is in the instruction
+/// cache.
+__noinline__ FOURSCALE_D inline four_groups add_four(u32 rows_a, u32 rows_b, u32 which, four_groups x) {
+  u32 a[4][4];
+  load_step_a(rows_a, a);
+#pragma unroll 1
+  for (; which != 0; which &= which - 1) {
+    const int group = __ffs(static_cast<int>(which)) - 1;
+    u32 b[1][4][2];
+    rows_of_step_b(rows_b + static_cast<u32>(group * bounds_rows * decoded_row_bytes)).load(0, b);
+    batch_of_blocks<1> blocks;
+    blocks.multiply(a, b);
+    float c[4], sum[4];
+    bool closed = true;
+    FOURSCALE_UNROLL
+    for (int i = 0; i < 4; ++i) {
+      c[i] = group < 2 ? group == 0 ? x.c[i] : x.c[4 + i] : group == 2 ? x.c[8 + i] : x.c[12 + i];
+      const detail::bracket ends = detail::bracket_of(c[i], detail::sum_of(blocks.of(i)));
+      closed = closed & (ends.low == ends.high);
+      sum[i] = ends.high;
+    }
+    if (!__all_sync(~0u, closed)) {
+      FOURSCALE_UNROLL
+      for (int i = 0; i < 4; ++i) sum[i] = detail::add_in_double(c[i], blocks.of(i));
+    }
+    FOURSCALE_UNROLL
+    for (int k = 0; k < 4; ++k) FOURSCALE_UNROLL
+    for (int i = 0; i < 4; ++i) x.c[4 * k + i] = group == k ? sum[i] : x.c[4 * k + i];
+  }
+  return x;
+}
+/// The groups of columns `which` of a step, of whose outputs the adder drops nothing, to a lane's
+/// accumulators. A warp often has few, so that it looks at four at a time.
+template <int Groups>
+FOURSCALE_D void add_kept(u32 rows_a, u32 rows_b, u32 which, float* sums) {
+  which = __reduce_or_sync(~0u, which);  // the same in all lanes, as the compiler sees
+  FOURSCALE_UNROLL
+  for (int first = 0; first < Groups; first += 4) {
+    const u32 some = which >> first & 15;
+    if (some == 0) continue;
+    four_groups x;
+    FOURSCALE_UNROLL
+    for (int i = 0; i < 16; ++i) x.c[i] = sums[4 * first + i];
+    x = add_four(rows_a, rows_b + static_cast<u32>(first * bounds_rows * decoded_row_bytes), some, x);
+    FOURSCALE_UNROLL
+    for (int i = 0; i < 16; ++i) sums[4 * first + i] = x.c[i];
+  }
+}
+
 /// The groups of columns `which` of a step, to a lane's accumulators, in pairs where both are among them. A
 /// warp often has few, so that it looks at four at a time. One warp; x is its own.
 template <int Groups>

@@ -12,14 +12,12 @@ namespace FOURSCALE_NAMESPACE::mma {
 /// A stage of an operand in shared memory: rows of 64 bf16, 128 bytes, whose 16-byte chunks change places as
 /// in the 128-byte swizzle of TMA. It begins at a multiple of 1024 bytes.
 inline constexpr int decoded_row_bytes = 2 * decoded_step;
-FOURSCALE_HD constexpr u32 chunk_place(int row, int chunk) {
-  return static_cast<u32>(row * decoded_row_bytes + (chunk ^ row % 8) * 16);
+FOURSCALE_HD constexpr u32 chunk_place(u32 row, u32 chunk) {
+  return row * decoded_row_bytes + (chunk ^ row % 8) * 16;
 }
 
 /// Where a lane finds its part of the first block of 16 rows of A, as mma.sync has it: behind their address.
-FOURSCALE_D inline u32 place_in_a() {
-  return chunk_place(static_cast<int>(threadIdx.x) % 16, static_cast<int>(threadIdx.x) % 32 / 16);
-}
+FOURSCALE_D inline u32 place_in_a() { return chunk_place(threadIdx.x % 16, threadIdx.x % 32 / 16); }
 /// The four blocks of 16 rows of A: this address and place_in_a().
 FOURSCALE_D inline void load_step_a(u32 place, u32 (&a)[4][4]) {
   FOURSCALE_UNROLL
@@ -30,8 +28,8 @@ FOURSCALE_D inline void load_step_a(u32 place, u32 (&a)[4][4]) {
 /// places, and so do the columns of their products: what is added is then in an even and an odd register. Two
 /// of the same kind take twice as long to read.
 FOURSCALE_D inline u32 place_in_b() {
-  const int lane = static_cast<int>(threadIdx.x) % 32;
-  return chunk_place((lane % 8) ^ (lane / 16), lane / 8);
+  const u32 lane = threadIdx.x % 32;
+  return chunk_place(lane % 8 ^ lane / 16, lane / 8);
 }
 /// Rows of B in a step: their address and place_in_b(), and where the last two blocks are.
 struct rows_of_step_b {

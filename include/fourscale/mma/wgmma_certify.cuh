@@ -229,8 +229,14 @@ FOURSCALE_D window_words certify_window(P const& p, i64 first_row, i64 first_col
   return {__ballot_sync(~0u, exact && kept), __ballot_sync(~0u, kept)};
 }
 
-/// One warp of certify_warps, which take the runs that no window certifies in turns. The first one finds the
-/// words of windows for all: loads from so many places take turns with what wgmma reads.
+/// Waits until all that multiply have used the certificates of run `number`.
+template <int Cols>
+FOURSCALE_D void wait_until_used(shared_memory<Cols>& m, u32 number) {
+  wait(m.used + number % certified_runs, number / certified_runs & 1);
+}
+
+/// One warp of certify_warps, which take the runs that no window certifies in turns. The one that comes to a
+/// window first finds its words for all: loads from so many places take turns with what wgmma reads.
 template <class P, int Cols>
 FOURSCALE_D void certify(P const& p, shared_memory<Cols>& m, u32 warp) {
   constexpr u32 all_cols = tile<Cols>::all_cols;
@@ -250,7 +256,9 @@ FOURSCALE_D void certify(P const& p, shared_memory<Cols>& m, u32 warp) {
       if (run % window_runs == 0) {
         std::uint64_t* const filled = m.window_filled + (windows & 1);
         std::uint64_t* const read = m.window_read + (windows & 1);
-        if (warp == 0) {
+        u32 begun = 0;
+        if (lane == 0) begun = atomicCAS(&m.windows_begun, windows, windows + 1);
+        if (__shfl_sync(~0u, begun, 0) == windows) {
           window = certify_window<Cols>(p, row, col, first_step, magnitudes);
           wait(read, windows >> 1 & 1 ^ 1);  // the first time around, at once
           if (lane == 0) {
@@ -273,16 +281,18 @@ FOURSCALE_D void certify(P const& p, shared_memory<Cols>& m, u32 warp) {
                                        static_cast<u32>(col / bounds_rows), static_cast<u32>(first_step)};
       u32 left = ~window.hold & whole_run, i = first_of(left);
       asked.ask(i, magnitudes);
-      wait(m.used + slot, number / certified_runs & 1 ^ 1);  // the first time around, it passes at once
+      if (number >= certified_runs) wait_until_used(m, number - certified_runs);
       typename run_to_certify<Cols>::dropped strip;
       const bool may_drop = (left & ~window.kept) != 0;
       if (may_drop) {  // all that is loaded is on its way at once
-        asked.copy_depths(m.depths_of_rows[slot][0], m.depths_of_cols[slot][0]);
+        const u32 depths = number % depth_runs;
+        if (number >= depth_runs) wait_until_used(m, number - depth_runs);
+        asked.copy_depths(m.depths_of_rows[depths][0], m.depths_of_cols[depths][0]);
         strip = asked.nothing_dropped();
+        (&m.limited[depths][0][0])[lane] = strip.limited;
+        (&m.limits[depths][0][0])[lane] = strip.limit;
       }
       (&m.of_rows[slot][0][0])[lane] = {all_cols, strip.kept};
-      (&m.limited[slot][0][0])[lane] = strip.limited;
-      (&m.limits[slot][0][0])[lane] = strip.limit;
       // A lane each: a warpgroup in a step.
       u32 slow = __ballot_sync(~0u, strip.kept != all_cols) >> (4 * lane % 32) & 15;
 #pragma unroll 1

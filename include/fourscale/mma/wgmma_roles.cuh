@@ -97,16 +97,16 @@ struct multiply_state {
 struct multiply_place {
   u32 left;        ///< runs, this one included
   u32 word = 0;    ///< of the window: bits of this run's steps, and of those after it
-  u32 counts = 0;  ///< bits 1:0 windows, 4:2 runs with certificates, 6:5 parts, from 7 on runs
+  u32 counts = 0;  ///< bits 1:0 windows, 5:2 runs with certificates, 7:6 parts, from 8 on runs
 
   FOURSCALE_D u32 window() const { return counts & 3; }
-  FOURSCALE_D u32 certified() const { return counts >> 2 & 7; }
-  FOURSCALE_D u32 part() const { return counts >> 5 & 3; }
-  FOURSCALE_D u32 run() const { return counts >> 7; }
+  FOURSCALE_D u32 certified() const { return counts >> 2 & 15; }
+  FOURSCALE_D u32 part() const { return counts >> 6 & 3; }
+  FOURSCALE_D u32 run() const { return counts >> 8; }
   FOURSCALE_D void next_window() { counts = (counts & ~3u) | ((counts + 1) & 3); }
-  FOURSCALE_D void next_certified() { counts = (counts & ~28u) | ((counts + 4) & 28); }
-  FOURSCALE_D void next_part() { counts = (counts & ~96u) | ((counts + 32) & 96); }
-  FOURSCALE_D void next_run() { counts += 128, --left; }
+  FOURSCALE_D void next_certified() { counts = (counts & ~60u) | ((counts + 4) & 60); }
+  FOURSCALE_D void next_part() { counts = (counts & ~192u) | ((counts + 64) & 192); }
+  FOURSCALE_D void next_run() { counts += 256, --left; }
 };
 
 /// Step `step` of a run: 64 products for each output, from zero. The next warpgroup's turn comes when half of
@@ -212,13 +212,13 @@ FOURSCALE_D void add_chain_but(u32 redone, accumulator<Cols>& sums, accumulator<
 template <int Cols>
 FOURSCALE_D u32 depths_of_rows(multiply_state<Cols> const& s, u32 run, int step) {
   return s.at(offsetof(shared_memory<Cols>, depths_of_rows)) +
-         ((run % certified_runs * run_steps) + static_cast<u32>(step)) * tile_rows +
+         ((run % depth_runs * run_steps) + static_cast<u32>(step)) * tile_rows +
          static_cast<u32>(strip_of_thread() * output_rows);
 }
 template <int Cols>
 FOURSCALE_D u32 depths_of_cols(multiply_state<Cols> const& s, u32 run, int step) {
   return s.at(offsetof(shared_memory<Cols>, depths_of_cols)) +
-         ((run % certified_runs * run_steps) + static_cast<u32>(step)) * Cols;
+         ((run % depth_runs * run_steps) + static_cast<u32>(step)) * Cols;
 }
 /// Of the groups of columns `asked`, those of whose outputs the adder drops nothing, as the accumulators
 /// tell: all of them together, mostly; else each with its own limit.
@@ -246,28 +246,33 @@ FOURSCALE_D u32 kept_by_accumulators(multiply_state<Cols> const& s, u32 run, int
 }
 
 /// The groups of columns `redone` of a step of the part, by blocks. Where the part is has been left in shared
-/// memory.
+/// memory. When it ends, all lanes have read.
 template <class P, int Cols>
 FOURSCALE_D void add_by_blocks(P const& p, multiply_state<Cols> const& s, shared_memory<Cols>& m,
                                multiply_place const& place, int step, certificates c, u32 redone,
                                accumulator<Cols>& sums) {
   const int of_run = step % run_steps, strip = strip_of_thread();
-  const u32 run = place.certified();
+  const u32 stage = s.base + s.stage(of_run, place.run()) * tile<Cols>::stage_bytes,
+            stage_b = stage + a_bytes,
+            stage_a = stage + static_cast<u32>(strip * output_rows * decoded_row_bytes);
+  add_kept<tile<Cols>::col_groups>(stage_a + place_in_a(), stage_b + place_in_b(), redone & c.kept, sums);
   exact_columns& x = m.redone[strip];
-  if (s.one) {
-    const u32 at = s.base + s.stage(of_run, place.run()) * tile<Cols>::stage_bytes;
-    x.first.step = m.parts[place.part() % tile<Cols>::parts].first * run_steps + step;
-    x.first.stage_a = at + static_cast<u32>(strip * output_rows * decoded_row_bytes);
-    x.first.stage_b = at + a_bytes;
-    x.kept = c.kept;
-    x.limited = m.limited[run % certified_runs][of_run][strip];
-    x.rows = depths_of_rows(s, run, of_run);
-    x.cols = depths_of_cols(s, run, of_run);
-    if (p.steps != nullptr)
-      count_steps(*p.steps, min(p.d.rows - x.first.row_a, i64{output_rows}), p.d.cols - x.first.row_b,
-                  c.kept & ~c.exact, tile<Cols>::all_cols & ~c.kept);
+  if (p.steps != nullptr && s.one)
+    count_steps(*p.steps, min(p.d.rows - x.first.row_a, i64{output_rows}), p.d.cols - x.first.row_b,
+                c.kept & ~c.exact, tile<Cols>::all_cols & ~c.kept);
+  if ((redone & ~c.kept) != 0) {
+    const u32 run = place.certified();
+    if (s.one) {
+      x.first.step = m.parts[place.part() % tile<Cols>::parts].first * run_steps + step;
+      x.first.stage_a = stage_a, x.first.stage_b = stage_b;
+      x.kept = c.kept;
+      x.limited = m.limited[run % depth_runs][of_run][strip];
+      x.rows = depths_of_rows(s, run, of_run);
+      x.cols = depths_of_cols(s, run, of_run);
+    }
+    add_exactly<tile<Cols>::col_groups>(x, redone & ~c.kept, sums);
   }
-  add_exactly<tile<Cols>::col_groups>(x, redone, sums);
+  __syncwarp();
 }
 
 /// Run `run` of the `runs` of a part, whatever the certificates say. As multiply_run(), but as a loop: the
@@ -282,8 +287,8 @@ FOURSCALE_D bool multiply_with_care(P const& p, shared_memory<Cols>& m, multiply
     certificates c = m.of_rows[x.certified() % certified_runs][i][strip_of_thread()];
     // While the tensor core works: accumulators themselves, where norms of what they are made of say too
     // little.
-    if (u32 asked = c.exact & ~c.kept; asked != 0) {
-      const u32 slot = x.certified() % certified_runs;
+    if (u32 asked = tile<Cols>::all_cols & ~c.kept; asked != 0) {
+      const u32 slot = x.certified() % depth_runs;
       asked &= m.limited[slot][i][strip_of_thread()];
       c.kept |=
           kept_by_accumulators<Cols>(s, x.certified(), i, asked, m.limits[slot][i][strip_of_thread()], sums);
@@ -298,7 +303,7 @@ FOURSCALE_D bool multiply_with_care(P const& p, shared_memory<Cols>& m, multiply
     add_chain_but<Cols>(redone, sums, chain);
     if (redone != 0) {
       add_by_blocks(p, s, m, x, run * run_steps + i, c, redone, sums);
-      release_stage(s, i, this_run);  // add_by_blocks() ends when all lanes have read
+      release_stage(s, i, this_run);
     }
     issue_step(s, next_step, next_run, chain);
   }

@@ -34,7 +34,8 @@ inline constexpr int run_steps = 4, certify_warps = 3;
 /// Runs of a tile go in windows. Of a window one word says which steps whole tiles certify: a bit each. A run
 /// of four such steps needs no certificates of its own.
 inline constexpr int window_steps = 32, window_runs = window_steps / run_steps;
-inline constexpr int certified_runs = 4;  ///< whose certificates there is room for
+/// Whose certificates there is room for, and of how many of these what accumulators are asked.
+inline constexpr int certified_runs = 8, depth_runs = 4;
 inline constexpr u32 whole_run = (1u << run_steps) - 1;
 
 /// A tile of 128 rows by Cols columns: 192, or 128 or 64 where these keep more of a GPU busy. One of 64
@@ -88,19 +89,20 @@ struct shared_memory {
   int all_runs;  ///< of all parts
   /// Certificates of the last runs that no window certifies; bits: eight columns each.
   certificates of_rows[certified_runs][run_steps][strips];
-  /// For steps in which the adder may drop bits: depths of accumulators (bytes_of_eight), and where
+  /// For runs in which the adder may drop bits: depths of accumulators (bytes_of_eight), and where
   /// scales drop nothing, as in `of_rows`.
-  alignas(16) u8 depths_of_rows[certified_runs][run_steps][tile_rows],
-      depths_of_cols[certified_runs][run_steps][Cols];
-  u32 limited[certified_runs][run_steps][strips];
+  alignas(16) u8 depths_of_rows[depth_runs][run_steps][tile_rows],
+      depths_of_cols[depth_runs][run_steps][Cols];
+  u32 limited[depth_runs][run_steps][strips];
   /// Below this no accumulator of a strip makes the adder drop anything where scales drop nothing: asked
   /// first.
-  float limits[certified_runs][run_steps][strips];
+  float limits[depth_runs][run_steps][strips];
   exact_columns redone[strips];                        ///< of each warp
   magnitudes_of_step<Cols> magnitudes[certify_warps];  ///< of each warp that certifies
   /// All of a warpgroup's certificates of the step hold.
   alignas(16) u32 fast[certified_runs][multiply_groups][run_steps];
   window_words window[2];
+  u32 windows_begun;  ///< by whichever warp that certifies comes first
   alignas(8) std::uint64_t full[tile<Cols>::stages], empty[tile<Cols>::stages], turn[multiply_groups],
       outputs_there[strips], certified[certified_runs], used[certified_runs], window_filled[2],
       window_read[2];
@@ -158,6 +160,7 @@ FOURSCALE_D void init_barriers(shared_memory<Cols>& m, bool low) {
     cuda::ptx::mbarrier_init(m.certified + i, 1);
     cuda::ptx::mbarrier_init(m.used + i, warps);
   }
+  m.windows_begun = 0;
   for (int i = 0; i < 2; ++i) {
     cuda::ptx::mbarrier_init(m.window_filled + i, 1);
     cuda::ptx::mbarrier_init(m.window_read + i, warps + certify_warps - 1);
