@@ -229,9 +229,11 @@ FOURSCALE_D window_words certify_window(P const& p, i64 first_row, i64 first_col
   return {__ballot_sync(~0u, exact && kept), __ballot_sync(~0u, kept)};
 }
 
-/// Waits until all that multiply have used the certificates of run `number`.
+/// Waits until all that multiply have used the certificates of the run that is so many before `number`.
 template <int Cols>
-FOURSCALE_D void wait_until_used(shared_memory<Cols>& m, u32 number) {
+FOURSCALE_D void wait_until_used(shared_memory<Cols>& m, u32 number, u32 before) {
+  if (number < before) return;
+  number -= before;
   wait(m.used + number % certified_runs, number / certified_runs & 1);
 }
 
@@ -281,12 +283,12 @@ FOURSCALE_D void certify(P const& p, shared_memory<Cols>& m, u32 warp) {
                                        static_cast<u32>(col / bounds_rows), static_cast<u32>(first_step)};
       u32 left = ~window.hold & whole_run, i = first_of(left);
       asked.ask(i, magnitudes);
-      if (number >= certified_runs) wait_until_used(m, number - certified_runs);
+      wait_until_used(m, number, certified_runs);
       typename run_to_certify<Cols>::dropped strip;
       const bool may_drop = (left & ~window.kept) != 0;
       if (may_drop) {  // all that is loaded is on its way at once
         const u32 depths = number % depth_runs;
-        if (number >= depth_runs) wait_until_used(m, number - depth_runs);
+        wait_until_used(m, number, depth_runs);
         asked.copy_depths(m.depths_of_rows[depths][0], m.depths_of_cols[depths][0]);
         strip = asked.nothing_dropped();
         (&m.limited[depths][0][0])[lane] = strip.limited;

@@ -98,6 +98,7 @@ struct multiply_place {
   u32 left;        ///< runs, this one included
   u32 word = 0;    ///< of the window: bits of this run's steps, and of those after it
   u32 counts = 0;  ///< bits 1:0 windows, 5:2 runs with certificates, 7:6 parts, from 8 on runs
+  static_assert(2 * certified_runs == 1 << 4 && certified_runs % depth_runs == 0, "A slot, and a parity.");
 
   FOURSCALE_D u32 window() const { return counts & 3; }
   FOURSCALE_D u32 certified() const { return counts >> 2 & 15; }
