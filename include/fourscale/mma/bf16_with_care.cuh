@@ -62,7 +62,6 @@ FOURSCALE_D void add_exactly(P const& p, exact_place const& first, certificates 
     const exact_columns x{&p.a,
                           &p.b,
                           {first.row_a + 16 * i, first.row_b, first.step, stage_a, first.stage_b},
-                          of_rows(c.kept),
                           of_rows(limited),
                           depths + 16 * below,
                           depths + warp_rows};

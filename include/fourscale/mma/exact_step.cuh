@@ -194,8 +194,7 @@ struct row_limits {
 struct exact_columns {
   decoded_operand const *a, *b;
   exact_place first;  ///< of the first group of eight columns
-  u32 kept,           ///< groups of which nothing is dropped, whatever the accumulators
-      limited;        ///< groups of which scales drop nothing
+  u32 limited;        ///< groups of which scales drop nothing
   u32 rows, cols;     ///< addresses of depths: see row_limits
 
   /// Address of a group of columns.
@@ -204,7 +203,6 @@ struct exact_columns {
   }
   /// Of a group's four accumulators.
   FOURSCALE_D bool keeps(int group, float const* c) const {
-    if ((kept >> group & 1) != 0) return true;
     const row_limits limits(rows, cols);
     return (limited >> group & 1) != 0 && limits.keep(limits.of_cols(group), c);
   }

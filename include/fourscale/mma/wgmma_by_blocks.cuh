@@ -304,7 +304,6 @@ FOURSCALE_D void add_left(P const& p, shared_memory<Cols>& m, int stage, int str
     x = {&p.a,
          &p.b,
          at,
-         0,
          limited,
          ptx::shared_address(m.depths_of_rows[stage] + strip * output_rows),
          ptx::shared_address(m.depths_of_cols[stage])};

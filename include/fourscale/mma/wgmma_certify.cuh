@@ -283,12 +283,11 @@ FOURSCALE_D void certify(P const& p, shared_memory<Cols>& m, u32 warp) {
                                        static_cast<u32>(col / bounds_rows), static_cast<u32>(first_step)};
       u32 left = ~window.hold & whole_run, i = first_of(left);
       asked.ask(i, magnitudes);
-      wait_until_used(m, number, certified_runs);
       typename run_to_certify<Cols>::dropped strip;
       const bool may_drop = (left & ~window.kept) != 0;
+      wait_until_used(m, number, may_drop ? depth_runs : certified_runs);
       if (may_drop) {  // all that is loaded is on its way at once
         const u32 depths = number % depth_runs;
-        wait_until_used(m, number, depth_runs);
         asked.copy_depths(m.depths_of_rows[depths][0], m.depths_of_cols[depths][0]);
         strip = asked.nothing_dropped();
         (&m.limited[depths][0][0])[lane] = strip.limited;

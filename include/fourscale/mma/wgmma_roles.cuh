@@ -266,7 +266,6 @@ FOURSCALE_D void add_by_blocks(P const& p, multiply_state<Cols> const& s, shared
     if (s.one) {
       x.first.step = m.parts[place.part() % tile<Cols>::parts].first * run_steps + step;
       x.first.stage_a = stage_a, x.first.stage_b = stage_b;
-      x.kept = c.kept;
       x.limited = m.limited[run % depth_runs][of_run][strip];
       x.rows = depths_of_rows(s, run, of_run);
       x.cols = depths_of_cols(s, run, of_run);
@@ -339,8 +338,7 @@ FOURSCALE_D void multiply(P const& p, shared_memory<Cols>& m, int group) {
     }
     const int runs = part.runs;
     int run = 0;
-    if (s.one)
-      m.redone[strip] = {&p.a, &p.b, {part.row + strip * output_rows, part.col, 0, 0, 0}, 0, 0, 0, 0};
+    if (s.one) m.redone[strip] = {&p.a, &p.b, {part.row + strip * output_rows, part.col, 0, 0, 0}, 0, 0, 0};
 #pragma unroll 1
     while (run < runs) {
       if (fast) {
