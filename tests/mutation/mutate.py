@@ -163,7 +163,7 @@ def main():
     gpus = gpus_here() if options.gpu else []
     jobs = options.jobs or min(4 * len(gpus) or 8, os.cpu_count())
     survivors = try_all(program, faults, ALL_FOR_GPU if options.gpu else [], jobs, max(1, os.cpu_count() // jobs),
-                        lambda line: print(line, flush=True), most=150 if options.gpu else 600, gpus=gpus)
+                        lambda line: print(line, flush=True), most=300 if options.gpu else 600, gpus=gpus)
     code = report(faults, survivors)
     print(f"{time.monotonic() - begin:.0f} s")
     return code
