@@ -61,7 +61,7 @@ struct native_gemm {
   f4::matrix_view<T> to;
   f4::interop::cublaslt_plan plan;
   i64 bytes;
-  buffer<u8> memory;
+  buffer<u8> memory, of_own;  ///< for our kernel, which would find in `memory` what cublasLt left there
 
   native_gemm(operand const& x, operand const& y)
       : a(x),
@@ -69,7 +69,8 @@ struct native_gemm {
         d(x.rows * y.rows),
         to{d.data(), x.rows, y.rows},
         bytes(f4::device::gemm_workspace_bytes(x.rows, y.rows, x.cols, f4::accumulate::native{&plan})),
-        memory(bytes) {
+        memory(bytes),
+        of_own(f4::device::gemm_workspace_bytes(x.rows, y.rows, x.cols)) {
     require(cublasLtCreate(&handle));
     require(f4::device::plan_native(handle, a.view, b.view, to, workspace(), plan));
   }
@@ -87,7 +88,7 @@ struct native_gemm {
     };
   }
   launch by_own() const {
-    const wgmma_call<T> call(a.view, b.view, to, {}, memory.data(), nullptr);
+    const wgmma_call<T> call(a.view, b.view, to, {}, of_own.data(), nullptr);
     require(call.template decode<false>(nullptr));
     return [call](i64) { require(call.multiply(graphs::capturing())); };
   }
