@@ -61,7 +61,7 @@ struct native_gemm {
   f4::matrix_view<T> to;
   f4::interop::cublaslt_plan plan;
   i64 bytes;
-  buffer<u8> memory, of_own;  ///< for our kernel, which would find in `memory` what cublasLt left there
+  buffer<u8> memory;
 
   native_gemm(operand const& x, operand const& y)
       : a(x),
@@ -69,8 +69,7 @@ struct native_gemm {
         d(x.rows * y.rows),
         to{d.data(), x.rows, y.rows},
         bytes(f4::device::gemm_workspace_bytes(x.rows, y.rows, x.cols, f4::accumulate::native{&plan})),
-        memory(bytes),
-        of_own(f4::device::gemm_workspace_bytes(x.rows, y.rows, x.cols)) {
+        memory(bytes) {
     require(cublasLtCreate(&handle));
     require(f4::device::plan_native(handle, a.view, b.view, to, workspace(), plan));
   }
@@ -81,14 +80,14 @@ struct native_gemm {
     require(f4::device::gemm(a.view, b.view, to, {}, f4::accumulate::native{&plan}, workspace(),
                              graphs::capturing()));
   }
-  /// From operands that are decoded: by the plan, and by our kernel.
+  /// From operands that are decoded: by the plan, and by our kernel, in memory that no plan has written to.
   launch by_plan() const {
     return [this, call = f4::device::detail::planned_call(a.view, b.view, to, {}, memory.data())](i64) {
       require(call.multiply(plan, graphs::capturing()));
     };
   }
-  launch by_own() const {
-    const wgmma_call<T> call(a.view, b.view, to, {}, of_own.data(), nullptr);
+  launch by_own(u8* of_own) const {
+    const wgmma_call<T> call(a.view, b.view, to, {}, of_own, nullptr);
     require(call.template decode<false>(nullptr));
     return [call](i64) { require(call.multiply(graphs::capturing())); };
   }
@@ -148,6 +147,7 @@ gemm_times time_all(operand const& a, operand const& b, f4::matrix_view<bf16> to
   cublaslt_gemm peer(a.rows, b.rows, a.cols);
   peer.choose(a.values.data(), b.values.data(), of_peer.data());
   const native_gemm<bf16> native(a, b);
+  const buffer<u8> of_own(f4::device::gemm_workspace_bytes(a.rows, b.rows, a.cols));
   native.run();
   const wgmma_call<bf16> prepared(a.view, b.view, to, {}, workspace, nullptr);
   const f4::device::detail::bf16_call by_mma_sync(a.view, b.view, to, {}, workspace, nullptr);
@@ -156,7 +156,7 @@ gemm_times time_all(operand const& a, operand const& b, f4::matrix_view<bf16> to
        [&](i64) { require(prepared.multiply(graphs::capturing())); }, [&](i64) { call(nullptr); },
        [&](i64) { require(prepared.decode(graphs::capturing())); },
        [&](i64) { require(by_mma_sync.multiply(graphs::capturing())); }, native.by_plan(),
-       [&](i64) { native.run(); }, native.by_own()},
+       [&](i64) { native.run(); }, native.by_own(of_own.data())},
       31, gemm_shape{a.rows, b.rows, a.cols}.calls());
   return {t[0], t[1], t[2], t[3], t[4], t[5], t[6], t[7]};
 }
