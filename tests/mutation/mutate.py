@@ -18,7 +18,7 @@ import planting
 
 # Of a GPU's tests. What is not about a fault in the table, and takes as long as all the rest.
 NOT_FOR_GPU = re.compile(r"tests/(model|oracle|ptx)/.*_test[.]|tests/interop/(?!cublaslt)|tests/host/gemm.*_test[.]|"
-                         r"gemm_(faults|oracle|small(_fp16)?|tcgen05(_faults)?|bits)_test[.]|/gemm_test[.]")
+                         r"gemm_(faults|oracle|small_fp16|tcgen05(_faults)?|bits)_test[.]|/gemm_test[.]")
 ALL_FOR_GPU = ["~[large]"]
 
 HERE = Path(__file__).resolve().parent

@@ -28,13 +28,12 @@ struct weight_type;
 
 template <>
 struct weight_type<bf16> {
-  /// Scale * 2^119, twice. With 2^126 too little in codes, weights are 2^-7 of what they are worth.
-  FOURSCALE_D static u32 factor_of(float scale) {
+  /// Two scales * 2^119. With 2^126 too little in codes, weights are 2^-7 of what they are worth.
+  FOURSCALE_D static u32 factors([[maybe_unused]] float a, [[maybe_unused]] float b) {
 #if FOURSCALE_DEVICE_PASS
-    const float f = ptx::mul_rn_f32(scale, 0x1p119f);
-    return ptx::cvt_rn_bf16x2_f32(f, f);
+    return mul(ptx::cvt_rn_bf16x2_f32(b, a), 0x7b00'7b00u);
 #else
-    return static_cast<u32>(scale);
+    return 0;
 #endif
   }
   FOURSCALE_D static void codes(u32 word, u32 (&r)[4]) { codes_to_bf16(word, r); }
@@ -46,13 +45,12 @@ struct weight_type<bf16> {
 
 template <>
 struct weight_type<fp16> {
-  /// Scale * 2^7, twice; codes are 2^14 too small.
-  FOURSCALE_D static u32 factor_of(float scale) {
+  /// Two scales * 2^7; codes are 2^14 too small.
+  FOURSCALE_D static u32 factors([[maybe_unused]] float a, [[maybe_unused]] float b) {
 #if FOURSCALE_DEVICE_PASS
-    const float f = ptx::mul_rn_f32(scale, 0x1p7f);
-    return ptx::cvt_rn_f16x2_f32(f, f);
+    return mul(ptx::cvt_rn_f16x2_f32(b, a), 0x5800'5800u);
 #else
-    return static_cast<u32>(scale);
+    return 0;
 #endif
   }
   /// As codes_to_bf16: a code is the upper byte of a number.
@@ -70,7 +68,8 @@ struct weight_type<fp16> {
   FOURSCALE_D static u32 byte_of_codes(u32 x) { return (x & 0x8080'8080u) | (x >> 3 & 0x0e0e'0e0eu); }
 };
 
-/// The factors of two E4M3 scales, in the lower half of a word. A NaN makes NaNs of its weights.
+/// The factors of two E4M3 scales, in the lower half of a word, each twice: the instructions that multiply by
+/// them read either half of one register. A NaN makes NaNs of its weights.
 template <class T>
 FOURSCALE_D void factors_of([[maybe_unused]] u32 pair, [[maybe_unused]] u32 (&factors)[2]) {
 #if FOURSCALE_DEVICE_PASS
@@ -83,8 +82,10 @@ FOURSCALE_D void factors_of([[maybe_unused]] u32 pair, [[maybe_unused]] u32 (&fa
     scale[0] = decode(e4m3{static_cast<u8>(pair)});
     scale[1] = decode(e4m3{static_cast<u8>(pair >> 8)});
   }
-  factors[0] = weight_type<T>::factor_of(scale[0]);
-  factors[1] = weight_type<T>::factor_of(scale[1]);
+  const u32 both = weight_type<T>::factors(scale[0], scale[1]);
+  asm("{ .reg .b16 a, b; mov.b32 {a, b}, %2; mov.b32 %0, {a, a}; mov.b32 %1, {b, b}; }"
+      : "=r"(factors[0]), "=r"(factors[1])
+      : "r"(both));
 #endif
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the warps of a weight-only GEMM do on Hopper: one loads stages by TMA; each warpgroup takes one in its
-// turn, brings X to the order of its fragments, and multiplies. Then sums go their way.
+// What the warps of a weight-only GEMM do on Hopper: one loads stages by TMA; four bring X of each to the
+// order of fragments; each warpgroup takes a stage in its turn and multiplies. Then sums go their way.
 #pragma once
 
 #include "../ptx/prefetch.cuh"
@@ -44,8 +44,9 @@ template <int NTiles>
 FOURSCALE_D void init_barriers(memory<NTiles>& m, int ctas) {
   using cuda::ptx::mbarrier_init;
   for (int i = 0; i < memory<NTiles>::depth; ++i) {
-    mbarrier_init(m.full + i, 1);
-    mbarrier_init(m.empty + i, 4);  // a lane of each warp of a warpgroup
+    mbarrier_init(m.x_full + i, 1);
+    mbarrier_init(m.full + i, 1 + order_warps);  // codes and scales have arrived, X is in order
+    mbarrier_init(m.empty + i, 4);               // a lane of each warp of a warpgroup
   }
   mbarrier_init(&m.sums_free, 4);
   mbarrier_init(&m.inbox_full, 1);
@@ -58,14 +59,18 @@ template <int NTiles, class T, class Layout, class TD>
 FOURSCALE_D void load_stage(problem<T, Layout, TD> const& a, memory<NTiles>& m, int slot, int tile, int count,
                             int stage) {
   using namespace cuda::ptx;
-  std::uint64_t* const full = m.full + slot;
+  const auto expect = [](std::uint64_t* full, int bytes) {
+    mbarrier_arrive_expect_tx(sem_release, scope_cta, space_shared, full, static_cast<u32>(bytes));
+  };
+  std::uint64_t* full = m.x_full + slot;
   const auto copy = [&](u8* to, CUtensorMap const& map, std::int32_t x, std::int32_t y, std::int32_t z) {
     const std::int32_t at[3] = {x, y, z};
     cp_async_bulk_tensor(space_cluster, space_global, to, &map, at, full);
   };
-  mbarrier_arrive_expect_tx(sem_release, scope_cta, space_shared, full,
-                            static_cast<u32>(count * (tile_bytes + tile_scales) + x_stage_bytes(NTiles)));
+  expect(full, x_stage_bytes(NTiles));
   copy(m.x[slot], a.maps.x, 0, 0, stage * slices);
+  full = m.full + slot;
+  expect(full, count * (tile_bytes + tile_scales));
 #pragma unroll 1
   for (int i = 0; i < count; ++i, ++tile) {
     if constexpr (Layout::has_padding) {
@@ -93,12 +98,12 @@ FOURSCALE_D void load(problem<T, Layout, TD> const& a, memory<NTiles>& m, span_o
   }
 }
 
-/// Brings X of a stage to the order of fragments, in place: the warps of a warpgroup together.
+/// Brings X of a stage to the order of fragments, in place: warp `warp` of those that do.
 template <int NTiles>
-FOURSCALE_D void order_x(u32 x) {
-  const int lane = static_cast<int>(threadIdx.x) % 32, warp = static_cast<int>(threadIdx.x) / 32 % 4;
+FOURSCALE_D void order_x(u32 x, int warp) {
+  const int lane = static_cast<int>(threadIdx.x) % 32;
 #pragma unroll 1
-  for (int i = warp; i < halves * NTiles; i += 4) {
+  for (int i = warp; i < halves * NTiles; i += order_warps) {
     const u32 rows = x + static_cast<u32>(i / 2 * 1024);
     const int half = i % 2;
     uint4 v[4];
@@ -118,6 +123,30 @@ FOURSCALE_D void order_x(u32 x) {
   }
 }
 
+/// Where a slot is not always the same warpgroup's, one could wait for its stage while the one before in the
+/// slot is not yet full, and take that parity for its own. So there stages become full in order.
+template <int NTiles>
+inline constexpr bool in_order = memory<NTiles>::depth % warpgroups(NTiles) != 0;
+
+/// The warps that do so, for all stages.
+template <int NTiles>
+FOURSCALE_D void order(memory<NTiles>& m, int stages) {
+  const int warp = (static_cast<int>(threadIdx.x) - first_orderer(NTiles)) / 32;
+  ring<memory<NTiles>::depth> at;
+#pragma unroll 1
+  for (int i = 0; i < stages; ++i, at.next()) {
+    ptx::mbarrier_wait(ptx::shared_address(m.x_full + at.stage), at.parity);
+    order_x<NTiles>(ptx::shared_address(m.x[at.stage]), warp);
+    cuda::ptx::fence_proxy_async(cuda::ptx::space_shared);
+    if (in_order<NTiles> && i > 0) {
+      const ring_slot<NTiles> before(i - 1);
+      ptx::mbarrier_wait(ptx::shared_address(m.full + before.slot), before.parity);
+    }
+    __syncwarp();
+    if (ptx::elect_sync()) ptx::mbarrier_arrive(ptx::shared_address(m.full + at.stage));
+  }
+}
+
 /// A lane's two rows of half a stage of a tile.
 template <class T>
 struct row_pair {
@@ -130,9 +159,8 @@ struct row_pair {
       const int row = local_row(swizzled, warp, lane, j);
       const uint4 v = *reinterpret_cast<uint4 const*>(codes + code_offset(row, lane, half));
       words[j][0] = v.x, words[j][1] = v.y, words[j][2] = v.z, words[j][3] = v.w;
-      const u32 scale =
-          *reinterpret_cast<u32 const*>(scales + scale_offset(swizzled, row, scale_word(lane, half)));
-      factors_of<T>(ptx::prmt_b32(scale, 0, scale_pair(lane) == 0 ? 0x10u : 0x32u), factors[j]);
+      const int two = scale_offset(swizzled, row, scale_word(lane, half)) + 2 * scale_pair(lane);
+      factors_of<T>(*reinterpret_cast<u16 const*>(scales + two), factors[j]);
     }
   }
   /// Fragments of instructions 2 word and 2 word + 1.
@@ -147,56 +175,42 @@ struct row_pair {
   }
 };
 
-/// Adds a tile of a stage times X. The registers of two words are read by instructions while those of the
-/// next two are made.
+/// Adds a tile of a stage times X. The registers of a word are read by instructions while those of the next
+/// one are made.
 template <class T, int NTiles>
 FOURSCALE_D void add_tile(u8 const* codes, u8 const* scales, u32 x, bool swizzled, tile_sums<NTiles>& sums) {
   constexpr ptx::f16 type = __is_same(T, bf16) ? ptx::f16::bf16 : ptx::f16::fp16;
-  u32 a[2][2][2][4];  // two sets of two words
+  u32 a[2][2][4];  // of two words
   FOURSCALE_UNROLL
   for (int half = 0; half < halves; ++half) {
     const row_pair<T> rows(codes, scales, half, swizzled);
     FOURSCALE_UNROLL
-    for (int set = 0; set < 2; ++set) {
-      ptx::wgmma_wait_group<1>();  // those that read this set
-      FOURSCALE_UNROLL
-      for (int i = 0; i < 2; ++i) rows.fragments(2 * set + i, a[set][i]);
+    for (int word = 0; word < 4; ++word) {
+      ptx::wgmma_wait_group<1>();  // those that read these registers
+      rows.fragments(word, a[word % 2]);
       ptx::wgmma_fence();
       FOURSCALE_UNROLL
-      for (int i = 0; i < 4; ++i)
-        ptx::wgmma_of_registers<type>(sums, a[set][i / 2][i % 2],
-                                      x + x_descriptor_step(NTiles, half, 4 * set + i));
+      for (int i = 0; i < 2; ++i)
+        ptx::wgmma_of_registers<type>(sums, a[word % 2][i],
+                                      x + x_descriptor_step(NTiles, half, 2 * word + i));
       ptx::wgmma_commit_group();
     }
   }
 }
 
-/// Where a slot is not always the same warpgroup's, one could wait for its stage while the one before in the
-/// slot has not arrived, and take that parity for its own. So each waits until the stage before has arrived.
-template <int NTiles>
-inline constexpr bool takes_turns = memory<NTiles>::depth % warpgroups(NTiles) != 0;
-
 /// Adds the stages of a warpgroup, from `mine` on, before `end`, of `Count` tiles: returns the next. (ptxas
 /// gives up overlapping instructions if a branch lies between them.)
 template <int Count, class T, int NTiles>
-FOURSCALE_D int add_stages(memory<NTiles>& m, bool swizzled, int group, int mine, int end,
+FOURSCALE_D int add_stages(memory<NTiles>& m, bool swizzled, int mine, int end,
                            tile_sums<NTiles> (&sums)[most_tiles]) {
 #pragma unroll 1
   for (; mine < end; mine += warpgroups(NTiles)) {
     const ring_slot<NTiles> at(mine);
-    const u32 x = ptx::shared_address(m.x[at.slot]);
-    if constexpr (takes_turns<NTiles>)
-      if (mine > 0) ptx::bar_sync(turn_barrier(group), 256);
     ptx::mbarrier_wait(ptx::shared_address(m.full + at.slot), at.parity);
-    if constexpr (takes_turns<NTiles>)
-      ptx::bar_arrive(turn_barrier(group + 1 == warpgroups(NTiles) ? 0 : group + 1), 256);
-    order_x<NTiles>(x);
-    cuda::ptx::fence_proxy_async(cuda::ptx::space_shared);
-    ptx::bar_sync(own_barrier(group), 128);
-    const u32 descriptor = static_cast<u32>(ptx::wgmma_descriptor_b128(x));
+    const u32 x = static_cast<u32>(ptx::wgmma_descriptor_b128(ptx::shared_address(m.x[at.slot])));
     FOURSCALE_UNROLL
     for (int i = 0; i < Count; ++i)
-      add_tile<T, NTiles>(m.codes[at.slot][i], m.scales[at.slot][i], descriptor, swizzled, sums[i]);
+      add_tile<T, NTiles>(m.codes[at.slot][i], m.scales[at.slot][i], x, swizzled, sums[i]);
     ptx::wgmma_wait_group<0>();
     __syncwarp();
     if (ptx::elect_sync()) ptx::mbarrier_arrive(ptx::shared_address(m.empty + at.slot));
@@ -217,8 +231,8 @@ FOURSCALE_D void multiply(problem<T, Layout, TD> const& a, memory<NTiles>& m, sp
     const tile_pair pair(a.plan, tiles, n);
     tile_sums<NTiles> sums[most_tiles] = {};
     end += stages.end - stages.begin;
-    mine = pair.count == 1 ? add_stages<1, T>(m, swizzled, group, mine, end, sums)
-                           : add_stages<2, T>(m, swizzled, group, mine, end, sums);
+    mine = pair.count == 1 ? add_stages<1, T>(m, swizzled, mine, end, sums)
+                           : add_stages<2, T>(m, swizzled, mine, end, sums);
     way.pass(sums, pair);
     if (n + 1 < pairs) continue;
     // The last warpgroup had to wait until every CTA had stored the pair before: so nobody takes that pair's
@@ -238,26 +252,30 @@ FOURSCALE_D void run(problem<T, Layout, TD> const& a, memory<NTiles>& m) {
                 stages = a.plan.stages_of(cta_team::rank());
   const int thread = static_cast<int>(threadIdx.x);
   const bool loads = thread / 32 == first_loader(NTiles) / 32;
-  if (loads) {
-    const bool one = ptx::elect_sync();
-    if (one) {
-      ptx::prefetch_tensormap(&a.maps.x);
-      ptx::prefetch_tensormap(&a.maps.codes);
-      ptx::prefetch_tensormap(&a.maps.scales);
-      init_barriers(m, a.plan.ctas());
-    }
-    __syncwarp();
-    ptx::barrier_cluster_arrive_relaxed();
-    ptx::bar_arrive(begin_barrier, threads(NTiles));
-    if (one) load<NTiles>(a, m, tiles, stages);
-    return;
+  if (loads && ptx::elect_sync()) {
+    ptx::prefetch_tensormap(&a.maps.x);
+    ptx::prefetch_tensormap(&a.maps.codes);
+    ptx::prefetch_tensormap(&a.maps.scales);
+    init_barriers(m, a.plan.ctas());
   }
-  ptx::bar_sync(begin_barrier, threads(NTiles));
+  __syncwarp();
   ptx::barrier_cluster_arrive_relaxed();
-  if (thread < first_loader(NTiles))
-    multiply<NTiles>(a, m, tiles, stages);
+  if (loads)
+    ptx::bar_arrive(begin_barrier, threads(NTiles));
   else
+    ptx::bar_sync(begin_barrier, threads(NTiles));
+  if (thread < first_loader(NTiles)) {
+    ptx::setmaxnreg_inc<multiply_registers(NTiles)>();
+    return multiply<NTiles>(a, m, tiles, stages);
+  }
+  ptx::setmaxnreg_dec<other_registers>();
+  if (loads) {
+    if (ptx::elect_sync()) load<NTiles>(a, m, tiles, stages);
+  } else if (thread < first_orderer(NTiles)) {
     store<NTiles>(a, m, tiles);
+  } else {
+    order<NTiles>(m, pairs_of(tiles) * (stages.end - stages.begin));
+  }
 }
 
 }  // namespace FOURSCALE_NAMESPACE::mma::weight_only::by_wgmma

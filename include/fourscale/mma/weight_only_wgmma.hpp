@@ -4,7 +4,7 @@
 // what, and how the work is shared out; pure arithmetic, so that a test can ask it.
 //
 // As in weight_only.hpp a lane loads 16 bytes of codes, 32 values of a row under two scales, which are its
-// own fragments for eight instructions. wgmma takes X as it lies, so X is brought to that order in place.
+// own fragments for eight instructions. wgmma takes X as it lies, so warps bring X to that order in place.
 #pragma once
 
 #include <cstdint>
@@ -19,12 +19,17 @@ inline constexpr int tile_bytes = tile_rows * stage_bytes, tile_scales = tile_ro
 
 // Shared memory: a ring of stages, each the codes and scales of two tiles and X, 256 values along K.
 FOURSCALE_HD constexpr int depth(int n_tiles) { return n_tiles <= 2 ? 8 : n_tiles == 4 ? 5 : 3; }
-/// Warpgroups that multiply, a stage each in turns. Behind them a warp loads, and others store.
+/// Warpgroups that multiply, a stage each in turns. Behind them a warp loads and three store, and four more
+/// bring X to order.
 FOURSCALE_HD constexpr int warpgroups(int n_tiles) { return n_tiles <= 4 ? 4 : 2; }
+inline constexpr int store_warps = 3, order_warps = 4;
 FOURSCALE_HD constexpr int first_loader(int n_tiles) { return 128 * warpgroups(n_tiles); }
-inline constexpr int store_warps = 3;
 FOURSCALE_HD constexpr int first_storer(int n_tiles) { return first_loader(n_tiles) + 32; }
-FOURSCALE_HD constexpr int threads(int n_tiles) { return first_storer(n_tiles) + 32 * store_warps; }
+FOURSCALE_HD constexpr int first_orderer(int n_tiles) { return first_storer(n_tiles) + 32 * store_warps; }
+FOURSCALE_HD constexpr int threads(int n_tiles) { return first_orderer(n_tiles) + 32 * order_warps; }
+/// Registers of a thread: what the two warpgroups that do not multiply leave to those that do.
+inline constexpr int other_registers = 48;
+FOURSCALE_HD constexpr int multiply_registers(int n_tiles) { return n_tiles <= 4 ? 96 : 208; }
 
 inline constexpr int pair_rows = most_tiles * tile_rows;  ///< of W, for which there are sums
 
@@ -35,10 +40,10 @@ struct memory {
   alignas(1024) u8 codes[depth][most_tiles][tile_bytes];
   alignas(1024) u8 x[depth][x_stage_bytes(NTiles)];
   alignas(128) u8 scales[depth][most_tiles][tile_scales];
-  alignas(16) float sums[pair_rows * 8 * NTiles];   ///< of warpgroups, where sums_offset() says
-  alignas(16) float inbox[pair_rows * 8 * NTiles];  ///< of CTAs: for each the same, of own rows
-  std::uint64_t full[depth], empty[depth];          ///< barriers: of stages,
-  std::uint64_t sums_free, inbox_full, inbox_free;  ///< and of sums
+  alignas(16) float sums[pair_rows * 8 * NTiles];          ///< of warpgroups, where sums_offset() says
+  alignas(16) float inbox[pair_rows * 8 * NTiles];         ///< of CTAs: for each the same, of own rows
+  std::uint64_t x_full[depth], full[depth], empty[depth];  ///< barriers: of stages,
+  std::uint64_t sums_free, inbox_full, inbox_free;         ///< and of sums
 };
 static_assert(sizeof(memory<1>) <= 226 << 10 && sizeof(memory<2>) <= 226 << 10 &&
                   sizeof(memory<4>) <= 226 << 10 && sizeof(memory<8>) <= 226 << 10,

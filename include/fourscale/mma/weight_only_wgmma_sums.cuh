@@ -40,13 +40,10 @@ FOURSCALE_D inline int pairs_of(span_of tiles) { return ceil_div(tiles.end - til
 template <int NTiles>
 using tile_sums = float[4 * NTiles];
 
-// Named barriers: 1 to 4 are a warpgroup's own; 5 to 7 open for warpgroups 1 to 3 when the one before has
-// written its sums; 8 to 11 open for warpgroup g when the stage before its own has arrived; 12 when barriers
-// are there; 13 when the last pair's sums are sent.
-FOURSCALE_HD constexpr int own_barrier(int group) { return 1 + group; }
-FOURSCALE_HD constexpr int sums_barrier(int group) { return 4 + group; }
-FOURSCALE_HD constexpr int turn_barrier(int group) { return 8 + group; }
-inline constexpr int begin_barrier = 12, sent_barrier = 13;
+// Named barriers: 1 to 3 open for warpgroups of these numbers when the one before has written its sums; 4
+// when barriers are there; 5 when the last pair's sums are sent.
+FOURSCALE_HD constexpr int sums_barrier(int group) { return group; }
+inline constexpr int begin_barrier = 4, sent_barrier = 5;
 
 template <int Floats>
 struct part_of {
