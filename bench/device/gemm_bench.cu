@@ -2,7 +2,8 @@
 // GEMMs with Blackwell's bits, and within a bound, compared with cublasLt's bf16 on the same values in the
 // same run: from decoded operands, and from packed ones. `certified` is the share of steps whose sum a
 // certificate proved exact; `native` is accumulate::native by cublasLt, `own` the same by our kernel;
-// `distance` is the largest between native and Blackwell's bits, in percent of the bound.
+// `distance` is the largest between native and Blackwell's bits, in percent of the bound; decoding is
+// compared with a kernel that only reads and writes as many bytes.
 //
 // gemm_ways: both ways of the kernel by wgmma, by certificates and by blocks, for blocks of growing spread
 // and other hard data; `uncertified` is the percentage of samples by which it chooses.
@@ -134,9 +135,37 @@ double distance(operand const& a, operand const& b) {
   return 100 * static_cast<double>(f4::bit_cast<float>(largest.to_host()[0])) / bound;
 }
 
+/// Bytes that decoding reads and writes for each value: code and scale; value, magnitude and bounds.
+constexpr double read_bytes = 0.5625, written_bytes = 2.0 + 1.0 / 16 + 1.0 / 8;
+
+/// Writes each word of 16 bytes that it reads four times: what decoding does, within 3 %.
+__global__ void __launch_bounds__(256) traffic_kernel(uint4 const* from, uint4* to, i64 words) {
+  const i64 i = blockIdx.x * i64{256} + threadIdx.x;
+  if (i >= words) return;
+  uint4 x = from[i];
+  for (int k = 0; k < 4; ++k, ++x.x) to[i / 32 * 128 + k * 32 + i % 32] = x;
+}
+
+/// Memory for traffic_kernel, for so many values that are decoded.
+struct traffic {
+  i64 words;
+  buffer<uint4> from, to;
+
+  explicit traffic(i64 values)
+      : words(f4::ceil_div<i64>(static_cast<i64>(static_cast<double>(values) * written_bytes / 64), 32) * 32),
+        from(words),
+        to(4 * words) {
+    require(cudaMemset(from.data(), 0, from.bytes()));
+  }
+  void run() const {
+    traffic_kernel<<<static_cast<unsigned>(f4::ceil_div<i64>(words, 256)), 256, 0, graphs::capturing()>>>(
+        from.data(), to.data(), words);
+  }
+};
+
 /// What all kernels do in turns: seconds.
 struct gemm_times {
-  double cublaslt, decoded, packed, decode, bf16, native_decoded, native_packed, own_decoded;
+  double cublaslt, decoded, packed, decode, ceiling, bf16, native_decoded, native_packed, own_decoded;
 };
 
 /// `call`: of the GEMM with Blackwell's bits.
@@ -148,17 +177,18 @@ gemm_times time_all(operand const& a, operand const& b, f4::matrix_view<bf16> to
   peer.choose(a.values.data(), b.values.data(), of_peer.data());
   const native_gemm<bf16> native(a, b);
   const buffer<u8> of_own(f4::device::gemm_workspace_bytes(a.rows, b.rows, a.cols));
+  const traffic of_decoding((a.rows + b.rows) * a.cols);
   native.run();
   const wgmma_call<bf16> prepared(a.view, b.view, to, {}, workspace, nullptr);
   const f4::device::detail::bf16_call by_mma_sync(a.view, b.view, to, {}, workspace, nullptr);
   const std::vector<double> t = medians_from_graphs(
       {[&](i64) { peer.run(a.values.data(), b.values.data(), of_peer.data()); },
        [&](i64) { require(prepared.multiply(graphs::capturing())); }, [&](i64) { call(nullptr); },
-       [&](i64) { require(prepared.decode(graphs::capturing())); },
+       [&](i64) { require(prepared.decode(graphs::capturing())); }, [&](i64) { of_decoding.run(); },
        [&](i64) { require(by_mma_sync.multiply(graphs::capturing())); }, native.by_plan(),
        [&](i64) { native.run(); }, native.by_own(of_own.data())},
       31, gemm_shape{a.rows, b.rows, a.cols}.calls());
-  return {t[0], t[1], t[2], t[3], t[4], t[5], t[6], t[7]};
+  return {t[0], t[1], t[2], t[3], t[4], t[5], t[6], t[7], t[8]};
 }
 
 void measure(benchmark::State& state, gemm_shape s, data kind_a, data kind_b) {
@@ -180,7 +210,7 @@ void measure(benchmark::State& state, gemm_shape s, data kind_a, data kind_b) {
   for (auto _ : state) {
     const gemm_times t = time_all(a, b, to, workspace.data(), call);
     const double flop = s.flop();
-    const double decoded = static_cast<double>((s.m + s.n) * s.k) * (2.0 + 0.5625 + 1.0 / 16 + 1.0 / 8);
+    const double decoded = static_cast<double>((s.m + s.n) * s.k) * (read_bytes + written_bytes);
     state.SetIterationTime(t.packed);
     state.counters["cublasLt_TFLOP/s"] = flop / t.cublaslt * 1e-12;
     state.counters["TFLOP/s"] = flop / t.packed * 1e-12;
@@ -191,6 +221,7 @@ void measure(benchmark::State& state, gemm_shape s, data kind_a, data kind_b) {
     state.counters["own_decoded"] = 100 * t.cublaslt / t.own_decoded;
     state.counters["distance"] = distance(a, b);
     state.counters["decode_GB/s"] = decoded / t.decode * 1e-9;
+    state.counters["decode_percent_of_ceiling"] = 100 * t.ceiling / t.decode;
     state.counters["percent_bf16_of_wgmma"] = 100 * t.decoded / t.bf16;
     state.counters["bf16_TFLOP/s"] = flop / t.bf16 * 1e-12;
     state.counters["certified"] = 100 * static_cast<double>(counted.in_f32) / all;
