@@ -176,6 +176,21 @@ TEST_CASE("device gemm wgmma: how D is stored", "[device][gemm][blackwell]") {
   CHECK(way_of_outputs(matrix_view<float>{f, 3, 64, 64}, 0.5f, true) == output_way::boxes);
   CHECK(way_of_outputs(matrix_view<float>{f, 3, 62, 62}, 0.5f, true) == output_way::pairs);
   CHECK(way_of_outputs(matrix_view<float>{f, 3, 62, 63}, 0.0f, true) == output_way::strips);
+
+  // Whole boxes in one copy; else each by itself, so that nothing behind a row is written.
+  const auto is = [](ptx::tma_tensor const& t, u64 width, u64 rows, u64 boxes, u32 at_once) {
+    return t.extent[0] == width && t.extent[1] == rows && t.extent[2] == boxes && t.stride[1] == 128 &&
+           t.box[1] == 16 && t.box[2] == at_once && t.swizzled;
+  };
+  using mma::tensor_of_outputs;
+  CHECK(is(tensor_of_outputs(matrix_view<bf16>{d, 3, 256}, 192), 64, 3, 4, 3));
+  CHECK(is(tensor_of_outputs(matrix_view<bf16>{d, 3, 72}, 192), 72, 3, 1, 1));
+  CHECK(is(tensor_of_outputs(matrix_view<float>{f, 3, 96}, 128), 32, 3, 3, 2));
+  CHECK(is(tensor_of_outputs(matrix_view<float>{f, 3, 100}, 128), 100, 3, 1, 1));
+  CHECK(tensor_of_outputs(matrix_view<bf16>{d, 3, 72}, 192).box[0] == 64);
+  CHECK(tensor_of_outputs(matrix_view<float>{f, 3, 100}, 128).box[0] == 32);
+  CHECK(tensor_of_outputs(matrix_view<bf16>{d, 3, 72, 80}, 192).stride[0] == 160);
+  CHECK(tensor_of_outputs(matrix_view<float>{f, 3, 96, 128}, 64).stride[0] == 512);
 }
 
 TEST_CASE("device gemm wgmma: how a GEMM is cut", "[device][gemm][blackwell]") {

@@ -93,7 +93,7 @@ struct fp8_call {
     auto* const kernel = &gemm_fp8_wgmma_kernel<Cols, problem>;
     errc e = encode(p.a, f::tile_rows, p.map_a);
     if (e == errc::ok) e = encode(p.b, Cols / f::cluster_ctas, p.map_b);
-    if (e == errc::ok) e = encode_outputs(p, p.map_d);
+    if (e == errc::ok) e = encode_outputs(p, Cols, p.map_d);
     if (e != errc::ok) return e;
     if (cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes) != cudaSuccess)
       return errc::cuda_failed;

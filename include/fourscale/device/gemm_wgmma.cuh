@@ -65,13 +65,11 @@ inline errc encode_decoded(mma::decoded_operand const& x, int box_rows, CUtensor
 
 /// D, if outputs go by boxes. P: .d, .beta, .factor_of.
 template <class P>
-errc encode_outputs(P const& p, CUtensorMap& map) {
+errc encode_outputs(P const& p, int tile_cols, CUtensorMap& map) {
   auto const& d = p.d;
   using T = typename decltype(p.d)::value_type;
   if (mma::way_of_outputs(d, p.beta, p.factor_of.same_for_all()) != mma::output_way::boxes) return errc::ok;
-  return encode_map({reinterpret_cast<u64>(d.data), static_cast<u64>(d.cols), static_cast<u64>(d.rows),
-                     static_cast<u64>(d.ld) * sizeof(T)},
-                    {ptx::tma_type::bytes, mma::box_cols<T>, mma::output_rows, ptx::swizzle::b128},
+  return encode_map(d.data, mma::tensor_of_outputs(d, tile_cols),
                     sizeof(T) == 4 ? CU_TENSOR_MAP_DATA_TYPE_FLOAT32 : CU_TENSOR_MAP_DATA_TYPE_UINT16, map);
 }
 
@@ -209,7 +207,7 @@ struct wgmma_call : decoded_call<F, LA, G, LB, mma::wgmma::problem<T, mma::facto
     p.carried = carried_memory::in(behind + sample_bytes, carries);
     state = encode_decoded(p.a, tile_rows_of(p.lie), p.map_a);
     if (state == errc::ok) state = encode_decoded(p.b, plan.tile_cols / mma::wgmma::cluster_ctas, p.map_b);
-    if (state == errc::ok) state = encode_outputs(p, p.map_d);
+    if (state == errc::ok) state = encode_outputs(p, plan.tile_cols, p.map_d);
   }
   template <bool Certify = true>
   errc decode(cudaStream_t stream) const {

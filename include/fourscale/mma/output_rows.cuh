@@ -12,6 +12,7 @@
 
 #include "../ptx/ldmatrix.cuh"
 #include "../ptx/mbarrier.cuh"
+#include "../ptx/tma_box.hpp"
 #include "output_strip.cuh"
 
 namespace FOURSCALE_NAMESPACE::mma {
@@ -19,7 +20,7 @@ namespace FOURSCALE_NAMESPACE::mma {
 /// Shared memory that a CTA may have on Hopper.
 inline constexpr int hopper_shared_bytes = 227 << 10;
 
-/// What TMA takes at a time: 16 rows of 128 bytes, under the swizzle of 128 bytes.
+/// A box: 16 rows of 128 bytes, under the swizzle of 128 bytes.
 inline constexpr int box_row_bytes = 128, box_bytes = output_rows * box_row_bytes;
 template <class T>
 inline constexpr int box_cols = box_row_bytes / static_cast<int>(sizeof(T));
@@ -43,6 +44,24 @@ FOURSCALE_HD output_way way_of_outputs(matrix_view<T> const& d, float beta, bool
 /// Of boxes: all of a warp's 16-bit outputs, half of its FP32 ones.
 template <int Cols>
 inline constexpr int output_boxes = Cols / 64;
+
+/// Whether D is whole boxes: TMA then takes all of a warp at once, since to wait for its next copy costs a
+/// warp some 200 cycles.
+template <class T>
+FOURSCALE_HD bool has_whole_boxes(matrix_view<T> const& d) {
+  return d.cols % box_cols<T> == 0;
+}
+/// D for TMA: {columns of a box, rows, boxes in a row} or, if the last one would be ragged, {columns, rows,
+/// 1}.
+template <class T>
+FOURSCALE_HD ptx::tma_tensor tensor_of_outputs(matrix_view<T> const& d, int tile_cols) {
+  const bool whole = has_whole_boxes(d);
+  const u64 cols = static_cast<u64>(d.cols), width = static_cast<u64>(box_cols<T>);
+  return {{whole ? width : cols, static_cast<u64>(d.rows), whole ? cols / width : 1},
+          {static_cast<u64>(d.ld) * sizeof(T), box_row_bytes},
+          {static_cast<u32>(width), output_rows, whole ? static_cast<u32>(tile_cols / 64) : 1},
+          true};
+}
 
 /// A warp's outputs in shared memory.
 struct warp_output_memory {
@@ -91,11 +110,10 @@ struct output_rows_of_warp {
         cuda::ptx::cp_async_bulk_wait_group_read(cuda::ptx::n32_t<0>{});
         cuda::ptx::mbarrier_arrive_expect_tx(cuda::ptx::sem_release, cuda::ptx::scope_cta,
                                              cuda::ptx::space_shared, there, count * box_bytes);
-        FOURSCALE_UNROLL
-        for (int i = 0; i < count; ++i)
-          cuda::ptx::cp_async_bulk_tensor(
-              cuda::ptx::space_cluster, cuda::ptx::space_global, m.boxes[i], &p.map_d,
-              {static_cast<i32>(col) + i * box_cols<T>, static_cast<i32>(row)}, there);
+        copy_boxes(p.d, static_cast<i32>(row), static_cast<i32>(col), [&](int i, i32 const(&at)[3]) {
+          cuda::ptx::cp_async_bulk_tensor(cuda::ptx::space_cluster, cuda::ptx::space_global, m.boxes[i],
+                                          &p.map_d, at, there);
+        });
         asked += 3;
       }
     }
@@ -110,7 +128,7 @@ struct output_rows_of_warp {
     if constexpr (sizeof(T) == 2) {
       finish();
       if (by == output_way::boxes) {
-        store_boxes<T>(p.map_d, m, static_cast<i32>(row), static_cast<i32>(col), sums);
+        store_boxes(p, m, static_cast<i32>(row), static_cast<i32>(col), sums);
         return;
       }
     } else {
@@ -135,9 +153,9 @@ struct output_rows_of_warp {
 
  private:
   /// Row r of a box is at 128 r, its 16 bytes number c at 16 (c ^ r % 8).
-  template <class T>
-  FOURSCALE_D void store_boxes(CUtensorMap const& map, memory const& m, i32 row, i32 col,
-                               float const (&sums)[Cols / 2]) {
+  template <class P>
+  FOURSCALE_D void store_boxes(P const& p, memory const& m, i32 row, i32 col, float const (&sums)[Cols / 2]) {
+    using T = typename decltype(p.d)::value_type;
     const u32 lane = threadIdx.x % 32;
     const u32 at = ptx::shared_address(m.boxes) + lane % 16 * 128 + 16 * (lane / 16 ^ lane % 8);
     const float by = factor;
@@ -149,18 +167,28 @@ struct output_rows_of_warp {
       for (int k = 0; k < 4; ++k) words[k] = gemm_output_pair<T>(by, x[2 * k + 1], x[2 * k]);
       ptx::stmatrix_m8n8_x4_b16((at ^ 32 * (i % 4)) + i / 4 * box_bytes, words);
     }
-    send_boxes<T>(map, m, row, col);
+    send_boxes(p, m, row, col);
+  }
+  /// copy(box, coordinates) for each copy of the boxes from (row, col) on: see tensor_of_outputs().
+  template <class T, class Copy>
+  FOURSCALE_D static void copy_boxes(matrix_view<T> const& d, i32 row, i32 col, Copy const& copy) {
+    if (has_whole_boxes(d)) {
+      copy(0, {0, row, col / box_cols<T>});
+    } else {
+#pragma unroll 1
+      for (int i = 0; i < count; ++i) copy(i, {col + i * box_cols<T>, row, 0});
+    }
   }
   /// From the boxes to D, which goes on while others work.
-  template <class T>
-  FOURSCALE_D void send_boxes(CUtensorMap const& map, memory const& m, i32 row, i32 col) {
+  template <class P>
+  FOURSCALE_D void send_boxes(P const& p, memory const& m, i32 row, i32 col) {
     cuda::ptx::fence_proxy_async(cuda::ptx::space_shared);
     __syncwarp();
     if (threadIdx.x % 32 == 0) {
-      FOURSCALE_UNROLL
-      for (int i = 0; i < count; ++i)
-        cuda::ptx::cp_async_bulk_tensor(cuda::ptx::space_global, cuda::ptx::space_shared, &map,
-                                        {col + i * box_cols<T>, row}, m.boxes[i]);
+      copy_boxes(p.d, row, col, [&](int i, i32 const(&at)[3]) {
+        cuda::ptx::cp_async_bulk_tensor(cuda::ptx::space_global, cuda::ptx::space_shared, &p.map_d, at,
+                                        m.boxes[i]);
+      });
       cuda::ptx::cp_async_bulk_commit_group();
     }
   }
@@ -250,7 +278,7 @@ struct output_rows_of_warp {
                                              (chunk ^ r) * 16 + lane % 2 * 8);
       x = output_of<Adds>(by, beta, x, sums + 2 * i);
     }
-    send_boxes<float>(p.map_d, m, row, col);
+    send_boxes(p, m, row, col);
     if (lane == 0) asked &= ~1u;
   }
 };

@@ -246,8 +246,7 @@ FOURSCALE_D u32 kept_by_accumulators(multiply_state<Cols> const& s, u32 run, int
   return asked & ~__reduce_or_sync(~0u, ~kept);
 }
 
-/// The groups of columns `redone` of a step of the part, by blocks. Where the part is has been left in shared
-/// memory. When it ends, all lanes have read.
+/// The groups of columns `redone` of a step of the part, by blocks. When it ends, all lanes have read.
 template <class P, int Cols>
 FOURSCALE_D void add_by_blocks(P const& p, multiply_state<Cols> const& s, shared_memory<Cols>& m,
                                multiply_place const& place, int step, certificates c, u32 redone,
@@ -257,19 +256,20 @@ FOURSCALE_D void add_by_blocks(P const& p, multiply_state<Cols> const& s, shared
             stage_b = stage + a_bytes,
             stage_a = stage + static_cast<u32>(strip * output_rows * decoded_row_bytes);
   add_kept<tile<Cols>::col_groups>(stage_a + place_in_a(), stage_b + place_in_b(), redone & c.kept, sums);
-  exact_columns& x = m.redone[strip];
+  tile_part const& part = m.parts[place.part() % tile<Cols>::parts];
   if (p.steps != nullptr && s.one)
-    count_steps(*p.steps, min(p.d.rows - x.first.row_a, i64{output_rows}), p.d.cols - x.first.row_b,
-                c.kept & ~c.exact, tile<Cols>::all_cols & ~c.kept);
+    count_steps(*p.steps, min(p.d.rows - part.row - strip * output_rows, i64{output_rows}),
+                p.d.cols - part.col, c.kept & ~c.exact, tile<Cols>::all_cols & ~c.kept);
   if ((redone & ~c.kept) != 0) {
     const u32 run = place.certified();
-    if (s.one) {
-      x.first.step = m.parts[place.part() % tile<Cols>::parts].first * run_steps + step;
-      x.first.stage_a = stage_a, x.first.stage_b = stage_b;
-      x.limited = m.limited[run % depth_runs][of_run][strip];
-      x.rows = depths_of_rows(s, run, of_run);
-      x.cols = depths_of_cols(s, run, of_run);
-    }
+    exact_columns& x = m.redone[strip];
+    if (s.one)
+      x = {&p.a,
+           &p.b,
+           {part.row + strip * output_rows, part.col, part.first * run_steps + step, stage_a, stage_b},
+           m.limited[run % depth_runs][of_run][strip],
+           depths_of_rows(s, run, of_run),
+           depths_of_cols(s, run, of_run)};
     add_exactly<tile<Cols>::col_groups>(x, redone & ~c.kept, sums);
   }
   __syncwarp();
@@ -338,7 +338,6 @@ FOURSCALE_D void multiply(P const& p, shared_memory<Cols>& m, int group) {
     }
     const int runs = part.runs;
     int run = 0;
-    if (s.one) m.redone[strip] = {&p.a, &p.b, {part.row + strip * output_rows, part.col, 0, 0, 0}, 0, 0, 0};
 #pragma unroll 1
     while (run < runs) {
       if (fast) {
