@@ -59,26 +59,26 @@ template <int NTiles, class T, class Layout, class TD>
 FOURSCALE_D void load_stage(problem<T, Layout, TD> const& a, memory<NTiles>& m, int slot, int tile, int count,
                             int stage) {
   using namespace cuda::ptx;
-  const auto expect = [](std::uint64_t* full, int bytes) {
-    mbarrier_arrive_expect_tx(sem_release, scope_cta, space_shared, full, static_cast<u32>(bytes));
+  std::uint64_t *const x_full = m.x_full + slot, *const full = m.full + slot;
+  const auto expect = [](std::uint64_t* barrier, int bytes) {
+    mbarrier_arrive_expect_tx(sem_release, scope_cta, space_shared, barrier, static_cast<u32>(bytes));
   };
-  std::uint64_t* full = m.x_full + slot;
-  const auto copy = [&](u8* to, CUtensorMap const& map, std::int32_t x, std::int32_t y, std::int32_t z) {
+  const auto copy = [](u8* to, CUtensorMap const& map, std::uint64_t* barrier, std::int32_t x, std::int32_t y,
+                       std::int32_t z) {
     const std::int32_t at[3] = {x, y, z};
-    cp_async_bulk_tensor(space_cluster, space_global, to, &map, at, full);
+    cp_async_bulk_tensor(space_cluster, space_global, to, &map, at, barrier);
   };
-  expect(full, x_stage_bytes(NTiles));
-  copy(m.x[slot], a.maps.x, 0, 0, stage * slices);
-  full = m.full + slot;
+  expect(x_full, x_stage_bytes(NTiles));
+  copy(m.x[slot], a.maps.x, x_full, 0, 0, stage * slices);
   expect(full, count * (tile_bytes + tile_scales));
 #pragma unroll 1
   for (int i = 0; i < count; ++i, ++tile) {
     if constexpr (Layout::has_padding) {
-      copy(m.codes[slot][i], a.maps.codes, stage * stage_bytes, tile % 2 * 16, tile / 2 * 4);
-      copy(m.scales[slot][i], a.maps.scales, tile % 2 * 256, stage * 4, tile / 2);
+      copy(m.codes[slot][i], a.maps.codes, full, stage * stage_bytes, tile % 2 * 16, tile / 2 * 4);
+      copy(m.scales[slot][i], a.maps.scales, full, tile % 2 * 256, stage * 4, tile / 2);
     } else {
-      copy(m.codes[slot][i], a.maps.codes, stage * stage_bytes, tile * tile_rows, 0);
-      copy(m.scales[slot][i], a.maps.scales, stage * stage_scales, tile * tile_rows, 0);
+      copy(m.codes[slot][i], a.maps.codes, full, stage * stage_bytes, tile * tile_rows, 0);
+      copy(m.scales[slot][i], a.maps.scales, full, stage * stage_scales, tile * tile_rows, 0);
     }
   }
 }
