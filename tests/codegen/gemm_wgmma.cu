@@ -8,7 +8,7 @@
 // sm_90a: wgmma.mma_async.sync.aligned.m64n64k16.f32.bf16.bf16
 // sm_90a: add.rz.f32
 // sm_90a: cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes.multicast::cluster
-// sm_90a: cp.async.bulk.tensor.2d.global.shared::cta.tile.bulk_group
+// sm_90a: cp.async.bulk.tensor.3d.global.shared::cta.tile.bulk_group
 // sm_90a sass: HGMMA.64x192x16.F32.BF16
 // sm_90a sass: UTMALDG.2D.MULTICAST
 // sm_90a after_wgmma: 12
