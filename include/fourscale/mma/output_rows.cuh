@@ -42,8 +42,7 @@ FOURSCALE_HD output_way way_of_outputs(matrix_view<T> const& d, float beta, bool
 }
 
 /// Of boxes: all of a warp's 16-bit outputs, half of its FP32 ones.
-template <int Cols>
-inline constexpr int output_boxes = Cols / 64;
+FOURSCALE_HD constexpr int output_boxes(int tile_cols) { return tile_cols / 64; }
 
 /// Whether D is whole boxes: TMA then takes all of a warp at once, since to wait for its next copy costs a
 /// warp some 200 cycles.
@@ -59,7 +58,7 @@ FOURSCALE_HD ptx::tma_tensor tensor_of_outputs(matrix_view<T> const& d, int tile
   const u64 cols = static_cast<u64>(d.cols), width = static_cast<u64>(box_cols<T>);
   return {{whole ? width : cols, static_cast<u64>(d.rows), whole ? cols / width : 1},
           {static_cast<u64>(d.ld) * sizeof(T), box_row_bytes},
-          {static_cast<u32>(width), output_rows, whole ? static_cast<u32>(tile_cols / 64) : 1},
+          {static_cast<u32>(width), output_rows, whole ? static_cast<u32>(output_boxes(tile_cols)) : 1},
           true};
 }
 
@@ -74,7 +73,7 @@ struct warp_output_memory {
 template <int Cols, int Warps>
 union output_memory {
   static_assert(Cols % 64 == 0);
-  alignas(1024) u8 boxes[Warps][output_boxes<Cols>][box_bytes];
+  alignas(1024) u8 boxes[Warps][output_boxes(Cols)][box_bytes];
   output_strip strips[Warps];
 
   FOURSCALE_D warp_output_memory operator[](int warp) { return {boxes[warp], strips[warp]}; }
@@ -85,7 +84,7 @@ union output_memory {
 template <int Cols>
 struct output_rows_of_warp {
   using memory = warp_output_memory;
-  static constexpr int count = output_boxes<Cols>;
+  static constexpr int count = output_boxes(Cols);
   output_way way;
   float factor;  ///< of all outputs, unless they go by strips
   u32 asked;     ///< 2 for each tile for which D was asked for; and 1 until the tile is stored

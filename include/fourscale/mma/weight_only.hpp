@@ -7,8 +7,8 @@
 // values of a row under two scales, and these are its own fragments for eight instructions. Four bits and
 // the four that lie 16 higher make a register, so that one mask serves both.
 //
-// Machine code for sm_90a, bf16, 16 rows of X by TMA, instructions of a lane for each weight: 3.7. Codes to
-// fragments 2.1 (LOP3 1.0, IMAD 0.5, HMUL2 0.5, SHF 0.1), scales 0.3, X to the order of registers 0.25, HMMA
+// Machine code for sm_90a, bf16, 16 rows of X by TMA, instructions of a lane for each weight: 3.6. Codes to
+// fragments 2.1 (LOP3 1.0, IMAD 0.5, HMUL2 0.5, SHF 0.1), scales 0.2, X to the order of registers 0.25, HMMA
 // 0.25, LDS 0.15, the rest 0.6. LOP3, PRMT and SHF have half the rate of the others. On an H200 two of three
 // clocks issue one.
 #pragma once

@@ -68,8 +68,7 @@ struct weight_type<fp16> {
   FOURSCALE_D static u32 byte_of_codes(u32 x) { return (x & 0x8080'8080u) | (x >> 3 & 0x0e0e'0e0eu); }
 };
 
-/// The factors of two E4M3 scales, in the lower half of a word, each twice: the instructions that multiply by
-/// them read either half of one register. A NaN makes NaNs of its weights.
+/// The factors of two E4M3 scales, in the lower half of a word, each twice. A NaN makes NaNs of its weights.
 template <class T>
 FOURSCALE_D void factors_of([[maybe_unused]] u32 pair, [[maybe_unused]] u32 (&factors)[2]) {
 #if FOURSCALE_DEVICE_PASS
@@ -82,10 +81,7 @@ FOURSCALE_D void factors_of([[maybe_unused]] u32 pair, [[maybe_unused]] u32 (&fa
     scale[0] = decode(e4m3{static_cast<u8>(pair)});
     scale[1] = decode(e4m3{static_cast<u8>(pair >> 8)});
   }
-  const u32 both = weight_type<T>::factors(scale[0], scale[1]);
-  asm("{ .reg .b16 a, b; mov.b32 {a, b}, %2; mov.b32 %0, {a, a}; mov.b32 %1, {b, b}; }"
-      : "=r"(factors[0]), "=r"(factors[1])
-      : "r"(both));
+  ptx::twice_each(weight_type<T>::factors(scale[0], scale[1]), factors[0], factors[1]);
 #endif
 }
 

@@ -128,7 +128,7 @@ FOURSCALE_D void order_x(u32 x, int warp) {
 template <int NTiles>
 inline constexpr bool in_order = memory<NTiles>::depth % warpgroups(NTiles) != 0;
 
-/// The warps that do so, for all stages.
+/// The warps that bring X to order, for all stages.
 template <int NTiles>
 FOURSCALE_D void order(memory<NTiles>& m, int stages) {
   const int warp = (static_cast<int>(threadIdx.x) - first_orderer(NTiles)) / 32;

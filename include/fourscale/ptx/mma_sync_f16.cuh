@@ -54,6 +54,14 @@ FOURSCALE_D inline u32 mul_rn_bf16x2(u32 a, u32 b) {
   return d;
 }
 
+/// Each half of a word twice: an instruction that takes either half of a register reads the word itself,
+/// which the compiler finds for mov, but not for prmt.
+FOURSCALE_D inline void twice_each(u32 both, u32& lower, u32& upper) {
+  asm("{ .reg .b16 a, b; mov.b32 {a, b}, %2; mov.b32 %0, {a, a}; mov.b32 %1, {b, b}; }"
+      : "=r"(lower), "=r"(upper)
+      : "r"(both));
+}
+
 /// mul.rn.f16x2 d, a, b;
 FOURSCALE_D inline u32 mul_rn_f16x2(u32 a, u32 b) {
   u32 d;
