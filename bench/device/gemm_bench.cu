@@ -184,7 +184,7 @@ gemm_times time_all(operand const& a, operand const& b, f4::matrix_view<bf16> to
   const std::vector<double> t = medians_from_graphs(
       {[&](i64) { peer.run(a.values.data(), b.values.data(), of_peer.data()); },
        [&](i64) { require(prepared.multiply(graphs::capturing())); }, [&](i64) { call(nullptr); },
-       [&](i64) { require(prepared.decode(graphs::capturing())); }, [&](i64) { of_decoding.run(); },
+       [&](i64) { require(prepared.decode_operands(graphs::capturing())); }, [&](i64) { of_decoding.run(); },
        [&](i64) { require(by_mma_sync.multiply(graphs::capturing())); }, native.by_plan(),
        [&](i64) { native.run(); }, native.by_own(of_own.data())},
       31, gemm_shape{a.rows, b.rows, a.cols}.calls());

@@ -50,7 +50,7 @@ way_sample check_samples(gemm_case<F, LA, F, LB, bf16> const& c) {
   const device::detail::wgmma_call call(a.view, b.view, to, c.o.factors, workspace.data(), nullptr);
   REQUIRE(call.template decode<false>(nullptr) == errc::ok);  // the way is then that by certificates
   for (way_sample const& none : copied(call.p.samples, way_samples))
-    CHECK((none.steps == 0 && none.uncertified == 0));
+    CHECK((none.steps == 0 && none.uncertified == 0 && none.open == 0));
   REQUIRE(call.decode(nullptr) == errc::ok);
   const decoded_facts of_a(call.p.a), of_b(call.p.b);
   const std::vector<way_sample> samples = copied(call.p.samples, way_samples);
@@ -58,11 +58,12 @@ way_sample check_samples(gemm_case<F, LA, F, LB, bf16> const& c) {
   way_sample sum{};
   for (u32 i = 0; i < way_samples; ++i) {
     const place_of_sample at(i, to.rows, to.cols, steps);
-    u16 there = 0, uncertified = 0;
+    u16 there = 0, uncertified = 0, open = 0;
     for (int step = at.first_step; step < std::min(steps, at.first_step + device::detail::decode_steps);
          ++step) {
       const model::step_bounds x = of_a.bounds_at(at.row_group, step), y = of_b.bounds_at(at.col_group, step);
       ++there;
+      open += !sums_are_exact(x, y);
       uncertified +=
           !sums_are_exact(x, y) && !sums_are_exact(of_a.magnitudes_at(at.row_group, step), x.width,
                                                    of_b.magnitudes_at(at.col_group, step), y.width);
@@ -70,18 +71,68 @@ way_sample check_samples(gemm_case<F, LA, F, LB, bf16> const& c) {
     CHECK(there > 0);
     CHECK(samples[i].steps == there);
     CHECK(samples[i].uncertified == uncertified);
+    CHECK(samples[i].open == open);
     sum.steps = static_cast<u16>(sum.steps + there);
     sum.uncertified = static_cast<u16>(sum.uncertified + uncertified);
+    sum.open = static_cast<u16>(sum.open + open);
   }
   return sum;
 }
 
+struct gemm_size {
+  i64 m = 300, n = 400, k = 4096;
+};
 /// A GEMM of NVFP4 with operands of these kinds.
-gemm_case<nvfp4, linear, nvfp4, swizzled_128x4, bf16> case_of(kind of_a, kind of_b) {
-  gemm_case<nvfp4, linear, nvfp4, swizzled_128x4, bf16> c({300, 400, 4096});
-  c.a.data = gemm_operand_data<nvfp4, linear>(operand<nvfp4, linear>(of_a, 300, 4096, 1));
-  c.b.data = gemm_operand_data<nvfp4, swizzled_128x4>(operand<nvfp4, swizzled_128x4>(of_b, 400, 4096, 2));
+gemm_case<nvfp4, linear, nvfp4, swizzled_128x4, bf16> case_of(kind of_a, kind of_b, gemm_size s = {}) {
+  gemm_case<nvfp4, linear, nvfp4, swizzled_128x4, bf16> c({s.m, s.n, s.k});
+  c.a.data = gemm_operand_data<nvfp4, linear>(operand<nvfp4, linear>(of_a, s.m, s.k, 1));
+  c.b.data = gemm_operand_data<nvfp4, swizzled_128x4>(operand<nvfp4, swizzled_128x4>(of_b, s.n, s.k, 2));
   return c;
+}
+
+/// That strips are certified ahead where the model says that their magnitudes prove sums to be exact, and
+/// else only where widths do. What is behind the last row or column is. Each processor has two CTAs. `all`
+/// and `exact` count.
+void check_strips(gemm_size s, int processors, i64& all, i64& exact) {
+  const auto c = case_of(kind::student_2, kind::lognormal_blocks, s);
+  const device_gemm_operand<nvfp4, linear> a(c.a);
+  const device_gemm_operand<nvfp4, swizzled_128x4> b(c.b);
+  const device_buffer<bf16> d(c.before);
+  const device_buffer<u8> workspace(device::gemm_workspace_bytes(s.m, s.n, s.k));
+  const device::detail::wgmma_call call(a.view, b.view, c.view_of(d.data()), c.o.factors, workspace.data(),
+                                        nullptr);
+  REQUIRE(call.decode(nullptr) == errc::ok);
+  auto strips = mma::wgmma::certified_strips::in(nullptr, s.m, s.n);
+  const i64 steps = call.p.a.steps;
+  const device_buffer<u32> words(
+      std::vector<u32>(static_cast<size_t>(strips.bytes(steps) / 4), 0x5555'aaaau));
+  strips.words = words.data(), strips.least_open = 0;
+  REQUIRE(device::detail::launch_certify({call.p.a, call.p.b, call.p.samples, 1.0f, strips}, processors,
+                                         nullptr) == errc::ok);
+  const decoded_facts of_a(call.p.a), of_b(call.p.b);
+  const std::vector<u32> found = words.to_host();
+  const auto is_exact = [&](i64 row_group, i64 col_group, i64 step, bool by_widths) {
+    if (row_group >= of_a.of.row_groups() || col_group >= of_b.of.row_groups()) return true;
+    const model::step_bounds x = of_a.bounds_at(row_group, step), y = of_b.bounds_at(col_group, step);
+    return (by_widths && sums_are_exact(x, y)) ||
+           sums_are_exact(of_a.magnitudes_at(row_group, step), x.width, of_b.magnitudes_at(col_group, step),
+                          y.width);
+  };
+  i64 wrong = 0;
+  for (u32 step = 0; step < static_cast<u32>(steps); ++step)
+    for (u32 strip = 0; strip < strips.strips; ++strip)
+      for (u32 group = 0; group < 32 * strips.words_of_strip; ++group) {
+        const u32 word = found[strips.word_at(step, group / 32, strip)],
+                  bit = group % 4 * 8 + 7 - group / 8 % 4 * 2 - group % 8 / 4;
+        const auto expected = [&](bool by_widths) {
+          return is_exact(2 * strip, group, step, by_widths) &&
+                 is_exact(2 * strip + 1, group, step, by_widths);
+        };
+        const bool is = (word >> bit & 1) != 0;
+        wrong += is ? !expected(true) : expected(false);
+        ++all, exact += is;
+      }
+  CHECK(wrong == 0);
 }
 
 }  // namespace
@@ -116,6 +167,38 @@ TEST_CASE("device gemm way: samples are those of the operands", "[device][gemm][
   CHECK(blocks.steps == 16 * way_samples);
   CHECK((blocks.uncertified > blocks.steps / 2 && blocks.uncertified < blocks.steps));
   CHECK((t2.uncertified > 0 && t2.uncertified < t2.steps / 64));
+}
+
+TEST_CASE("device gemm way: strips are certified ahead as the model says", "[device][gemm][blackwell]") {
+  if (!hopper_or_warn()) return;
+  i64 all = 0, exact = 0;
+  const auto check = [&](i64 m, i64 n, i64 k, int processors) {
+    INFO(m << " x " << n << " x " << k);
+    check_strips({m, n, k}, processors, all, exact);
+  };
+  check(1, 1, 16, 132);
+  check(9, 17, 1040, 132);
+  check(300, 400, 4096, 132);
+  check(300, 4200, 192, 1);    // a CTA takes parts of more steps and columns
+  check(4200, 2100, 128, 1);   // and of more rows
+  check(4200, 300, 128, 132);  // rows for nine warps, of which a CTA has eight
+  check(1100, 2300, 192, 3);   // rows for three
+  check(520, 4200, 64, 2);     // for two
+  CHECK((exact > all / 20 && exact < all * 19 / 20));
+}
+
+TEST_CASE("device gemm way: strips are certified ahead of large GEMMs only", "[device][gemm]") {
+  using mma::wgmma::certifies_ahead, mma::wgmma::certified_strips;
+  CHECK(certifies_ahead(4096, 4096, 64));
+  CHECK(certifies_ahead(8192, 2048, 64));
+  CHECK_FALSE(certifies_ahead(4096, 4096, 63));
+  CHECK_FALSE(certifies_ahead(4095, 4096, 64));
+  CHECK(certifies_ahead(i64{1} << 30, i64{1} << 30, 1));
+  CHECK_FALSE(certifies_ahead(i64{1} << 30, i64{1} << 30, i64{1} << 21));
+  CHECK(certified_strips::in(nullptr, 4096, 4096).bytes(64) == 4096 / 16 * 4096 / 64 * 64);
+  const i64 with = device::gemm_workspace_bytes(4096, 4096, 4096),
+            without = device::gemm_workspace_bytes(4096, 4096, 4032);
+  CHECK(with - without > certified_strips::in(nullptr, 4096, 4096).bytes(64));
 }
 
 TEST_CASE("device gemm way: by blocks where few sums of 64 products are exact, and only there",

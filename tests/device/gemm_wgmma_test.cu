@@ -158,6 +158,23 @@ TEST_CASE("device gemm wgmma: by blocks, whatever the data", "[device][gemm][bla
   check_drops_of_steps<narrowest>();
 }
 
+TEST_CASE("device gemm wgmma: strips certified ahead, in tiles of every width", "[device][gemm][blackwell]") {
+  if (!hopper_or_warn()) return;
+  using wide = wgmma_gemm<192, 0, false, stacked, true>;
+  check_each<wide>();
+  check_rows_of_many_sizes<wide>();
+  check_hard_steps<wide>();
+  check_cancelling<wide>();
+  check_drops_of_steps<wide>();
+  check_many_tiles<wide>();
+  check_hard_steps<wgmma_gemm<192, 60, false, stacked, true>>();  // which share the last tiles
+  check_hard_steps<wgmma_gemm<128, 0, false, side_by_side, true>>();
+  check_many_tiles<wgmma_gemm<128, 0, false, stacked, true>>();
+  check_hard_steps<wgmma_gemm<64, 0, false, low, true>>();
+  check_rows_of_many_sizes<wgmma_gemm<64, 0, false, low, true>>();
+  check_hard_steps<wgmma_gemm<192, 0, true, stacked, true>>();  // by blocks: nobody asks for strips
+}
+
 TEST_CASE("device gemm wgmma: how D is stored", "[device][gemm][blackwell]") {
   using mma::output_way, mma::way_of_outputs;
   alignas(16) static bf16 d[8];

@@ -81,9 +81,10 @@ struct f16_gemm {
 };
 
 /// That of Hopper with tiles of so many columns, likewise; if it is not 0, by so many clusters, which share
-/// the last tiles. `ByBlocks`: whatever the data, and else never. `Lie`: how a cluster's tiles do.
+/// the last tiles. `ByBlocks`: whatever the data, and else never. `Lie`: how a cluster's tiles do. `Ahead`:
+/// strips are certified ahead, whatever the data.
 template <int Cols, int Clusters = 0, bool ByBlocks = false,
-          mma::cluster_tiles Lie = mma::cluster_tiles::stacked>
+          mma::cluster_tiles Lie = mma::cluster_tiles::stacked, bool Ahead = false>
 struct wgmma_gemm {
   static constexpr bool certifies = !ByBlocks;
   gemm_steps* counted = nullptr;
@@ -91,14 +92,22 @@ struct wgmma_gemm {
   template <class A, class B, class T>
   errc operator()(A const& a, B const& b, matrix_view<T> const& d, gemm_factors factors) const {
     if (const errc e = validate_gemm(a, b, d); e != errc::ok) return e;
-    const i64 bytes = device::gemm_workspace_bytes(a.rows, b.rows, a.cols) +
-                      device::detail::carried_memory::bytes(Clusters);
+    using strips = mma::wgmma::certified_strips;
+    const i64 others = round_up<i64>(device::gemm_workspace_bytes(a.rows, b.rows, a.cols) +
+                                         device::detail::carried_memory::bytes(Clusters),
+                                     mma::decoded_operand::alignment),
+              bytes = others +
+                      strips::in(nullptr, a.rows, b.rows).bytes(ceil_div<i64>(a.cols, mma::decoded_step));
     return in_workspace(bytes, counted, [&](u8* workspace, gemm_steps* steps) {
       const auto may = [](device::detail::wgmma_plan::cut const& c) {
         return c.cols == Cols && c.lie == Lie;
       };
       device::detail::wgmma_call call(a, b, d, factors, workspace, steps, may, Clusters);
       call.p.by_blocks_above = ByBlocks ? -1.0f : 1.0f;
+      if (Ahead) {
+        call.p.certified = strips::in(workspace + others, a.rows, b.rows);
+        call.p.certified.least_open = 0;
+      }
       if (Clusters != 0) {  // whatever the plan would be
         CHECK(device::detail::clusters_of(d.rows, d.cols, Cols, Lie) > Clusters);
         call.plan.split = call.p.split = true;

@@ -28,14 +28,16 @@ enum class gemm_kernel : u8 {
   f16        ///< sm_80 and later: steps of 32, of MXFP8 and MXFP6, by mma.sync of fp16
 };
 
-/// The bytes of workspace for A (m x k) and B (n x k), enough for every kernel: about 2.1 bytes a value, and
-/// 14 MB at most for sums on their way from one part of K to the next.
+/// The bytes of workspace for A (m x k) and B (n x k), enough for every kernel: about 2.1 bytes a value,
+/// 14 MB at most for sums on their way from one part of K to the next, and where m * n * k is 2^36 or more
+/// 2^-16 times that for certificates.
 /// Only gemm_kernel::wgmma, bf16 and f16 use it.
 inline i64 gemm_workspace_bytes(i64 m, i64 n, i64 k, accumulate::blackwell = {}) {
   using mma::decoded_operand;
+  const i64 steps = ceil_div<i64>(k, mma::decoded_step);
   return decoded_operand::in(nullptr, m, k).bytes() + decoded_operand::in(nullptr, n, k).bytes() +
          detail::sample_bytes + detail::carried_memory::bytes(detail::carried_memory::clusters(m, n)) +
-         decoded_operand::alignment;
+         detail::strips_of(nullptr, m, n, steps).bytes(steps) + decoded_operand::alignment;
 }
 
 namespace detail {
@@ -156,7 +158,7 @@ gemm_kernel kernel_of_gemm(block_scaled_view<F, LA, BA> const& a, block_scaled_v
 /// size. D is not read when beta = 0. `steps`, device memory unless it is null, is added to: how
 /// gemm_kernel::wgmma, bf16 and f16 added their steps; the others leave it alone.
 ///
-/// One or two kernels on the stream; never synchronises, never allocates. Errors: those of host::gemm;
+/// Three kernels or fewer on the stream; never synchronises, never allocates. Errors: those of host::gemm;
 /// no_workspace, if the kernel needs one and gets too little; overlap, if the workspace shares a byte with a
 /// matrix. D is then untouched.
 template <class F, class LA, class BA, class G, class LB, class BB, class T>

@@ -56,8 +56,9 @@ FOURSCALE_D void take_sample(block_scaled_view<F, LA, u8 const> const& a,
   const largest_word at;
   const model::step_bounds of_a{known[0].widths[at.step].largest()}, of_b{known[1].widths[at.step].largest()};
   const bool open = at.word == 0 && !sums_are_exact(of_a, of_b);
+  const int open_steps = __syncthreads_count(open);
   int uncertified = 0;
-  if (__syncthreads_or(open)) {  // else widths alone certify all: time counts where operands are small
+  if (open_steps != 0) {  // else widths alone certify all: time counts where operands are small
     leave_magnitudes(parts[0], rows, known[0], of_rows[0]);
     leave_magnitudes(parts[1], cols, known[1], of_rows[1]);
     __syncthreads();
@@ -67,7 +68,8 @@ FOURSCALE_D void take_sample(block_scaled_view<F, LA, u8 const> const& a,
     uncertified = __syncthreads_count(open && !model::sums_are_exact(sum, of_a.width, of_b.width));
   }
   if (threadIdx.x == 0)
-    to[sample] = {static_cast<u16>(min(decode_steps, steps - first)), static_cast<u16>(uncertified)};
+    to[sample] = {static_cast<u16>(min(decode_steps, steps - first)), static_cast<u16>(uncertified),
+                  static_cast<u16>(open_steps), 0};
 }
 
 }  // namespace detail

@@ -5,6 +5,7 @@
 
 #include "../mma/wgmma_by_blocks.cuh"
 #include "../mma/wgmma_roles.cuh"
+#include "gemm_certify.cuh"
 #include "gemm_decode.cuh"
 #include "gemm_mma_sync.cuh"
 #include "tensor_map.cuh"
@@ -39,16 +40,17 @@ FOURSCALE_KERNEL void __launch_bounds__(mma::wgmma::threads, 1)
       mma::detail::add_count(p.steps->in_f32, p.d.rows * p.d.cols * p.a.steps);
     ptx::barrier_cluster_wait();
     cudaGridDependencySynchronize();  // until the operands are decoded
-    const bool by_blocks = w::goes_by_blocks(p);
+    const w::gemm_way way = w::way_of(p);
     __syncthreads();  // the tiles are found
-    if (by_blocks) {
+    if (way.by_blocks) {
       if (threadIdx.x == 0) w::by_blocks::init_barriers(m_of_blocks);
       __syncthreads();
       w::by_blocks::run(p, m_of_blocks, warp);
     } else if (warp < 4) {
       ptx::setmaxnreg_dec<w::other_registers>();
       if (warp == 0 && ptx::elect_sync()) w::load(p, m);
-      if (warp > 0) w::certify(p, m, static_cast<u32>(warp) - 1);
+      if (warp > 0 && !way.by_strips) w::certify<false>(p, m, static_cast<u32>(warp) - 1);
+      if (warp > 0 && way.by_strips) w::certify<true>(p, m, static_cast<u32>(warp) - 1);
     } else {
       ptx::setmaxnreg_inc<w::multiply_registers>();
       if (warp < 8 || !low) w::multiply(p, m, warp / 4 - 1);
@@ -73,14 +75,16 @@ errc encode_outputs(P const& p, int tile_cols, CUtensorMap& map) {
                     sizeof(T) == 4 ? CU_TENSOR_MAP_DATA_TYPE_FLOAT32 : CU_TENSOR_MAP_DATA_TYPE_UINT16, map);
 }
 
-/// Clusters that run at once; 0 if the device does not tell.
-inline int clusters_at_once() {
-  int device = 0, processors = 0;
-  if (cudaGetDevice(&device) != cudaSuccess ||
-      cudaDeviceGetAttribute(&processors, cudaDevAttrMultiProcessorCount, device) != cudaSuccess)
-    return 0;
-  return processors / mma::wgmma::cluster_ctas;
+/// Of the device; 0 if it does not tell.
+inline int processors() {
+  int device = 0, count = 0;
+  return cudaGetDevice(&device) == cudaSuccess &&
+                 cudaDeviceGetAttribute(&count, cudaDevAttrMultiProcessorCount, device) == cudaSuccess
+             ? count
+             : 0;
 }
+/// Clusters that run at once; 0 if the device does not tell.
+inline int clusters_at_once() { return processors() / mma::wgmma::cluster_ctas; }
 
 inline constexpr int tile_rows_of(mma::cluster_tiles lie) {
   return lie == mma::cluster_tiles::low ? mma::wgmma::low_tile_rows : mma::wgmma::tile_rows;
@@ -163,6 +167,12 @@ struct carried_memory {
 inline constexpr i64 sample_bytes =
     round_up<i64>(mma::wgmma::way_samples * sizeof(mma::wgmma::way_sample), mma::decoded_operand::alignment);
 
+/// The strips that are certified ahead, behind these sums; none, if that does not pay.
+inline mma::wgmma::certified_strips strips_of(u8* at, i64 rows, i64 cols, i64 steps) {
+  return mma::wgmma::certifies_ahead(rows, cols, steps) ? mma::wgmma::certified_strips::in(at, rows, cols)
+                                                        : mma::wgmma::certified_strips{};
+}
+
 /// Launches `clusters`, which run at once.
 template <int Cols, class P>
 errc launch_wgmma(P const& p, int clusters, cudaStream_t stream) {
@@ -205,12 +215,21 @@ struct wgmma_call : decoded_call<F, LA, G, LB, mma::wgmma::problem<T, mma::facto
     u8* const behind = reinterpret_cast<u8*>(p.b.values) + p.b.bytes();
     p.samples = reinterpret_cast<mma::wgmma::way_sample*>(behind);
     p.carried = carried_memory::in(behind + sample_bytes, carries);
+    p.certified =
+        strips_of(behind + sample_bytes + carried_memory::bytes(carries), d.rows, d.cols, p.a.steps);
     state = encode_decoded(p.a, tile_rows_of(p.lie), p.map_a);
     if (state == errc::ok) state = encode_decoded(p.b, plan.tile_cols / mma::wgmma::cluster_ctas, p.map_b);
     if (state == errc::ok) state = encode_outputs(p, plan.tile_cols, p.map_d);
   }
+  /// The operands, and strips that are certified ahead.
   template <bool Certify = true>
   errc decode(cudaStream_t stream) const {
+    const errc e = decode_operands<Certify>(stream);
+    if (!Certify || e != errc::ok || p.certified.words == nullptr) return e;
+    return launch_certify({p.a, p.b, p.samples, p.by_blocks_above, p.certified}, processors(), stream);
+  }
+  template <bool Certify = true>
+  errc decode_operands(cudaStream_t stream) const {
     return base::template decode<Certify>(
         stream, p.samples,
         p.split ? zero_words{p.carried.there, carried_memory::words(carries)} : zero_words{});

@@ -206,8 +206,8 @@ FOURSCALE_D fourscale::model::step_bounds largest_bounds_of_step(uint4 (*of)[32]
 }
 
 /// In all lanes; a lane takes a step. Steps behind K are of zeros. All bounds are on their way at once, by
-/// shared memory: there are no registers for them.
-template <int Cols, class P>
+/// shared memory: there are no registers for them. `Ahead`: strips are certified.
+template <bool Ahead, int Cols, class P>
 FOURSCALE_D window_words certify_window(P const& p, i64 first_row, i64 first_col, i64 first_step,
                                         magnitudes_of_step<Cols>& memory) {
   constexpr int row_groups = tile_rows / bounds_rows, col_groups = tile<Cols>::col_groups;
@@ -224,9 +224,22 @@ FOURSCALE_D window_words certify_window(P const& p, i64 first_row, i64 first_col
                cols = largest_bounds_of_step<col_groups>(of_cols);
     exact = sums_are_exact(rows, cols);
     kept = nothing_is_dropped(rows, cols);
+    if (Ahead && !exact && kept)
+      exact = p.certified.template all_of_tile<Cols / 64>(
+          static_cast<u32>(step), static_cast<u32>(first_row / 16), static_cast<u32>(first_col / 64));
   }
   __syncwarp();  // all lanes have read
   return {__ballot_sync(~0u, exact && kept), __ballot_sync(~0u, kept)};
+}
+
+/// A run of four steps whose strips were certified ahead, but for those steps that the window certifies: a
+/// lane has strip `lane % 8` in step `lane / 8`.
+template <int Cols>
+FOURSCALE_D u32 certified_ahead(certified_strips const& of, run_to_certify<Cols> const& asked, u32 left) {
+  const u32 lane = threadIdx.x % 32, step = asked.step + lane / 8, strip = asked.row / 2 + lane % 8;
+  const bool there =
+      (left >> lane / 8 & 1) != 0 && step < static_cast<u32>(asked.a.steps) && strip < of.strips;
+  return there ? of.of<Cols / 64>(step, strip, asked.col / 8) : tile<Cols>::all_cols;
 }
 
 /// Waits until all that multiply have used the certificates of the run that is so many before `number`.
@@ -239,7 +252,8 @@ FOURSCALE_D void wait_until_used(shared_memory<Cols>& m, u32 number, u32 before)
 
 /// One warp of certify_warps, which take the runs that no window certifies in turns. The one that comes to a
 /// window first finds its words for all: loads from so many places take turns with what wgmma reads.
-template <class P, int Cols>
+/// `Ahead`: strips are certified; a function of its own, as registers are scarce.
+template <bool Ahead, class P, int Cols>
 FOURSCALE_D void certify(P const& p, shared_memory<Cols>& m, u32 warp) {
   constexpr u32 all_cols = tile<Cols>::all_cols;
   static_assert(run_steps * strips == 32 && run_steps * multiply_groups <= 32, "A lane fills in each.");
@@ -261,7 +275,7 @@ FOURSCALE_D void certify(P const& p, shared_memory<Cols>& m, u32 warp) {
         u32 begun = 0;
         if (lane == 0) begun = atomicCAS(&m.windows_begun, windows, windows + 1);
         if (__shfl_sync(~0u, begun, 0) == windows) {
-          window = certify_window<Cols>(p, row, col, first_step, magnitudes);
+          window = certify_window<Ahead, Cols>(p, row, col, first_step, magnitudes);
           wait(read, windows >> 1 & 1 ^ 1);  // the first time around, at once
           if (lane == 0) {
             m.window[windows & 1] = window;
@@ -282,7 +296,11 @@ FOURSCALE_D void certify(P const& p, shared_memory<Cols>& m, u32 warp) {
       const run_to_certify<Cols> asked{p.a, p.b, static_cast<u32>(row / bounds_rows),
                                        static_cast<u32>(col / bounds_rows), static_cast<u32>(first_step)};
       u32 left = ~window.hold & whole_run, i = first_of(left);
-      asked.ask(i, magnitudes);
+      u32 of_strip = all_cols;
+      if constexpr (Ahead)
+        of_strip = certified_ahead(p.certified, asked, left);
+      else
+        asked.ask(i, magnitudes);
       typename run_to_certify<Cols>::dropped strip;
       const bool may_drop = (left & ~window.kept) != 0;
       wait_until_used(m, number, may_drop ? depth_runs : certified_runs);
@@ -293,23 +311,27 @@ FOURSCALE_D void certify(P const& p, shared_memory<Cols>& m, u32 warp) {
         (&m.limited[depths][0][0])[lane] = strip.limited;
         (&m.limits[depths][0][0])[lane] = strip.limit;
       }
-      (&m.of_rows[slot][0][0])[lane] = {all_cols, strip.kept};
+      (&m.of_rows[slot][0][0])[lane] = {of_strip, strip.kept};
       // A lane each: a warpgroup in a step.
-      u32 slow = __ballot_sync(~0u, strip.kept != all_cols) >> (4 * lane % 32) & 15;
+      u32 slow = __ballot_sync(~0u, (of_strip & strip.kept) != all_cols) >> (4 * lane % 32) & 15;
+      if constexpr (Ahead) {
+        ptx::cp_async_wait_all();  // for the depths
+      } else {
 #pragma unroll 1
-      while (true) {
-        ptx::cp_async_wait_all();
-        __syncwarp();  // for all lanes
-        const auto places = asked.load(magnitudes);
-        __syncwarp();  // all lanes have read
-        left &= left - 1;
-        const u32 next = first_of(left);
-        if (left != 0) asked.ask(next, magnitudes);
-        const u32 exact = asked.exact(places), not_exact = __ballot_sync(~0u, exact != all_cols);
-        if (lane % 4 == 0) m.of_rows[slot][i][lane / 4].exact = exact;
-        if (lane / multiply_groups == i) slow |= not_exact >> (16 * (lane % 2)) & 0xffff;
-        if (left == 0) break;
-        i = next;
+        while (true) {
+          ptx::cp_async_wait_all();
+          __syncwarp();  // for all lanes
+          const auto places = asked.load(magnitudes);
+          __syncwarp();  // all lanes have read
+          left &= left - 1;
+          const u32 next = first_of(left);
+          if (left != 0) asked.ask(next, magnitudes);
+          const u32 exact = asked.exact(places), not_exact = __ballot_sync(~0u, exact != all_cols);
+          if (lane % 4 == 0) m.of_rows[slot][i][lane / 4].exact = exact;
+          if (lane / multiply_groups == i) slow |= not_exact >> (16 * (lane % 2)) & 0xffff;
+          if (left == 0) break;
+          i = next;
+        }
       }
       if (lane < run_steps * multiply_groups)
         m.fast[slot][lane % multiply_groups][lane / multiply_groups] = slow == 0;

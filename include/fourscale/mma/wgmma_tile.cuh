@@ -11,6 +11,7 @@
 #include "../ptx/prefetch.cuh"
 #include "../view/gemm_factors.hpp"
 #include "carried_sums.cuh"
+#include "certified_strips.cuh"
 #include "decoded_operand.cuh"
 #include "exact_step.cuh"
 #include "output_rows.cuh"
@@ -123,6 +124,7 @@ struct problem {
   carried_sums carried = {};
   way_sample* samples = nullptr;            ///< [way_samples]
   float by_blocks_above = share_by_blocks;  ///< what share of uncertified steps the kernel goes by blocks
+  certified_strips certified = {};          ///< if strips are certified ahead
 };
 
 /// Whether tiles are low. With other columns nobody has to ask.

@@ -8,9 +8,10 @@
 
 namespace FOURSCALE_NAMESPACE::mma::wgmma {
 
-/// Steps of eight rows with eight columns: how many, and how many of them no certificate covers.
-struct alignas(4) way_sample {
-  u16 steps, uncertified;
+/// Steps of eight rows with eight columns: how many, how many of them no certificate covers, and how many
+/// widths alone leave open.
+struct alignas(8) way_sample {
+  u16 steps, uncertified, open, unused;
 };
 inline constexpr u32 way_samples = 64;
 
@@ -18,14 +19,23 @@ inline constexpr u32 way_samples = 64;
 /// docs/gemm_speed.md.
 inline constexpr float share_by_blocks = 1.0f / 16;
 
+/// The way of a GEMM: by blocks, or else by certificates; and whether strips are certified ahead for these.
+struct gemm_way {
+  bool by_blocks, by_strips;
+};
 /// The same in every warp of every CTA. Called by a whole warp.
 template <class P>
-FOURSCALE_D bool goes_by_blocks(P const& p) {
-  u32 sum = 0;  // of both halves
+FOURSCALE_D gemm_way way_of(P const& p) {
+  uint2 sum{};  // each of halves
   FOURSCALE_UNROLL
-  for (u32 i = 0; i < way_samples; i += 32) sum += bit_cast<u32>(p.samples[i + threadIdx.x % 32]);
-  const auto all = bit_cast<way_sample>(__reduce_add_sync(~0u, sum));
-  return static_cast<float>(all.uncertified) > p.by_blocks_above * static_cast<float>(all.steps);
+  for (u32 i = 0; i < way_samples; i += 32) {
+    const uint2 x = *reinterpret_cast<uint2 const*>(p.samples + i + threadIdx.x % 32);
+    sum.x += x.x, sum.y += x.y;
+  }
+  const auto all = bit_cast<way_sample>(uint2{__reduce_add_sync(~0u, sum.x), __reduce_add_sync(~0u, sum.y)});
+  const bool by_blocks =
+      static_cast<float>(all.uncertified) > p.by_blocks_above * static_cast<float>(all.steps);
+  return {by_blocks, !by_blocks && p.certified.words != nullptr && all.open >= p.certified.least_open};
 }
 
 }  // namespace FOURSCALE_NAMESPACE::mma::wgmma

@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0
+// Certificates of all steps of a GEMM by wgmma, made ahead by device/gemm_certify.cuh: which sums of 16 rows
+// by eight columns are exact, as the magnitudes of their operands tell.
+#pragma once
+
+#include "decoded_operand.cuh"
+
+namespace FOURSCALE_NAMESPACE::mma::wgmma {
+
+/// In device memory, a bit for 16 rows, eight columns and a step. A word has those of four times eight groups
+/// of columns, in the order in which lanes find them: byte t, from its highest bit on, the groups t and t + 4
+/// of the first eight, then those of the others.
+struct certified_strips {
+  static constexpr u32 strips_of_tile = 8, eights_of_word = 4;
+  u32* words = nullptr;    ///< [step][word of columns][strip]; null: none are made
+  u32 strips = 0;          ///< of 16 rows, for whole tiles
+  u32 words_of_strip = 0;  ///< in a step
+  u32 least_open = 1;      ///< how many sampled steps widths leave open where strips are certified ahead
+
+  FOURSCALE_H static certified_strips in(u8* at, i64 rows, i64 cols) {
+    certified_strips x;
+    x.words = reinterpret_cast<u32*>(at);
+    x.strips = static_cast<u32>(ceil_div<i64>(rows, 16 * strips_of_tile)) * strips_of_tile;
+    x.words_of_strip = static_cast<u32>(ceil_div<i64>(cols, 64 * eights_of_word));
+    return x;
+  }
+  FOURSCALE_HD constexpr i64 bytes(i64 steps) const {
+    return round_up<i64>(steps * words_of_strip * strips * 4, decoded_operand::alignment);
+  }
+  FOURSCALE_HD constexpr u64 word_at(u32 step, u32 word, u32 strip) const {
+    return (u64{step} * words_of_strip + word) * strips + strip;
+  }
+
+  /// Of `Eights` times eight groups of columns from `eight` on, a bit each in their order, in a step.
+  template <u32 Eights>
+  FOURSCALE_D u32 of(u32 step, u32 strip, u32 eight) const {
+    static_assert(Eights <= eights_of_word);
+    const u32 word = eight / eights_of_word, first = eight % eights_of_word;
+    u32 const* const from = words + word_at(step, word, strip);
+    const bool two = first + Eights > eights_of_word && word + 1 < words_of_strip;
+    const u32 here = __ldcg(from), behind = two ? __ldcg(from + strips) : ~0u;
+    u32 bits = 0;
+    FOURSCALE_UNROLL
+    for (u32 i = 0; i < Eights; ++i) {
+      const u32 at = first + i, x = at < eights_of_word ? here : behind,
+                shift = 6 - 2 * (at % eights_of_word);
+      bits |= (bit_of_bytes(x >> (shift + 1)) | bit_of_bytes(x >> shift) << 4) << (8 * i);
+    }
+    return bits;
+  }
+  /// Whether all of them are exact in a step, of the 128 rows of these strips.
+  template <u32 Eights>
+  FOURSCALE_D bool all_of_tile(u32 step, u32 strip, u32 eight) const {
+    static_assert(Eights <= eights_of_word && strips_of_tile == 8);
+    const u32 word = eight / eights_of_word, first = eight % eights_of_word;
+    const u32 of_tile = strip / strips_of_tile * strips_of_tile;
+    const u32 asked = ((1u << 2 * Eights) - 1) << (16 - 2 * (first + Eights));  // as in a byte, and behind it
+    const auto missing = [&](u32 number, u32 bits) {
+      auto const* const from = reinterpret_cast<uint4 const*>(words + word_at(step, number, of_tile));
+      const uint4 x = __ldcg(from), y = __ldcg(from + 1);
+      return ~(x.x & x.y & x.z & x.w & y.x & y.y & y.z & y.w) & bits * 0x0101'0101u;
+    };
+    const u32 behind = asked & 0xff;
+    u32 lacks = missing(word, asked >> 8);
+    if (behind != 0 && word + 1 < words_of_strip) lacks |= missing(word + 1, behind);
+    return lacks == 0;
+  }
+
+ private:
+  /// The lowest bits of four bytes, next to each other.
+  FOURSCALE_HD static constexpr u32 bit_of_bytes(u32 x) { return (x & 0x0101'0101u) * 0x0102'0408u >> 24; }
+};
+
+/// Whether strips are certified ahead: a pass of its own costs less than the warps that certify would take
+/// from those that multiply, where a few widths in a thousand leave a step open, and GEMMs are large. As
+/// measured: docs/gemm_experiments.md.
+constexpr bool certifies_ahead(i64 rows, i64 cols, i64 steps) {
+  constexpr i64 least = i64{1} << 30;  // 4096^3
+  return steps < (i64{1} << 21) && rows * cols >= ceil_div<i64>(least, steps);
+}
+
+}  // namespace FOURSCALE_NAMESPACE::mma::wgmma
