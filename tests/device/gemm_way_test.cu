@@ -107,8 +107,8 @@ void check_strips(gemm_size s, int processors, i64& all, i64& exact) {
   const device_buffer<u32> words(
       std::vector<u32>(static_cast<size_t>(strips.bytes(steps) / 4), 0x5555'aaaau));
   strips.words = words.data(), strips.least_open = 0;
-  REQUIRE(device::detail::launch_certify({call.p.a, call.p.b, call.p.samples, 1.0f, strips}, processors,
-                                         nullptr) == errc::ok);
+  const device::detail::certify_problem ahead{call.p.a, call.p.b, call.p.samples, 1.0f, strips};
+  REQUIRE(device::detail::launch_certify(ahead, processors, nullptr) == errc::ok);
   const decoded_facts of_a(call.p.a), of_b(call.p.b);
   const std::vector<u32> found = words.to_host();
   const auto is_exact = [&](i64 row_group, i64 col_group, i64 step, bool by_widths) {

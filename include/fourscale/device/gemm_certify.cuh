@@ -183,7 +183,7 @@ FOURSCALE_D inline void certify_columns(certify_rows const& rows, certify_stage 
 }
 
 /// CTAs that run at once. Where widths leave nothing open, or the GEMM goes by blocks, they end at once. P:
-/// certify_problem; a template, so that only who launches it has its code.
+/// certify_problem.
 template <class P>
 FOURSCALE_KERNEL void __launch_bounds__(32 * certify_warps, 2)
     certify_kernel([[maybe_unused]] const __grid_constant__ P p) {
@@ -221,10 +221,12 @@ FOURSCALE_KERNEL void __launch_bounds__(32 * certify_warps, 2)
   }
 }
 
-/// Before gemm_wgmma_kernel, after decode_kernel. `processors` of the device.
-inline errc launch_certify(certify_problem const& p, int processors, cudaStream_t stream) {
-  return launch_clusters<begins::early>(&certify_kernel<certify_problem>, 2 * i64{processors}, 1,
-                                        32 * certify_warps, 0, stream, p);
+/// Before gemm_wgmma_kernel, after decode_kernel. `processors` of the device. P: certify_problem; a template,
+/// so that only who calls it has the kernel's code.
+template <class P>
+errc launch_certify(P const& p, int processors, cudaStream_t stream) {
+  return launch_clusters<begins::early>(&certify_kernel<P>, 2 * i64{processors}, 1, 32 * certify_warps, 0,
+                                        stream, p);
 }
 
 }  // namespace detail

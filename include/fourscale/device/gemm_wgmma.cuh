@@ -226,7 +226,8 @@ struct wgmma_call : decoded_call<F, LA, G, LB, mma::wgmma::problem<T, mma::facto
   errc decode(cudaStream_t stream) const {
     const errc e = decode_operands<Certify>(stream);
     if (!Certify || e != errc::ok || p.certified.words == nullptr) return e;
-    return launch_certify({p.a, p.b, p.samples, p.by_blocks_above, p.certified}, processors(), stream);
+    const certify_problem ahead{p.a, p.b, p.samples, p.by_blocks_above, p.certified};
+    return launch_certify(ahead, processors(), stream);
   }
   template <bool Certify = true>
   errc decode_operands(cudaStream_t stream) const {
