@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A pass before the GEMM by wgmma that certifies strips of all its tiles. The warps of that GEMM which do so
-// else share tensor cores and shared memory with those that multiply, and an mma.sync there waits for wgmma.
+// A kernel before the GEMM by wgmma that certifies strips of all its tiles. Without it, warps of the GEMM do
+// so, which share tensor cores and shared memory with those that multiply: an mma.sync there waits for wgmma.
 #pragma once
 
 #include "../mma/certified_strips.cuh"
@@ -22,8 +22,8 @@ struct certify_problem {
   mma::wgmma::certified_strips certified;
 };
 
-/// A CTA takes a step of 4096 rows and 2048 columns at a time: a warp 512 rows, or the same ones as others
-/// where there are fewer, and then other columns.
+/// A CTA takes a step of 4096 rows and 2048 columns at a time, a warp 512 of these rows. Where there are
+/// fewer rows, warps share them, and each takes other columns.
 inline constexpr u32 certify_warps = 8, certify_tiles = 4;
 inline constexpr u32 certify_tile_groups = 2 * mma::wgmma::certified_strips::strips_of_tile;  ///< 16 * 8 rows
 inline constexpr u32 certify_words = 8,
@@ -48,7 +48,7 @@ struct certify_stage {
   }
 };
 
-/// Which part a CTA takes; its next one is behind it.
+/// Which part a CTA takes; next() is the one behind it.
 struct certify_part {
   u32 row_parts, col_parts, step, row_part, col_part;
 
@@ -118,8 +118,9 @@ struct certify_rows {
   }
 
  private:
-  /// Four words next to each other, as mma.sync takes them. Shuffles that change nothing tell the compiler
-  /// that these are others than what was loaded: it copied words that it had in another order each time.
+  /// Four words in the order in which mma.sync takes them. These shuffles change nothing, which the compiler
+  /// does not know: else it would keep what was loaded, and copy all words to this order before each
+  /// mma.sync.
   FOURSCALE_D static void set(u32 (&to)[4], u32 a, u32 b, u32 c, u32 d) {
     const int lane = static_cast<int>(threadIdx.x % 32);
     to[0] = __shfl_sync(~0u, a, lane), to[1] = __shfl_sync(~0u, b, lane);
@@ -127,13 +128,13 @@ struct certify_rows {
   }
 };
 
-/// Which sums of the rows with eight groups of columns are exact, before the bits of those groups: a lane's
-/// are t and t + 4. Sums of products are whole numbers below 2^23, so 2^23 + 1 as the bits of a float and
-/// such a sum are 2^23 + 1 + sum, and floats, which have pipes of their own, compare it with
+/// Which sums of the rows with eight groups of columns are exact: two bits, of the lane's groups t and t + 4,
+/// behind those that are there. A sum of products is a whole number below 2^23. So the bits of 2^23 + 1 as a
+/// float, plus the sum, are those of 2^23 + 1 + sum. Floats, which have pipes of their own, compare that with
 /// exact_below() + 1 = 2^24 * 2^-exponent of rows * 2^-exponent of columns.
 FOURSCALE_D inline void certify_eight(certify_rows const& rows, certify_stage const& cols, u32 eight,
                                       u32 (&bits)[certify_tiles]) {
-  static_assert(64 * 235 * 235 < 1 << 23, "Magnitudes are 235 at most.");
+  static_assert(64 * 255 * 255 < 1 << 23);
   const u32 g = threadIdx.x % 32 / 4, t = threadIdx.x % 4;
   const uint4 right = cols.magnitudes[8 * eight + g % 2 * 4 + g / 2][t];  // column n: see run_to_certify
   float const factors[2] = {cols.factors[8 * eight + t], cols.factors[8 * eight + t + 4]};

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Which sums of a tile are exact: the role `certify` of the GEMM by wgmma. It compares the bounds of rows
 // with those of columns, as docs/exact_gemm.md derives them: for whole tiles first, 32 steps at a time; where
-// that is not enough, the largest magnitudes of 8 rows by 8 columns.
+// that is not enough, the largest magnitudes of 8 rows by 8 columns, or what a kernel before has found by
+// these (certified_strips.cuh).
 #pragma once
 
 #include "../ptx/cp_async.cuh"
