@@ -49,13 +49,7 @@ constexpr gemm_kernel best_kernel(int major, bool tma) {
   return major == 9 ? gemm_kernel::wgmma : gemm_kernel::bf16;
 }
 
-inline int compute_capability_major() {
-  int device = 0, major = 0;
-  return cudaGetDevice(&device) == cudaSuccess &&
-                 cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device) == cudaSuccess
-             ? major
-             : 0;
-}
+inline int compute_capability_major() { return device_attribute(cudaDevAttrComputeCapabilityMajor); }
 
 /// The kernels of a GEMM of these types, and whether the code was compiled for them.
 template <class F, class LA, class G, class LB, class T>

@@ -29,8 +29,10 @@ inline constexpr u32 certify_tile_groups = 2 * mma::wgmma::certified_strips::str
 inline constexpr u32 certify_words = 8,
                      certify_eights = certify_words * mma::wgmma::certified_strips::eights_of_word;
 
-/// 2^exponent, as a float.
-FOURSCALE_D inline float float_of_exponent(u32 exponent) { return bit_cast<float>(exponent + 127 << 23); }
+/// 2^(exponent - that of the magnitudes of this width).
+FOURSCALE_D inline float power_of_magnitude(int exponent, u32 width) {
+  return model::detail::power_of_two(exponent - static_cast<int>(model::magnitude_exponent(width)));
+}
 
 /// Columns of a step in shared memory.
 struct certify_stage {
@@ -42,7 +44,7 @@ struct certify_stage {
   /// All threads, a group each, once magnitudes and bounds are there.
   FOURSCALE_D void prepare() {
     const u32 width = reinterpret_cast<u8 const*>(bounds)[sizeof(model::step_bounds) * threadIdx.x];
-    factors[threadIdx.x] = float_of_exponent(0u - model::magnitude_exponent(width));
+    factors[threadIdx.x] = power_of_magnitude(0, width);
     const u32 of_word = __reduce_max_sync(~0u, width);
     if (threadIdx.x % 32 == 0) widest[threadIdx.x / 32] = of_word;
   }
@@ -95,7 +97,6 @@ struct certify_rows {
   u32 widest;                     ///< of all of the warp's
 
   FOURSCALE_D void load(mma::decoded_operand const& a, u32 step, u32 first_group) {
-    using model::magnitude_exponent;
     const u32 g = threadIdx.x % 32 / 4, t = threadIdx.x % 4, groups = static_cast<u32>(a.row_groups());
     u32 largest = 0;
     FOURSCALE_UNROLL
@@ -110,8 +111,8 @@ struct certify_rows {
       const u32 widths =
           there ? __ldcg(reinterpret_cast<u32 const*>(a.bounds + a.bounds_at(group, step))) : 0;
       const u32 upper_width = widths & 0xff, lower_width = widths >> 16 & 0xff;
-      below[tile][0] = -float_of_exponent(24 - magnitude_exponent(upper_width));
-      below[tile][1] = -float_of_exponent(24 - magnitude_exponent(lower_width));
+      below[tile][0] = -power_of_magnitude(24, upper_width);
+      below[tile][1] = -power_of_magnitude(24, lower_width);
       largest = max(largest, max(upper_width, lower_width));
     }
     widest = __reduce_max_sync(~0u, largest);
@@ -136,7 +137,7 @@ FOURSCALE_D inline void certify_eight(certify_rows const& rows, certify_stage co
                                       u32 (&bits)[certify_tiles]) {
   static_assert(64 * 255 * 255 < 1 << 23);
   const u32 g = threadIdx.x % 32 / 4, t = threadIdx.x % 4;
-  const uint4 right = cols.magnitudes[8 * eight + g % 2 * 4 + g / 2][t];  // column n: see run_to_certify
+  const uint4 right = cols.magnitudes[8 * eight + mma::wgmma::group_of_column(g)][t];
   float const factors[2] = {cols.factors[8 * eight + t], cols.factors[8 * eight + t + 4]};
   FOURSCALE_UNROLL
   for (u32 tile = 0; tile < certify_tiles; ++tile) {

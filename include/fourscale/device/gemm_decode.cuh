@@ -28,7 +28,7 @@ FOURSCALE_KERNEL void __launch_bounds__(32 * decode_warps, 4)
   __shared__ decode_stage stages[decode_warps];
   __shared__ facts_memory known[3];
   __shared__ certify_memory of_rows[2];
-  if constexpr (arch::has_wgmma) cudaTriggerProgrammaticLaunchCompletion();  // gemm_wgmma_kernel begins early
+  if constexpr (arch::has_wgmma) cudaTriggerProgrammaticLaunchCompletion();  // the next kernel begins early
   if (blockIdx.x == 0)
     for (int i = static_cast<int>(threadIdx.x); i < zeros.count; i += 32 * decode_warps) zeros.at[i] = 0;
   const i64 groups_a = to_a.row_groups(), group = blockIdx.x;

@@ -39,7 +39,7 @@ FOURSCALE_KERNEL void __launch_bounds__(mma::wgmma::threads, 1)
     if (p.steps != nullptr && threadIdx.x == 0 && blockIdx.x == 0)
       mma::detail::add_count(p.steps->in_f32, p.d.rows * p.d.cols * p.a.steps);
     ptx::barrier_cluster_wait();
-    cudaGridDependencySynchronize();  // until the operands are decoded
+    cudaGridDependencySynchronize();  // until the operands are decoded, and strips certified
     const w::gemm_way way = w::way_of(p);
     __syncthreads();  // the tiles are found
     if (way.by_blocks) {
@@ -75,16 +75,10 @@ errc encode_outputs(P const& p, int tile_cols, CUtensorMap& map) {
                     sizeof(T) == 4 ? CU_TENSOR_MAP_DATA_TYPE_FLOAT32 : CU_TENSOR_MAP_DATA_TYPE_UINT16, map);
 }
 
-/// Of the device; 0 if it does not tell.
-inline int processors() {
-  int device = 0, count = 0;
-  return cudaGetDevice(&device) == cudaSuccess &&
-                 cudaDeviceGetAttribute(&count, cudaDevAttrMultiProcessorCount, device) == cudaSuccess
-             ? count
-             : 0;
-}
 /// Clusters that run at once; 0 if the device does not tell.
-inline int clusters_at_once() { return processors() / mma::wgmma::cluster_ctas; }
+inline int clusters_at_once() {
+  return device_attribute(cudaDevAttrMultiProcessorCount) / mma::wgmma::cluster_ctas;
+}
 
 inline constexpr int tile_rows_of(mma::cluster_tiles lie) {
   return lie == mma::cluster_tiles::low ? mma::wgmma::low_tile_rows : mma::wgmma::tile_rows;
@@ -167,7 +161,7 @@ struct carried_memory {
 inline constexpr i64 sample_bytes =
     round_up<i64>(mma::wgmma::way_samples * sizeof(mma::wgmma::way_sample), mma::decoded_operand::alignment);
 
-/// The strips that are certified ahead, behind these sums; none, if that does not pay.
+/// The strips that are certified ahead, in memory at `at`; none, if that does not pay.
 inline mma::wgmma::certified_strips strips_of(u8* at, i64 rows, i64 cols, i64 steps) {
   return mma::wgmma::certifies_ahead(rows, cols, steps) ? mma::wgmma::certified_strips::in(at, rows, cols)
                                                         : mma::wgmma::certified_strips{};
@@ -227,7 +221,7 @@ struct wgmma_call : decoded_call<F, LA, G, LB, mma::wgmma::problem<T, mma::facto
     const errc e = decode_operands<Certify>(stream);
     if (!Certify || e != errc::ok || p.certified.words == nullptr) return e;
     const certify_problem ahead{p.a, p.b, p.samples, p.by_blocks_above, p.certified};
-    return launch_certify(ahead, processors(), stream);
+    return launch_certify(ahead, device_attribute(cudaDevAttrMultiProcessorCount), stream);
   }
   template <bool Certify = true>
   errc decode_operands(cudaStream_t stream) const {

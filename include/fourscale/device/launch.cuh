@@ -18,6 +18,14 @@ inline constexpr int cta_threads = cta::threads;
 /// The result of a launch. cudaGetLastError() still has CUDA's own error.
 inline errc launched() { return cudaPeekAtLastError() == cudaSuccess ? errc::ok : errc::cuda_failed; }
 
+/// What the current device says of itself; 0 if it does not tell.
+inline int device_attribute(cudaDeviceAttr which) {
+  int device = 0, value = 0;
+  return cudaGetDevice(&device) == cudaSuccess && cudaDeviceGetAttribute(&value, which, device) == cudaSuccess
+             ? value
+             : 0;
+}
+
 /// When a kernel begins: once all that is before it in the stream is done, or as soon as each CTA of the
 /// kernel right before it has called cudaTriggerProgrammaticLaunchCompletion() or ended. Such a kernel waits
 /// by itself, by cudaGridDependencySynchronize().

@@ -7,6 +7,10 @@
 
 namespace FOURSCALE_NAMESPACE::mma::wgmma {
 
+/// Which of eight groups of columns mma.sync has as its column n: so a lane's columns 2 t and 2 t + 1 are the
+/// groups t and t + 4.
+FOURSCALE_HD constexpr u32 group_of_column(u32 n) { return n % 2 * 4 + n / 2; }
+
 /// In device memory, a bit for 16 rows, eight columns and a step. A word has those of four times eight groups
 /// of columns, in the order in which lanes find them: byte t, from its highest bit on, the groups t and t + 4
 /// of the first eight, then those of the others.
@@ -76,7 +80,7 @@ struct certified_strips {
 /// measured: docs/gemm_experiments.md.
 constexpr bool certifies_ahead(i64 rows, i64 cols, i64 steps) {
   constexpr i64 least = i64{1} << 30;  // 4096^3
-  return steps < (i64{1} << 21) && rows * cols >= ceil_div<i64>(least, steps);
+  return steps < fourscale::model::most_steps && rows * cols >= ceil_div<i64>(least, steps);
 }
 
 }  // namespace FOURSCALE_NAMESPACE::mma::wgmma

@@ -105,9 +105,8 @@ struct run_to_certify {
     uint4 upper, lower, right[eights];
     u32 of_rows, of_cols[eights];
   };
-  /// mma.sync has the upper eight rows of strip g as row g and the lower ones as g + 8; as column n the
-  /// columns 4 (n % 2) + n / 2 of eight, so that its columns 2 t and 2 t + 1 are t and t + 4. The order of
-  /// places is its own.
+  /// mma.sync has the upper eight rows of strip g as row g and the lower ones as g + 8; as columns those of
+  /// group_of_column(). The order of places is its own.
   FOURSCALE_D static places load(magnitudes_of_step<Cols> const& from) {
     const u32 g = threadIdx.x % 32 / 4, t = threadIdx.x % 4;
     auto const* const of = reinterpret_cast<uint4 const(*)[4]>(from.of);
@@ -115,7 +114,7 @@ struct run_to_certify {
     places x{of[2 * g][t], of[2 * g + 1][t], {}, bounds[g], {}};
     FOURSCALE_UNROLL
     for (u32 i = 0; i < eights; ++i) {
-      x.right[i] = of[of_rows + g % 2 * 4 + g / 2 + 8 * i][t];
+      x.right[i] = of[of_rows + group_of_column(g) + 8 * i][t];
       x.of_cols[i] = bounds[of_rows / 2 + 4 * i + t / 2] >> 16 * (t % 2) & 0xff;
       x.of_cols[i] |= (bounds[of_rows / 2 + 4 * i + 2 + t / 2] >> 16 * (t % 2) & 0xff) << 16;
     }
