@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// GEMMs of MXFP8 and MXFP6 with Blackwell's bits by mma.sync of fp16, compared with cublasLt's bf16 on the
-// same values in the same run. `certified` is the share of outputs of steps whose certificate holds,
-// `by_model` that of those where the adder may drop bits; decoding is part of `percent`.
-#include <fourscale/device/gemm.cuh>
+// GEMMs of MXFP8 and MXFP6 with Blackwell's bits by mma.sync of fp16, and within a bound by
+// accumulate::native, compared with cublasLt's bf16 on the same values in the same run. `certified` is the
+// share of outputs of steps whose certificate holds, `by_model` that of those where the adder may drop bits;
+// decoding is part of `percent` and `percent_native`. gemm_mx_far: native with a scale that sums in f32 may
+// not hold, which is added in double.
+#include <fourscale/device/gemm_native.cuh>
 
 #include "cublaslt.cuh"
 #include "data.cuh"
@@ -36,16 +38,36 @@ struct operand {
   }
 };
 
+/// D of a quantized A and B, by accumulate::native in memory of its own.
+template <class F>
+struct native_gemm {
+  operand<F> const &a, &b;
+  f4::matrix_view<bf16> d;
+  i64 bytes;
+  buffer<u8> workspace;
+
+  native_gemm(operand<F> const& x, operand<F> const& y, f4::matrix_view<bf16> const& to)
+      : a(x),
+        b(y),
+        d(to),
+        bytes(f4::device::gemm_workspace_bytes(x.rows, y.rows, x.cols)),
+        workspace(bytes) {}
+  void operator()(i64) const {
+    require(f4::device::gemm(a.view, b.view, d, {}, f4::accumulate::native{}, {workspace.data(), bytes},
+                             graphs::capturing()));
+  }
+};
+
 template <class F>
 void measure(benchmark::State& state, gemm_shape s, data kind_a, data kind_b) {
   const operand<F> a(s.m, s.k, kind_a, 1), b(s.n, s.k, kind_b, 2);
   const buffer<bf16> d(s.m * s.n), of_peer(s.m * s.n);
   const buffer<f4::gemm_steps> steps(1);
   const f4::matrix_view<bf16> to{d.data(), s.m, s.n};
-  const buffer<u8> workspace(f4::device::gemm_workspace_bytes(s.m, s.n, s.k));
+  const native_gemm<F> native(a, b, to);
   using call_type = f4::device::detail::f16_call<F, linear, F, linear, bf16>;
-  const call_type counting(a.view, b.view, to, {}, workspace.data(), steps.data()),
-      call(a.view, b.view, to, {}, workspace.data(), nullptr);
+  const call_type counting(a.view, b.view, to, {}, native.workspace.data(), steps.data()),
+      call(a.view, b.view, to, {}, native.workspace.data(), nullptr);
   require(cudaMemset(steps.data(), 0, steps.bytes()));
   require(counting.decode(nullptr));
   require(counting.multiply(nullptr));
@@ -54,10 +76,12 @@ void measure(benchmark::State& state, gemm_shape s, data kind_a, data kind_b) {
   const double all = static_cast<double>(counted.in_f32 + counted.in_double + counted.by_model);
   cublaslt_gemm peer(s.m, s.n, s.k);
   peer.choose(a.values.data(), b.values.data(), of_peer.data());
+  const launch by_peer = [&](i64) { peer.run(a.values.data(), b.values.data(), of_peer.data()); };
   for (auto _ : state) {
+    const std::vector<double> of_native =
+        medians_from_graphs({by_peer, [&](i64 i) { native(i); }}, 31, s.calls());
     const std::vector<double> t =
-        medians_from_graphs({[&](i64) { peer.run(a.values.data(), b.values.data(), of_peer.data()); },
-                             [&](i64) { require(call.multiply(graphs::capturing())); },
+        medians_from_graphs({by_peer, [&](i64) { require(call.multiply(graphs::capturing())); },
                              [&](i64) {
                                require(call.decode(graphs::capturing()));
                                require(call.multiply(graphs::capturing()));
@@ -68,8 +92,24 @@ void measure(benchmark::State& state, gemm_shape s, data kind_a, data kind_b) {
     state.counters["TFLOP/s"] = s.flop() / t[2] * 1e-12;
     state.counters["percent"] = 100 * t[0] / t[2];
     state.counters["percent_decoded"] = 100 * t[0] / t[1];
+    state.counters["native_TFLOP/s"] = s.flop() / of_native[1] * 1e-12;
+    state.counters["percent_native"] = 100 * of_native[0] / of_native[1];
     state.counters["certified"] = 100 * static_cast<double>(counted.in_f32) / all;
     state.counters["by_model"] = 100 * static_cast<double>(counted.by_model) / all;
+  }
+}
+
+/// accumulate::native with a scale of 2^73.
+template <class F>
+void measure_far(benchmark::State& state, gemm_shape s) {
+  const operand<F> a(s.m, s.k, {data::gaussian}, 1), b(s.n, s.k, {data::gaussian}, 2);
+  require(cudaMemset(a.scales.data(), 200, 1));
+  const buffer<bf16> d(s.m * s.n);
+  const native_gemm<F> native(a, b, {d.data(), s.m, s.n});
+  for (auto _ : state) {
+    const double t = medians_from_graphs({[&](i64 i) { native(i); }}, 5, 1)[0];
+    state.SetIterationTime(t);
+    state.counters["native_TFLOP/s"] = s.flop() / t * 1e-12;
   }
 }
 
@@ -89,6 +129,8 @@ const bool registered = [] {
     add_gemm<f4::mxfp6_e2m3>(s, "gaussian", gaussian, gaussian);
     add_gemm<f4::mxfp6_e3m2>(s, "gaussian", gaussian, gaussian);
     add_gemm<f4::mxfp6_e3m2>(s, "lognormal_blocks", blocks, blocks);
+    add("gemm_mx_far/mxfp8_e4m3/" + s.name(),
+        [=](benchmark::State& state) { measure_far<f4::mxfp8_e4m3>(state, s); });
   }
   return true;
 }();

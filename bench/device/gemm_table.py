@@ -86,8 +86,10 @@ def mx_table(found):
         if None in both:
             continue
         rows.append([f"{FORMATS[name[0]]}, {DATA[name[1]]}", percent(b["certified"], 1), percent(b["by_model"], 1),
-                     "; ".join(f"{x['TFLOP/s']:.3g}" for x in both), "; ".join(f"{x['percent']:.1f}" for x in both) + " %"])
-    return markdown(["A x B", "certified", "may drop", "TFLOP/s", "of cublasLt"], rows)
+                     "; ".join(f"{x['TFLOP/s']:.3g}" for x in both), "; ".join(f"{x['percent']:.1f}" for x in both) + " %",
+                     "; ".join(f"{x['native_TFLOP/s']:.0f}" for x in both),
+                     "; ".join(f"{x['percent_native']:.0f}" for x in both) + " %"])
+    return markdown(["A x B", "certified", "may drop", "TFLOP/s", "of cublasLt", "native, TFLOP/s", "of cublasLt"], rows)
 
 
 def linear_table(found):

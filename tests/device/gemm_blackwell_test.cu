@@ -58,6 +58,22 @@ TEST_CASE("device gemm blackwell: large, compared with the CPU's", "[device][gem
   check_large<blackwell_gemm>();
 }
 
+TEST_CASE("device gemm blackwell: so large that Hopper's kernel certifies ahead, compared with sm_80's",
+          "[device][gemm][blackwell][large]") {
+  if (!gpu_or_warn()) return;
+  constexpr i64 m = 4150, n = 4200, k = 4096;
+  static_assert(mma::wgmma::certifies_ahead(m, n, k / mma::decoded_step));
+  for (const kind what : {kind::student_2, kind::channels_50}) {
+    INFO(name_of(what));
+    auto c = nvfp4_case(repeated(operand<nvfp4, linear>(what, 600, k, 1), m),
+                        repeated(operand<nvfp4, linear>(kind::student_2, 700, k, 2), n));
+    gemm_steps steps;
+    CHECK(same_bits(c.on_device(blackwell_gemm{&steps}), c.on_device(bf16_gemm{})));
+    CHECK(steps.in_f32 + steps.in_double + steps.by_model == m * n * k / 64);
+    CHECK(steps.in_f32 < m * n * k / 64);  // there are some that nothing certifies
+  }
+}
+
 TEST_CASE("device gemm: each device has its kernel", "[device][gemm][blackwell]") {
   using device::gemm_kernel, device::detail::best_kernel;
   CHECK(best_kernel(8, true) == gemm_kernel::bf16);

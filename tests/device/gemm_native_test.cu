@@ -6,22 +6,6 @@
 using namespace fourscale;
 using namespace fourscale::test;
 
-namespace {
-
-/// device::gemm with a workspace of its own, to be handed to a gemm_case.
-struct native_gemm {
-  template <class A, class B, class T>
-  errc operator()(A const& a, B const& b, matrix_view<T> const& d, gemm_factors factors) const {
-    const i64 bytes = device::gemm_workspace_bytes(a.rows, b.rows, a.cols, accumulate::native{});
-    const device_buffer<u8> workspace(bytes);
-    const errc e = device::gemm(a, b, d, factors, accumulate::native{}, {workspace.data(), bytes});
-    REQUIRE(cudaDeviceSynchronize() == cudaSuccess);
-    return e;
-  }
-};
-
-}  // namespace
-
 TEST_CASE("device gemm native: shapes", "[device][gemm][native]") {
   check_native_shapes<native_gemm>();
   check_native<native_gemm, linear, swizzled_128x4, fp16>(

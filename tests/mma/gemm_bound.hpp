@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The exact product of a GEMM of NVFP4, in integers, and how far from it the sums of accumulate::native, of
-// FP8 and of the model may be. docs/native_gemm.md derives both bounds.
+// The exact product of a GEMM of NVFP4, in integers, or of MX formats, in double, and how far from it the
+// sums of accumulate::native, of FP8 and of the model may be. docs/native_gemm.md derives both bounds.
 #pragma once
 
 #include <cmath>
@@ -34,9 +34,36 @@ struct exact_sum {
   bool nan;
 };
 
+/// Rows of an operand of an MX format as numbers, infinities and NaNs among them. A sum is one of doubles,
+/// which is wrong by less than a millionth of what the bound of f32 allows; beyond f32 it is infinite.
+struct mx_rows {
+  static constexpr double lost_below = 0x1p-125;  ///< by a product and a sum that are no normal numbers
+  i64 cols;
+  std::vector<double> values;
+
+  template <class F, class Layout, class Byte>
+  explicit mx_rows(block_scaled_view<F, Layout, Byte> const& q) : cols(q.cols) {
+    for (i64 row = 0; row < q.rows; ++row)
+      for (i64 col = 0; col < cols; ++col)
+        values.push_back(static_cast<double>(decode(q.load_code(row, col))) *
+                         static_cast<double>(decode(q.load_scale(row, col / F::block_size))));
+  }
+  exact_sum times(i64 i, mx_rows const& b, i64 j) const {
+    double sum = 0, magnitude = 0;
+    for (i64 k = 0; k < cols; ++k) {
+      const double product =
+          values[static_cast<std::size_t>(i * cols + k)] * b.values[static_cast<std::size_t>(j * cols + k)];
+      sum += product, magnitude += std::fabs(product);
+    }
+    if (std::fabs(sum) >= 0x1p128) sum = std::copysign(HUGE_VAL, sum);
+    return {sum, magnitude, 0, sum != sum};
+  }
+};
+
 /// Rows of an operand of NVFP4 as numbers: values, and 2 to the exponent of each block's scale. The signs of
 /// scales are ignored.
 struct exact_rows {
+  static constexpr double lost_below = 0;
   i64 cols;
   std::vector<double> values, powers;
   std::vector<bool> nan;
@@ -74,6 +101,15 @@ struct exact_rows {
     return static_cast<std::size_t>(row * (cols / each) + k);
   }
 };
+
+template <class Layout, class Byte>
+exact_rows rows_of(block_scaled_view<nvfp4, Layout, Byte> const& q) {
+  return exact_rows(q);
+}
+template <class F, class Layout, class Byte>
+mx_rows rows_of(block_scaled_view<F, Layout, Byte> const& q) {
+  return mx_rows(q);
+}
 
 /// |value - D| / the largest that it may be, for D = factor * sum + beta * c: the sum's bound, three
 /// operations in f32, and one rounding to T, which may be subnormal. `bound`: of the sum.

@@ -87,4 +87,13 @@ host_buffer<F, Layout> operand(kind what, i64 rows, i64 k, u64 seed) {
   return q;
 }
 
+/// So many rows: those of q, again and again.
+template <class F>
+host_buffer<F, linear> repeated(host_buffer<F, linear> const& q, i64 rows) {
+  host_buffer<F, linear> all(rows, q.cols, q.amax);
+  for (size_t i = 0; i < all.codes.size(); ++i) all.codes[i] = q.codes[i % q.codes.size()];
+  for (size_t i = 0; i < all.scales.size(); ++i) all.scales[i] = q.scales[i % q.scales.size()];
+  return all;
+}
+
 }  // namespace fourscale::test

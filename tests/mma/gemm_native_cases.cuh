@@ -7,14 +7,26 @@
 #include <fourscale/device/gemm_native.cuh>
 
 #include "gemm_blackwell_cases.cuh"
+#include "gemm_calls.cuh"
 #include "gemm_within_bound.hpp"
 
 namespace fourscale::test {
 
+/// device::gemm without a plan, with a workspace of its own, to be handed to a gemm_case.
+struct native_gemm {
+  template <class A, class B, class T>
+  errc operator()(A const& a, B const& b, matrix_view<T> const& d, gemm_factors factors) const {
+    const i64 bytes = device::gemm_workspace_bytes(a.rows, b.rows, a.cols, accumulate::native{});
+    return in_workspace(bytes, nullptr, [&](u8* workspace, gemm_steps*) {
+      return device::gemm(a, b, d, factors, accumulate::native{}, {workspace, bytes});
+    });
+  }
+};
+
 /// Checks D against the exact product, and that what lies around it stayed; gives the largest error in
 /// bounds.
-template <class LA, class LB, class T>
-double check_within_bound(gemm_case<nvfp4, LA, nvfp4, LB, T>& c, std::vector<T> const& got) {
+template <class F, class LA, class G, class LB, class T>
+double check_within_bound(gemm_case<F, LA, G, LB, T>& c, std::vector<T> const& got) {
   const gemm_distance d =
       distance_from_exact(c.a.on_host(), c.b.on_host(), c.o.factors, c.ld(), c.before, got);
   std::vector<T> around = got;  // with what was there before in place of D
@@ -25,12 +37,12 @@ double check_within_bound(gemm_case<nvfp4, LA, nvfp4, LB, T>& c, std::vector<T> 
   return d.worst;
 }
 
-template <class Gemm, class LA, class LB, class T>
+template <class Gemm, class LA, class LB, class T, class F = nvfp4, class G = F>
 void check_native(std::vector<gemm_options> const& list) {
   if (!gpu_or_warn()) return;
   for (gemm_options const& o : list) {
-    INFO(o.m << " x " << o.n << " x " << o.k << ", gap " << o.gap);
-    gemm_case<nvfp4, LA, nvfp4, LB, T> c(o);
+    INFO(F::name << ' ' << G::name << ' ' << o.m << " x " << o.n << " x " << o.k << ", gap " << o.gap);
+    gemm_case<F, LA, G, LB, T> c(o);
     check_within_bound(c, c.on_device(Gemm{}));
   }
 }

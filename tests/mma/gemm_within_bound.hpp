@@ -16,11 +16,12 @@ struct gemm_distance {
 
 /// `d` is what factors.alpha * A * B^T + factors.beta * `before` gave, with `ld` elements from row to row.
 /// Both operands lie in host memory.
-template <class LA, class BA, class LB, class BB, class T>
-gemm_distance distance_from_exact(block_scaled_view<nvfp4, LA, BA> const& a,
-                                  block_scaled_view<nvfp4, LB, BB> const& b, gemm_factors factors, i64 ld,
+template <class F, class LA, class BA, class G, class LB, class BB, class T>
+gemm_distance distance_from_exact(block_scaled_view<F, LA, BA> const& a,
+                                  block_scaled_view<G, LB, BB> const& b, gemm_factors factors, i64 ld,
                                   std::vector<T> const& before, std::vector<T> const& d) {
-  const exact_rows rows_a(a), rows_b(b);
+  const auto rows_a = rows_of(a);
+  const auto rows_b = rows_of(b);
   const double beta = static_cast<double>(factors.beta);
   double worst = 0;
   i64 wrong = 0;
@@ -34,8 +35,9 @@ gemm_distance distance_from_exact(block_scaled_view<nvfp4, LA, BA> const& a,
                    was = beta == 0 ? 0 : static_cast<double>(to_float(before[at]));
       const exact_sum exact = rows_a.times(i, rows_b, j);
       const float factor = oracle_factor(factors.alpha, a.amax.scale_of_row(i), b.amax.scale_of_row(j));
-      const double error = error_in_bounds<T>(value, static_cast<double>(factor), exact,
-                                              native_bound(a.cols, exact.magnitude), beta, was);
+      const double bound =
+          native_bound(a.cols, exact.magnitude) + static_cast<double>(a.cols) * rows_a.lost_below;
+      const double error = error_in_bounds<T>(value, static_cast<double>(factor), exact, bound, beta, was);
       wrong += exact.nan ? value == value : !(error <= 1);
       if (!exact.nan && error > worst) worst = error;
     }

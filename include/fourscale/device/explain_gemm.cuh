@@ -26,7 +26,8 @@ inline constexpr char const
         "fewer tiles than processors: a sum goes along K in order, so that no two CTAs share it",
     gemm_few_rows[] = "128 rows or fewer: to decode the other operand takes about as long as to multiply",
     gemm_steps_of_32[] =
-        "MXFP8 and MXFP6: before Blackwell these bits take mma.sync of fp16, a few percent of bf16's speed",
+        "MXFP8 and MXFP6: before Blackwell these bits take mma.sync of fp16, a few percent of bf16's speed; "
+        "accumulate::native multiplies in bf16, within a bound",
     gemm_not_compiled[] =
         "this code was not compiled for the tensor cores of this device: sm_90a; 100f, 103f, 110f; 120f",
     gemm_no_tma[] =

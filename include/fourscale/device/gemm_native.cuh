@@ -4,8 +4,8 @@
 // none. docs/native_gemm.md derives the bound.
 #pragma once
 
-#include "gemm.cuh"
 #include "gemm_fp8.cuh"
+#include "gemm_mx_native.cuh"
 
 namespace FOURSCALE_NAMESPACE::device {
 inline namespace FOURSCALE_ARCH {
@@ -98,7 +98,9 @@ i64 gemm_workspace_bytes(i64 m, i64 n, i64 k, accumulate::native<Plan>) {
 ///
 /// NVFP4 before Blackwell: the values are decoded and multiplied by the plan's library or, without a plan,
 /// where rows have amaxes or alpha is 0, by the kernels of accumulate::blackwell as if every certificate
-/// held. All else, Blackwell's block-scaled tensor cores included, is accumulate::blackwell.
+/// held. So are MXFP8, MXFP6 and MXFP4 by one another, which take no plan; if a block that is not all zeros
+/// has a scale beyond 2^-100 .. 2^32, the whole GEMM is added in double. MXFP4 by itself and Blackwell's
+/// block-scaled tensor cores are accumulate::blackwell.
 ///
 /// Three kernels or fewer on the stream, and the library's; never synchronises, never allocates. Errors:
 /// those of accumulate::blackwell; null_pointer, if the plan is null; other_plan, if it is for another GEMM;
@@ -121,6 +123,15 @@ errc gemm(block_scaled_view<F, LA, BA> const& a, block_scaled_view<G, LB, BB> co
         if (factors.alpha != 0.0f && !a.amax.by_row() && !b.amax.by_row())
           return detail::run_planned(a, b, to, factors, *how.plan, workspace, stream);
       return detail::run_decoded<kernels, false>(kernel, a, b, to, factors, workspace, stream, nullptr);
+    }
+  }
+  if constexpr (model::has_steps_of_32<F, G>) {
+    if (kernels::choose(a, b) == gemm_kernel::f16) {
+      const i64 bytes = gemm_workspace_bytes(a.rows, b.rows, a.cols);
+      if (const errc e = detail::check_workspace(a, b, to, workspace, bytes); e != errc::ok) return e;
+      using native_kernels = detail::native_mx_kernels<F, LA, G, LB, own>;
+      return detail::run_decoded<native_kernels, false>(native_kernels::choose(), a, b, to, factors,
+                                                        workspace, stream, nullptr);
     }
   }
   return gemm(a, b, d, factors, accumulate::blackwell{}, workspace, stream);

@@ -42,6 +42,7 @@ FOURSCALE_KERNEL void __launch_bounds__(mma::wgmma::threads, 1)
     cudaGridDependencySynchronize();  // until the operands are decoded, and strips certified
     const w::gemm_way way = w::way_of(p);
     __syncthreads();  // the tiles are found
+    if (way.refused) return;
     if (way.by_blocks) {
       if (threadIdx.x == 0) w::by_blocks::init_barriers(m_of_blocks);
       __syncthreads();
@@ -225,9 +226,11 @@ struct wgmma_call : decoded_call<F, LA, G, LB, mma::wgmma::problem<T, mma::facto
   }
   template <bool Certify = true>
   errc decode_operands(cudaStream_t stream) const {
-    return base::template decode<Certify>(
-        stream, p.samples,
-        p.split ? zero_words{p.carried.there, carried_memory::words(carries)} : zero_words{});
+    return base::template decode<Certify>(stream, p.samples, zeros());
+  }
+  /// What whoever decodes leaves as zeros.
+  zero_words zeros() const {
+    return p.split ? zero_words{p.carried.there, carried_memory::words(carries)} : zero_words{};
   }
   errc multiply(cudaStream_t stream) const {
     switch (plan.tile_cols) {

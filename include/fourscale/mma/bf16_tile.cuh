@@ -19,6 +19,7 @@
 #include "bf16_with_care.cuh"
 #include "output_strip.cuh"
 #include "tile_walk.cuh"
+#include "wgmma_way.cuh"
 
 namespace FOURSCALE_NAMESPACE::mma::bf16_tile {
 
@@ -31,7 +32,8 @@ struct problem {
   matrix_view<T> d;
   Factors factor_of;  ///< of an output: see output_strip.cuh
   float beta;
-  gemm_steps* steps;  ///< counts, or null
+  gemm_steps* steps;                           ///< counts, or null
+  wgmma::way_sample const* samples = nullptr;  ///< if values may be refused
 };
 
 /// The tile's steps, with care from the first one on that is not certified for all of the warp's outputs.

@@ -21,14 +21,6 @@ inline constexpr int tile_rows = warps_down * warp_rows, tile_cols = warps_acros
 inline constexpr int a_bytes = tile_rows * f16_row_bytes, stage_bytes = a_bytes + tile_cols * f16_row_bytes;
 inline constexpr int stages = 4, row_blocks = warp_rows / 16, col_blocks = warp_cols / 8;
 
-/// The factor of every output.
-struct one_factor {
-  float alpha;
-
-  FOURSCALE_HD bool same_for_all() const { return true; }
-  FOURSCALE_HD float operator()(i64, i64) const { return alpha; }
-};
-
 /// D = alpha * A * B^T + beta * D: the arguments of the kernel.
 template <class T>
 struct problem {

@@ -8,23 +8,43 @@
 
 namespace FOURSCALE_NAMESPACE::mma {
 
+/// The factor of every output: alpha alone.
+struct one_factor {
+  float alpha;
+
+  explicit one_factor(float factor) : alpha(factor) {}
+  template <class A, class B>
+  one_factor(float factor, A const&, B const&) : alpha(factor) {}
+  FOURSCALE_HD bool same_for_all() const { return true; }
+  FOURSCALE_D float operator()(i64, i64) const { return alpha; }
+};
 /// The factor of an output: alpha and the tensor scales of its row and column.
 template <block_format F, block_format G>
-struct factor_of_output {
+struct factor_of_scales {
   output_factors<F, G> make;
   tensor_amax<F> a;
   tensor_amax<G> b;
 
-  factor_of_output(float alpha, tensor_amax<F> const& of_a, tensor_amax<G> const& of_b)
+  factor_of_scales(float alpha, tensor_amax<F> const& of_a, tensor_amax<G> const& of_b)
       : make(alpha, of_a.range, of_b.range), a(of_a), b(of_b) {}
   FOURSCALE_HD bool same_for_all() const { return !a.by_row() && !b.by_row(); }
-  FOURSCALE_D float operator()([[maybe_unused]] i64 row, [[maybe_unused]] i64 col) const {
-    if constexpr (output_factors<F, G>::has_amaxes)
-      return make(a.scale_of_row(row).amax, b.scale_of_row(col).amax);
-    else
-      return make.alpha;
+  FOURSCALE_D float operator()(i64 row, i64 col) const {
+    return make(a.scale_of_row(row).amax, b.scale_of_row(col).amax);
   }
 };
+namespace detail {
+template <block_format F, block_format G, bool HasAmaxes = output_factors<F, G>::has_amaxes>
+struct factor_type {
+  using type = one_factor;
+};
+template <block_format F, block_format G>
+struct factor_type<F, G, true> {
+  using type = factor_of_scales<F, G>;
+};
+}  // namespace detail
+/// Formats without tensor scales share a type, and so the kernels that it is an argument of.
+template <block_format F, block_format G>
+using factor_of_output = typename detail::factor_type<F, G>::type;
 
 inline constexpr int output_rows = 16, strip_cols = 32;
 

@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+// Elements of any format of 4, 6 or 8 bits to bf16, which holds them exactly, by shifts and one product: for
+// GEMMs that multiply them under their scales.
+#pragma once
+
+#include "../formats/packed.hpp"
+#include "../ptx/arith.hpp"
+
+namespace FOURSCALE_NAMESPACE::mma {
+
+/// Four elements in the low bits of a word, to a byte each: the sign in its highest bit, zeros below.
+template <element_format E>
+FOURSCALE_HD constexpr u32 bytes_of_four(u32 x) {
+  static_assert(E::width == 8 || E::width == 6 || E::width == 4);
+  if constexpr (E::width == 8) return x;
+  if constexpr (E::width == 6)
+    return (x << 2 & 0xfcu) | (x << 4 & 0xfc00u) | (x << 6 & 0xfc'0000u) | (x << 8 & 0xfc00'0000u);
+  const u32 two = (x & 0xffu) | (x << 8 & 0xff'0000u);  // in each half
+  return (two << 4 & 0x00f0'00f0u) | (two << 8 & 0xf000'f000u);
+}
+
+/// Four such bytes to two registers of two numbers of bf16, in order, each 2^(127 - E::bias) times too small.
+/// Infinity and NaN become finite: see with_specials().
+template <element_format E>
+FOURSCALE_HD constexpr void bytes_to_bf16(u32 bytes, u32 (&r)[2]) {
+  // A byte has seven bits of magnitude; in bf16 an exponent begins at bit 7.
+  constexpr u32 behind_point = E::mantissa_bits + 8 - E::width, shift = 8 - (7 - behind_point);
+  FOURSCALE_UNROLL
+  for (u32 i = 0; i < 2; ++i) {
+    const u32 upper = ptx::prmt_b32(bytes, 0, i == 0 ? 0x1404u : 0x3424u);  // upper bytes of both halves
+    r[i] = (upper & 0x8000'8000u) | (upper & 0x7f00'7f00u) >> shift;
+  }
+}
+/// 2^(127 - E::bias) in bf16, in both halves of a word.
+template <element_format E>
+inline constexpr u32 factor_of_bytes = static_cast<u32>(127 + 127 - E::bias) << 7 |
+                                       static_cast<u32>(127 + 127 - E::bias) << 23;
+
+/// Whether one of four bytes is infinity or NaN.
+template <element_format E>
+FOURSCALE_HD constexpr bool have_specials(u32 bytes) {
+  if constexpr (!E::has_nan) return false;
+  constexpr u32 least = E::max_bits + 1u;  // of their magnitudes; 0x80 less this brings them to bit 7
+  return (((bytes & 0x7f7f'7f7fu) + (0x80u - least) * 0x0101'0101u) & 0x8080'8080u) != 0;
+}
+/// Numbers of bytes_to_bf16() with the infinities and NaNs of the bytes in their places.
+template <element_format E>
+FOURSCALE_HD constexpr void with_specials(u32 bytes, u32 (&r)[2]) {
+  FOURSCALE_UNROLL
+  for (u32 i = 0; i < 4; ++i) {
+    const u32 magnitude = bytes >> (8 * i) & 0x7fu, at = 16 * (i % 2);
+    if (magnitude <= E::max_bits) continue;
+    const bool infinite = E::has_infinity && magnitude == E::max_bits + 1u;
+    r[i / 2] = (r[i / 2] & ~(0x7fffu << at)) | (infinite ? 0x7f80u : 0x7fffu) << at;
+  }
+}
+
+}  // namespace FOURSCALE_NAMESPACE::mma
