@@ -82,6 +82,17 @@ void check_mx_codes() {
       set(in_a ? c.a : c.b, exponent), set(in_a ? c.b : c.a, exponent > 100 ? -100 : 32);
       check(c);
     }
+  // More tiles than there are CTAs for; small sums, so that D's part counts; no zeros under a NaN.
+  mx_case<mxfp8_e4m3> many({1500, 1500, 32, {0.5f, 1.0f}}), small = mx_zeros<mxfp8_e4m3>(70, 96),
+                                                            ones = small;
+  many.a.data.scales[7] = 200;
+  check(many);
+  mx_set(small.a.data, 3, 1.0f), mx_set(small.b.data, 3, 1.0f), mx_set(small.a.data, 40, 1.0f, -110);
+  small.o.factors = {0.5f, 2.0f};
+  check(small);
+  for (i64 k = 0; k < 96; ++k) mx_set(ones.a.data, k, 1.0f), mx_set(ones.b.data, k, 1.0f);
+  ones.a.data.scales[4] = e8m0::nan_bits;
+  check(ones);
 }
 
 }  // namespace
@@ -137,9 +148,9 @@ TEST_CASE("device gemm native mx: only a value under a far scale is refused", "[
   if (!gpu_or_warn()) return;
   using format = mxfp8_e4m3;
   for (const bool in_a : {true, false})
-    for (const i64 row : {0, 150}) {
-      auto c = mx_zeros<format>(151, 4128);
-      if (!in_a) c = mx_case<format>({4, 151, 4128}, c.b.data, c.a.data);
+    for (const i64 row : {0, 1099}) {  // more blocks than one look of all threads takes
+      auto c = mx_zeros<format>(1100, 4128);
+      if (!in_a) c = mx_case<format>({4, 1100, 4128}, c.b.data, c.a.data);
       auto& x = in_a ? c.a.data : c.b.data;
       const size_t last = static_cast<size_t>(row) * 129 + 128;  // of the row's blocks
       x.codes[last * 32 + 31] = 0x80;                            // -0

@@ -15,8 +15,8 @@ namespace detail {
 /// Scales from 2^-100 to 2^32: elements under them are normal numbers of bf16 or 0, and 2^31 products of two
 /// such stay below 2^127. NaN is a value like others. A block of zeros may have any scale.
 FOURSCALE_HD constexpr bool fits_bf16(e8m0 scale) {
-  constexpr u8 least = e8m0::bias - 100, most = e8m0::bias + 32;
-  return (scale.bits >= least && scale.bits <= most) || scale.bits == e8m0::nan_bits;
+  const int exponent = int{scale.bits} - e8m0::bias;
+  return (exponent >= -100 && exponent <= 32) || scale.bits == e8m0::nan_bits;
 }
 
 /// Eight elements in memory, in the low bits of a word. `aligned`: to what is read at a time.
