@@ -24,6 +24,17 @@ struct native_by_bf16 {
   }
 };
 
+constexpr bool scales_are_those_of_floats() {
+  using device::detail::tile_in_double;
+  for (u32 bits = 0; bits < e8m0::nan_bits; ++bits) {
+    const e8m0 scale{static_cast<u8>(bits)};
+    if (tile_in_double::scale_of(scale) != double{decode(scale)}) return false;
+  }
+  const double of_nan = tile_in_double::scale_of({e8m0::nan_bits});
+  return of_nan != of_nan;
+}
+static_assert(scales_are_those_of_floats());
+
 template <class Gemm, class F, class G = F>
 void check_mx_shapes() {
   check_native<Gemm, linear, linear, float, F, G>({

@@ -17,6 +17,11 @@ struct tile_in_double {
   static constexpr int side = 64, each = 4, across = side / each, threads = across * across;
   double a[32][side + 1], b[32][side + 1];
 
+  /// By its bits: 2^-127 is no normal float, and --use_fast_math makes it 0 on the way to a double.
+  FOURSCALE_HD static constexpr double scale_of(e8m0 scale) {
+    constexpr u64 bias = 1023 - e8m0::bias, nan = u64{0x7ff8} << 48;
+    return bit_cast<double>(scale.bits == e8m0::nan_bits ? nan : (scale.bits + bias) << 52);
+  }
   /// A block of 64 rows; zeros behind the last one.
   template <class F, class Layout>
   FOURSCALE_D static void load(block_scaled_view<F, Layout, u8 const> const& q, i64 first_row, i64 block,
@@ -25,7 +30,7 @@ struct tile_in_double {
     const int row = static_cast<int>(threadIdx.x) / parts,
               first = static_cast<int>(threadIdx.x) % parts * values;
     const bool there = first_row + row < q.rows;
-    const double scale = there ? double{decode(q.load_scale(first_row + row, block))} : 0.0;
+    const double scale = there ? scale_of(q.load_scale(first_row + row, block)) : 0.0;
     FOURSCALE_UNROLL
     for (int i = first; i < first + values; ++i)
       to[i][row] =
