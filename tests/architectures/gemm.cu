@@ -36,6 +36,11 @@ bool native_gemm_kernels(operand<nvfp4, swizzled_128x4> const& a, operand<nvfp4,
   return device::gemm(a, b, d, {}, accumulate::native{&plan}, workspace) == errc::ok;
 }
 
+bool native_mx_kernels(operand<mxfp8_e5m2, swizzled_128x4> const& a, operand<mxfp6_e2m3, linear> const& b,
+                       matrix_view<bf16> const& d, device::gemm_workspace workspace) {
+  return device::gemm(a, b, d, {}, accumulate::native{}, workspace) == errc::ok;
+}
+
 bool fp8_kernels(operand<fp8_e5m2, linear> const& a, operand<fp8_e4m3, linear> const& b,
                  operand<fp8_block_e4m3, linear> const& x, matrix_view<bf16> const& d) {
   return device::gemm_fp8(a, b, d) == errc::ok && device::gemm_fp8(x, x, d) == errc::ok;
