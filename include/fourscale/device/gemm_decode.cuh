@@ -66,6 +66,8 @@ struct decoded_call {
     p.a = mma::decoded_operand::in(at, a.rows, a.cols);
     p.b = mma::decoded_operand::in(at + p.a.bytes(), b.rows, b.cols);
   }
+  /// The workspace behind the operands.
+  u8* behind() const { return reinterpret_cast<u8*>(p.b.values) + p.b.bytes(); }
   template <bool Certify = true>
   errc decode(cudaStream_t stream, mma::wgmma::way_sample* samples = nullptr, zero_words zeros = {}) const {
     const i64 ctas = p.a.row_groups() + p.b.row_groups() +

@@ -87,7 +87,7 @@ struct f16_call {
   template <class BA, class BB>
   f16_call(block_scaled_view<F, LA, BA> const& x, block_scaled_view<G, LB, BB> const& y,
            matrix_view<T> const& d, gemm_factors factors, void* workspace, gemm_steps* steps)
-      : a(x), b(y), p{{}, {}, d, mma::one_factor{factors.alpha}, factors.beta, steps} {
+      : a(x), b(y), p{{}, {}, d, {factors.alpha, a.amax, b.amax}, factors.beta, steps} {
     u8* const at = static_cast<u8*>(workspace);
     p.a = mma::f16_operand::in(at, a.rows, a.cols);
     p.b = mma::f16_operand::in(at + p.a.bytes(), b.rows, b.cols);

@@ -15,7 +15,7 @@ namespace detail {
 /// A tile of outputs, a block along K at a time: sixteen outputs a thread.
 struct tile_in_double {
   static constexpr int side = 64, each = 4, across = side / each, threads = across * across;
-  double a[32][side + 1], b[32][side + 1];
+  double a[mma::block_values][side + 1], b[mma::block_values][side + 1];
 
   /// By its bits: 2^-127 is no normal float, and --use_fast_math makes it 0 on the way to a double.
   FOURSCALE_HD static constexpr double scale_of(e8m0 scale) {
@@ -25,7 +25,8 @@ struct tile_in_double {
   /// A block of 64 rows; zeros behind the last one.
   template <class F, class Layout>
   FOURSCALE_D static void load(block_scaled_view<F, Layout, u8 const> const& q, i64 first_row, i64 block,
-                               double (&to)[32][side + 1]) {
+                               double (&to)[mma::block_values][side + 1]) {
+    static_assert(F::block_size == mma::block_values);
     constexpr int values = F::block_size * side / threads, parts = F::block_size / values;
     const int row = static_cast<int>(threadIdx.x) / parts,
               first = static_cast<int>(threadIdx.x) % parts * values;
@@ -76,21 +77,21 @@ FOURSCALE_KERNEL void __launch_bounds__(tile_in_double::threads)
 /// A call of such operands: wgmma_call or bf16_call for all but decoding.
 template <class Call, class T>
 struct native_mx_call : Call {
-  using Call::a, Call::b, Call::p;
+  using Call::a, Call::b, Call::p, Call::behind;
 
   template <class A, class B>
   native_mx_call(A const& x, B const& y, matrix_view<T> const& d, gemm_factors factors, void* workspace,
                  gemm_steps* steps)
       : Call(x, y, d, factors, workspace, steps) {
-    p.samples = reinterpret_cast<mma::wgmma::way_sample*>(reinterpret_cast<u8*>(p.b.values) + p.b.bytes());
+    p.samples = reinterpret_cast<mma::wgmma::way_sample*>(behind());  // wgmma_call has them there, too
   }
   template <bool>
   errc decode(cudaStream_t stream) const {
     zero_words zeros{};
     if constexpr (requires { this->zeros(); }) zeros = this->zeros();
     const i64 ctas = mma::wgmma::way_samples + p.a.row_groups() + p.b.row_groups();
-    decode_mx_kernel<<<static_cast<unsigned>(ctas), 32 * decode_warps, 0, stream>>>(
-        a, b, p.a, p.b, const_cast<mma::wgmma::way_sample*>(p.samples), zeros);
+    decode_mx_kernel<<<static_cast<unsigned>(ctas), 32 * decode_warps, 0, stream>>>(a, b, p.a, p.b, p.samples,
+                                                                                    zeros);
     return launched();
   }
   errc multiply(cudaStream_t stream) const {

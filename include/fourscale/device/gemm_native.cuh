@@ -49,7 +49,7 @@ FOURSCALE_KERNEL void factors_kernel(Factors factor_of, float beta, gemm_factors
 template <class F, class LA, class G, class LB, class T>
 struct planned_call : decoded_call<F, LA, G, LB, decoded_pair> {
   using base = decoded_call<F, LA, G, LB, decoded_pair>;
-  using base::p;
+  using base::p, base::behind;
   matrix_view<T> d;
   mma::factor_of_output<F, G> factor_of;
   float beta;
@@ -59,7 +59,6 @@ struct planned_call : decoded_call<F, LA, G, LB, decoded_pair> {
                matrix_view<T> const& to, gemm_factors factors, void* workspace)
       : base(a, b, {}, workspace), d(to), factor_of(factors.alpha, a.amax, b.amax), beta(factors.beta) {}
 
-  u8* behind() const { return reinterpret_cast<u8*>(p.b.values) + p.b.bytes(); }
   errc decode(cudaStream_t stream) const {
     if (const errc e = base::template decode<false>(stream); e != errc::ok) return e;
     factors_kernel<<<1, 1, 0, stream>>>(factor_of, beta, reinterpret_cast<gemm_factors*>(behind()));

@@ -189,7 +189,7 @@ template <class F, class LA, class G, class LB, class T>
 struct wgmma_call : decoded_call<F, LA, G, LB, mma::wgmma::problem<T, mma::factor_of_output<F, G>>> {
   using problem = mma::wgmma::problem<T, mma::factor_of_output<F, G>>;
   using base = decoded_call<F, LA, G, LB, problem>;
-  using base::p, base::state;
+  using base::p, base::state, base::behind;
   wgmma_plan plan{};
   i64 carries;  ///< clusters that may hand over sums
 
@@ -207,11 +207,10 @@ struct wgmma_call : decoded_call<F, LA, G, LB, mma::wgmma::problem<T, mma::facto
     plan = wgmma_plan::of(d.rows, d.cols, ceil_div<i64>(p.a.steps, mma::wgmma::run_steps), at_once, carries,
                           may);
     p.split = plan.split, p.lie = plan.lie;
-    u8* const behind = reinterpret_cast<u8*>(p.b.values) + p.b.bytes();
-    p.samples = reinterpret_cast<mma::wgmma::way_sample*>(behind);
-    p.carried = carried_memory::in(behind + sample_bytes, carries);
+    p.samples = reinterpret_cast<mma::wgmma::way_sample*>(behind());
+    p.carried = carried_memory::in(behind() + sample_bytes, carries);
     p.certified =
-        strips_of(behind + sample_bytes + carried_memory::bytes(carries), d.rows, d.cols, p.a.steps);
+        strips_of(behind() + sample_bytes + carried_memory::bytes(carries), d.rows, d.cols, p.a.steps);
     state = encode_decoded(p.a, tile_rows_of(p.lie), p.map_a);
     if (state == errc::ok) state = encode_decoded(p.b, plan.tile_cols / mma::wgmma::cluster_ctas, p.map_b);
     if (state == errc::ok) state = encode_outputs(p, plan.tile_cols, p.map_d);

@@ -32,8 +32,8 @@ struct problem {
   matrix_view<T> d;
   Factors factor_of;  ///< of an output: see output_strip.cuh
   float beta;
-  gemm_steps* steps;                           ///< counts, or null
-  wgmma::way_sample const* samples = nullptr;  ///< if values may be refused
+  gemm_steps* steps;                     ///< counts, or null
+  wgmma::way_sample* samples = nullptr;  ///< if values may be refused
 };
 
 /// The tile's steps, with care from the first one on that is not certified for all of the warp's outputs.

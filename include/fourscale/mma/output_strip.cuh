@@ -12,7 +12,6 @@ namespace FOURSCALE_NAMESPACE::mma {
 struct one_factor {
   float alpha;
 
-  explicit one_factor(float factor) : alpha(factor) {}
   template <class A, class B>
   one_factor(float factor, A const&, B const&) : alpha(factor) {}
   FOURSCALE_HD bool same_for_all() const { return true; }
@@ -33,12 +32,12 @@ struct factor_of_scales {
   }
 };
 namespace detail {
-template <block_format F, block_format G, bool HasAmaxes = output_factors<F, G>::has_amaxes>
+template <block_format F, block_format G>
 struct factor_type {
   using type = one_factor;
 };
 template <block_format F, block_format G>
-struct factor_type<F, G, true> {
+requires(output_factors<F, G>::has_amaxes) struct factor_type<F, G> {
   using type = factor_of_scales<F, G>;
 };
 }  // namespace detail
