@@ -8,8 +8,8 @@
 
 namespace fourscale::test {
 
-template <class L, class T>
-void check_product(block_scaled_view<nvfp4, L> const& a, block_scaled_view<nvfp4, L> const& b, float beta,
+template <class F, class G, class L, class T>
+void check_product(block_scaled_view<F, L> const& a, block_scaled_view<G, L> const& b, float beta,
                    std::vector<T> const& before, std::vector<T> const& got) {
   const gemm_distance d = distance_from_exact(a, b, {1.0f, beta}, b.rows, before, got);
   CHECK(d.wrong == 0);

@@ -68,13 +68,14 @@ std::vector<float> operand_values(operand_recipe const& o, operand_place const& 
 }
 
 /// What the layer's GEMM should give, and by how much f32 may be off: a step of K = 64 drops less than five
-/// units of 2^-35 of the largest product of scales, and one of 2^-23 of its sum; the factor has five
-/// roundings. Then the rounding of D.
+/// units of 2^-35 of the largest product of scales, one of K = 32 less than 33 of 2^-25 of its largest product
+/// or the accumulator, and both one of 2^-23 of the sum; the factor has five roundings. Then the rounding of D.
 struct expected {
   std::vector<double> values, bounds;
 
-  expected(std::vector<float> const& a, std::vector<float> const& b, i64 m, i64 n, i64 k, bool to_bf16) {
-    const double steps = static_cast<double>((k + 63) / 64), largest = amax_of(a) * amax_of(b);
+  expected(std::vector<float> const& a, std::vector<float> const& b, i64 m, i64 n, i64 k, bool to_bf16,
+           int step = 64) {
+    const double steps = static_cast<double>((k + step - 1) / step), largest = amax_of(a) * amax_of(b);
     for (i64 i = 0; i < m; ++i)
       for (i64 j = 0; j < n; ++j) {
         double sum = 0, all = 0;
@@ -83,7 +84,8 @@ struct expected {
                            static_cast<double>(b[static_cast<size_t>(j * k + l)]);
           sum += p, all += std::fabs(p);
         }
-        const double in_f32 = all * (steps * 0x1p-23 + 6 * 0x1p-24) + steps * 5 * 0x1p-35 * largest;
+        const double dropped = step == 64 ? 5 * 0x1p-35 * largest : 33 * 0x1p-25 * std::fmax(largest, all),
+                     in_f32 = all * (steps * 0x1p-23 + 6 * 0x1p-24) + steps * dropped;
         values.push_back(sum);
         bounds.push_back(in_f32 + (to_bf16 ? 0x1.01p-8 : 0x1p-24) * (std::fabs(sum) + in_f32));
       }
@@ -105,6 +107,11 @@ struct expected {
   }
 };
 
+/// How many products a step of the layer's GEMMs adds.
+template <linear_recipe R>
+inline constexpr int step_of =
+    model::has_steps_of_32<format_of<R.fprop.a>, format_of<R.fprop.b>> ? 32 : 64;
+
 template <linear_recipe R, class L>
 expected expected_y(linear_case<R, L> const& c) {
   return {operand_values(R.fprop.a, {c.key, tensor_role::activation, 0}, c.in_x()),
@@ -112,7 +119,8 @@ expected expected_y(linear_case<R, L> const& c) {
           c.s.tokens,
           c.s.out,
           c.s.in,
-          true};
+          true,
+          step_of<R>};
 }
 template <linear_recipe R, class L>
 expected expected_dx(linear_case<R, L> const& c) {
@@ -121,7 +129,8 @@ expected expected_dx(linear_case<R, L> const& c) {
           c.s.tokens,
           c.s.in,
           c.s.out,
-          true};
+          true,
+          step_of<R>};
 }
 template <linear_recipe R, class L>
 expected expected_dw(linear_case<R, L> const& c) {
@@ -130,7 +139,8 @@ expected expected_dw(linear_case<R, L> const& c) {
           c.s.out,
           c.s.in,
           c.s.tokens,
-          false};
+          false,
+          step_of<R>};
 }
 
 }  // namespace fourscale::test

@@ -89,6 +89,7 @@ TEST_CASE("linear: experts in one call have the bits of each alone", "[recipe][l
   check_experts<te, swizzled_128x4>({160, 80, 48}, {0, 0, 144, 160, 160});
   check_experts<presets::te_nvfp4_no_rht().linear>({64, 48, 32}, {0, 16, 64});
   check_experts<presets::mxfp4().linear>({128, 64, 32}, {0, 32, 32, 128});
+  check_experts<presets::mxfp8().linear>({128, 64, 32}, {0, 32, 32, 128});
   check_experts<drawn_signs()>({64, 48, 32}, {0, 16, 64});
   check_experts<te>({32, 16, 16}, {0, 0, 0});  // nobody has tokens
 }

@@ -36,6 +36,7 @@ TEST_CASE("linear: computed tensors give the bits of matrices in memory", "[reci
   check_computed<presets::te_nvfp4_no_rht().linear>({48, 64, 80});
   check_computed<presets::four_over_six().linear>({48, 64, 80});
   check_computed<presets::mxfp4().linear>({96, 64, 160});
+  check_computed<presets::mxfp8().linear>({96, 64, 160});
 }
 
 TEST_CASE("linear: a computed tensor of another shape is refused", "[recipe][linear]") {

@@ -65,11 +65,11 @@ constexpr operand_recipe nvfp4_by(scale_rule s) { return {.format = format_name:
 
 TEST_CASE("linear: recipes that it does not take", "[recipe][linear]") {
   for (precision_policy const& p :
-       {presets::te_nvfp4(), presets::te_nvfp4_no_rht(), presets::paper(), presets::mxfp4(),
+       {presets::te_nvfp4(), presets::te_nvfp4_no_rht(), presets::paper(), presets::mxfp4(), presets::mxfp8(),
         presets::four_over_six(), presets::fp8_current(), presets::fp8_delayed(), presets::fp8_block()})
     CHECK(validate(p.linear) == errc::ok);
   CHECK(validate(drawn) == errc::ok);
-  for (precision_policy const& p : {presets::bf16(), presets::mxfp8(), presets::quartet2()})
+  for (precision_policy const& p : {presets::bf16(), presets::quartet2()})
     CHECK(validate(p.linear) == errc::bad_recipe);
   using r = linear_recipe;
   CHECK(validate(with([](r& l) { l.wgrad.b.signs = sign_source::drawn; })) == errc::other_signs);
@@ -96,15 +96,24 @@ TEST_CASE("linear: recipes that it does not take", "[recipe][linear]") {
   CHECK(validate(mixed) == errc::ok);
   mixed.fprop.b.format = mixed.dgrad.b.format = format_name::fp8_block_e4m3;
   CHECK(validate(mixed) == errc::bad_recipe);
-  r rotated = presets::fp8_block().linear;
-  rotated.wgrad.a.hadamard = rotated.wgrad.b.hadamard = 16;
-  CHECK(validate(rotated) == errc::bad_recipe);
+  r mx = presets::mxfp8().linear;  // E4M3 and E5M2 meet; the copies of a tensor agree
+  mx.wgrad.a.format = format_name::mxfp8_e5m2;
+  CHECK(validate(mx) == errc::bad_recipe);
+  mx.dgrad.a.format = format_name::mxfp8_e5m2;
+  CHECK(validate(mx) == errc::ok);
+  mx.fprop.b.format = mx.dgrad.b.format = format_name::mxfp4;
+  CHECK(validate(mx) == errc::bad_recipe);
+  for (r rotated : {presets::fp8_block().linear, presets::mxfp8().linear}) {
+    rotated.wgrad.a.hadamard = rotated.wgrad.b.hadamard = 16;
+    CHECK(validate(rotated) == errc::bad_recipe);
+  }
 }
 
 TEST_CASE("linear: the types of a constant recipe are those that visit() finds", "[recipe][linear]") {
   check_types<te.fprop.a>(), check_types<te.fprop.b>(), check_types<te.dgrad.a>(), check_types<te.dgrad.b>();
   check_types<te.wgrad.a>(), check_types<te.wgrad.b>();
   check_types<presets::mxfp4().linear.fprop.b>(), check_types<presets::mxfp4().linear.wgrad.a>();
+  check_types<presets::mxfp8().linear.fprop.b>(), check_types<presets::mxfp8().linear.wgrad.a>();
   check_types<operand_recipe{.format = format_name::nvfp4, .rounding = rounding_rule::te_software}>();
   check_types<operand_recipe{.format = format_name::mxfp4, .scale = scale_rule::floor}>();
   check_types<presets::fp8_current().linear.fprop.a>(), check_types<presets::fp8_current().linear.dgrad.a>();

@@ -32,7 +32,7 @@ struct linear_copy {
   }
 };
 
-/// Rounded to nearest, without a transform: MXFP8, and the forward of Quartet II.
+/// Rounded to nearest, without a transform: the forward of Quartet II.
 template <class F, class Quantizer, class Blocks>
 struct nearest_copy {
   using format = F;
@@ -67,8 +67,6 @@ inline constexpr bool is_offered = false;
 template <class Scale>
 inline constexpr bool is_offered<f4::nvfp4, f4::quantizer<f4::nearest_even, Scale>> =
     f4::same_type<Scale, f4::four_over_six<f4::error_norm::mean_square, 256>>;
-template <>
-inline constexpr bool is_offered<f4::mxfp8_e4m3, f4::quantizer<>> = true;
 
 /// v(copy) for one copy of a tensor.
 template <class Visitor>

@@ -70,13 +70,14 @@ errc visit_linear(i32 which, Visitor const& v) {
   offer(recipe_tag<f4::presets::te_nvfp4_no_2d().linear>{});
   offer(recipe_tag<f4::presets::mxfp4().linear>{});
   offer(recipe_tag<f4::presets::four_over_six().linear>{});
+  offer(recipe_tag<f4::presets::mxfp8().linear>{});
   offer(recipe_tag<f4::presets::fp8_current().linear>{});
   offer(recipe_tag<f4::presets::fp8_delayed().linear>{});
   offer(recipe_tag<f4::presets::fp8_block().linear>{});
   return result;
 }
 
-/// True for the presets that linear layers take; the others are in MXFP8, or by MS-EDEN.
+/// True for the presets that linear layers take: all but those by MS-EDEN.
 constexpr bool is_linear(i32 which) {
   return is_preset(which) && validate(presets[which].policy.linear) == errc::ok;
 }

@@ -222,8 +222,8 @@ errc plan_native(cublasLtHandle_t handle, block_scaled_view<F, LA, BA> const& a,
 }
 
 /// The plans of a linear layer whose tensors are placed, quantized or not, and whose GEMMs write Y, dX and
-/// dW: makes each in the layer's workspace, as above. Layers of one shape can share them. MXFP4 needs none,
-/// and gets none. Errors: as above; the plans are then untouched.
+/// dW: makes each in the layer's workspace, as above. Layers of one shape can share them. MX formats need
+/// none, and get none. Errors: as above; the plans are then untouched.
 template <linear_recipe R, class L, class Y, class D, class G>
 errc plan_native(cublasLtHandle_t handle, linear_tensors<R, L> const& t, matrix_view<Y> const& y,
                  matrix_view<D> const& dx, matrix_view<G> const& dw, interop::cublaslt_linear_plans& plans,

@@ -95,7 +95,8 @@ struct linear_machine {
   }
 
  private:
-  /// What accumulate::native comes to in MXFP4: it needs no plan, and no memory for one.
+  /// What `How` comes to: in MX formats there is no plan, and no memory for one, and in MXFP4 native is
+  /// Blackwell's bits.
   template <class F>
   static auto how_for([[maybe_unused]] How given) {
     static_assert(!is_fp8<F> || same_type<How, accumulate::native<>>,
@@ -103,6 +104,8 @@ struct linear_machine {
                   "Blackwell's bits are those of block-scaled formats, and plans are for NVFP4.");
     if constexpr (sums_stay_in_f32<F, F> || is_fp8<F>)
       return given;
+    else if constexpr (model::has_steps_of_32<F, F> && !same_type<How, accumulate::blackwell>)
+      return accumulate::native<>{};
     else
       return accumulate::blackwell{};
   }
@@ -116,8 +119,9 @@ struct linear_machine {
 /// `How` its GEMMs add: accumulate::blackwell, with the bits of host::linear_layer, or accumulate::native,
 /// within a bound. A plan of native is for all three GEMMs, such as interop::cublaslt_linear_plans, and
 /// outlives the layer; no plan, or one for other GEMMs, is an error of forward() and backward() as it is of
-/// gemm(): null_pointer, other_plan. MXFP4 is always multiplied as by accumulate::blackwell, without a plan;
-/// FP8 by accumulate::native<> only, on Hopper by its FP8 tensor cores: no other `How` compiles.
+/// gemm(): null_pointer, other_plan. MX formats take no plan, whatever `How` says; MXFP4 is always multiplied
+/// as by accumulate::blackwell, and MXFP8 is slow by it before Blackwell; FP8 by accumulate::native<> only, on
+/// Hopper by its FP8 tensor cores: no other `How` compiles.
 template <linear_recipe R, scale_layout L = linear, class How = accumulate::blackwell>
 struct linear_layer : fourscale::detail::linear_steps<detail::linear_machine<How>, R, L> {
   explicit linear_layer(cudaStream_t stream = nullptr, How how = {})

@@ -10,7 +10,7 @@
 namespace FOURSCALE_NAMESPACE {
 
 /// X is [tokens, in], W [out, in], Y [tokens, out]. Each is a multiple of the format's block (16 for NVFP4,
-/// 32 for MXFP4, 128 for FP8 under block scales): blocks run along each of them in one of the three GEMMs.
+/// 32 for MXFP4 and MXFP8, 128 for FP8 under block scales): blocks run along each of them in one of the three GEMMs.
 struct linear_shape {
   i64 tokens = 0, in = 0, out = 0;
   friend FOURSCALE_H constexpr bool operator==(linear_shape const&, linear_shape const&) = default;
@@ -33,13 +33,16 @@ struct linear_bytes {
 namespace detail {
 
 /// What may meet in a GEMM of a linear layer.
-enum class format_family : u8 { none, nvfp4, mxfp4, fp8, fp8_blocks };
+enum class format_family : u8 { none, nvfp4, mxfp4, mxfp8, fp8, fp8_blocks };
 FOURSCALE_H constexpr format_family family_of(format_name f) {
   switch (f) {
     case format_name::nvfp4:
       return format_family::nvfp4;
     case format_name::mxfp4:
       return format_family::mxfp4;
+    case format_name::mxfp8_e4m3:
+    case format_name::mxfp8_e5m2:
+      return format_family::mxfp8;
     case format_name::fp8_e4m3:
     case format_name::fp8_e5m2:
       return format_family::fp8;
@@ -54,8 +57,8 @@ FOURSCALE_H constexpr format_family family_of(format_name f) {
 FOURSCALE_H constexpr bool is_linear_operand(operand_recipe const& o, format_family f, copy_kind copy) {
   if (family_of(o.format) != f || o.copy != copy || o.source != value_source::original) return false;
   if (o.amax == amax_source::per_row || o.amax == amax_source::percentile) return false;
-  const bool eight_bits = f == format_family::fp8 || f == format_family::fp8_blocks;
-  if (o.scale == scale_rule::ms_eden || o.hadamard > (eight_bits ? 0 : block_size_of(o.format))) return false;
+  const bool four_bits = f == format_family::nvfp4 || f == format_family::mxfp4;
+  if (o.scale == scale_rule::ms_eden || o.hadamard > (four_bits ? block_size_of(o.format) : 0)) return false;
   return visit(o, {}, [](auto, auto const&, auto) {});
 }
 
@@ -70,11 +73,11 @@ FOURSCALE_H constexpr bool are_copies(operand_recipe const& rowwise, operand_rec
 
 }  // namespace detail
 
-/// Whether linear layers take a recipe: all six operands in NVFP4, all in MXFP4, all in FP8 per tensor, or
-/// all in FP8 under scales of 128 values, where E4M3 and E5M2 may meet; a Hadamard transform on both operands
-/// of wgrad alone, no longer than a block, and none in FP8; the amax of the tensor, current or of the
-/// caller's. Errors: other_signs if the operands of wgrad have different transforms; bad_recipe. A GEMM that
-/// stays in bf16 is left to the caller.
+/// Whether linear layers take a recipe: all six operands in NVFP4, all in MXFP4, all in MXFP8, all in FP8 per
+/// tensor, or all in FP8 under scales of 128 values, where E4M3 and E5M2 may meet; a Hadamard transform on
+/// both operands of wgrad alone, no longer than a block, and none in 8 bits; the amax of the tensor, current
+/// or of the caller's. Errors: other_signs if the operands of wgrad have different transforms; bad_recipe. A
+/// GEMM that stays in bf16 is left to the caller.
 FOURSCALE_H constexpr errc validate(linear_recipe const& r) {
   using enum copy_kind;
   const detail::format_family f = detail::family_of(r.fprop.a.format);
@@ -113,8 +116,8 @@ FOURSCALE_H constexpr bool is_linear() {
                 "transforms do not cancel.");
   static_assert(
       e == errc::ok || e == errc::other_signs,
-      "A linear layer takes recipes that quantize all six operands to NVFP4, or all to MXFP4, or all "
-      "to FP8, from the tensors themselves: see validate(linear_recipe). GEMMs in bf16 are the "
+      "A linear layer takes recipes that quantize all six operands to NVFP4, or all to MXFP4, to MXFP8 "
+      "or to FP8, from the tensors themselves: see validate(linear_recipe). GEMMs in bf16 are the "
       "caller's.");
   return e == errc::ok;
 }

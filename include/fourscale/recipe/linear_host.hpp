@@ -41,7 +41,7 @@ struct linear_machine {
   template <class F, class G, class L, class T>
   static errc gemm(block_scaled_view<F, L> const& a, block_scaled_view<G, L> const& b,
                    matrix_view<T> const& d, gemm_factors factors, linear_memory const&) {
-    if constexpr (model::has_steps_of_64<F>)
+    if constexpr (model::has_steps_of_64<F> || model::has_steps_of_32<F, G>)
       return host::gemm(a, b, d, factors, accumulate::blackwell{});
     else
       return host::gemm(a, b, d, factors);
@@ -60,9 +60,9 @@ struct linear_machine {
 }  // namespace detail
 
 /// A linear layer under recipe R, with scales in layout L: the steps of linear_steps.hpp on the CPU. GEMMs of
-/// 4 bits have the bits of Blackwell's block-scaled MMA, those of device::linear_layer. They allocate about 2
-/// MB a thread and throw what std::vector throws. GEMMs of FP8 are those of host/gemm.hpp, in double and
-/// rounded once; the device's are within the bound of docs/native_gemm.md.
+/// NVFP4, MXFP4 and MXFP8 have the bits of Blackwell's block-scaled MMA, those of device::linear_layer. They
+/// allocate about 2 MB a thread and throw what std::vector throws. GEMMs of FP8 are those of host/gemm.hpp,
+/// in double and rounded once; the device's are within the bound of docs/native_gemm.md.
 template <linear_recipe R, scale_layout L = linear>
 struct linear_layer : fourscale::detail::linear_steps<detail::linear_machine, R, L> {
   linear_layer() = default;

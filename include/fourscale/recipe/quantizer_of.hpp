@@ -71,10 +71,10 @@ FOURSCALE_H constexpr auto transform_of([[maybe_unused]] operand_place const& at
 
 }  // namespace detail
 
-/// The format of an operand of a linear layer: nvfp4, mxfp4, or one of FP8.
+/// The format of an operand of a linear layer: nvfp4, mxfp4, or one of MXFP8 or FP8.
 template <operand_recipe O>
-using format_of = typename detail::format_among<O.format, nvfp4, mxfp4, fp8_e4m3, fp8_e5m2, fp8_block_e4m3,
-                                                fp8_block_e5m2>::type;
+using format_of = typename detail::format_among<O.format, nvfp4, mxfp4, mxfp8_e4m3, mxfp8_e5m2, fp8_e4m3,
+                                                fp8_e5m2, fp8_block_e4m3, fp8_block_e5m2>::type;
 
 /// The blocks of an operand.
 template <operand_recipe O>
