@@ -184,6 +184,24 @@ def sm80_table(found):
                      "speed of sm_80's code compared with it"], rows)
 
 
+DEQUANTIZED = [("nvfp4", "NVFP4"), ("mxfp4", "MXFP4"), ("mxfp6_e2m3", "MXFP6 E2M3"), ("mxfp8_e4m3", "MXFP8 E4M3"),
+               ("fp8_e4m3", "FP8 per tensor"), ("fp8_block_e4m3", "FP8 1x128")]
+DEQUANTIZED_TO = [("rowwise", "rowwise"), ("columnwise", "columnwise"), ("rowwise_odd_stride", "rowwise, odd stride"),
+                  ("columnwise_odd_stride", "columnwise, odd stride")]
+
+
+def dequantize_table(found):
+    """Percent of the ceiling."""
+    rows = []
+    for name, label in DEQUANTIZED:
+        for of_type in ("bf16", "fp32"):
+            figures = [next((f for key, f in found.items() if key[:3] == ("dequantize", f"{name}_{of_type}", to)), None)
+                       for to, _ in DEQUANTIZED_TO]
+            if any(figures):
+                rows.append([f"{label} to {of_type}", *map(percent, figures)])
+    return markdown(["dequantize, percent of the ceiling", *(label for _, label in DEQUANTIZED_TO)], rows)
+
+
 def other_table(found):
     """Fused kernels and grouped ones."""
     rows = [["/".join(name), f"{f.us:.0f}", percent(f), f"{f.times_unfused:.1f}" if f.times_unfused else ""]
@@ -231,7 +249,8 @@ def main():
     parser.add_argument("--machine", default="NVIDIA H200")
     args = parser.parse_args()
     found, failed = read(args.json)
-    tables = [make(found) for make in (table, data_table, types_table, sm80_table, other_table, llm_table)]
+    makers = (table, data_table, types_table, dequantize_table, sm80_table, other_table, llm_table)
+    tables = [make(found) for make in makers]
     print("\n\n".join(filter(None, tables)))
     if args.plot:
         with open(args.plot, "w") as file:

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "../block/quantize.hpp"
+#include "../mma/elements_to_bf16.hpp"
 #include "../view/requirements.hpp"
 #include "launch.cuh"
 
@@ -10,27 +11,6 @@ namespace FOURSCALE_NAMESPACE::device {
 inline namespace FOURSCALE_ARCH {
 
 namespace detail {
-
-/// A thread takes a block.
-template <class F, class Layout, class M>
-FOURSCALE_KERNEL void __launch_bounds__(cta_threads)
-    dequantize_kernel(block_scaled_view<F, Layout, u8 const> q, M y, bool vectors) {
-  constexpr int n = F::block_size;
-  const tensor_scale<F> of_tensor = shared_tensor_scale<F>(q.amax);
-  const i64 count = q.rows * q.blocks();
-  for (i64 i = blockIdx.x * i64{cta_threads} + threadIdx.x; i < count; i += i64{gridDim.x} * cta_threads) {
-    const i64 row = M::is_transposed ? i % q.rows : i / q.blocks(),
-              block = M::is_transposed ? i / q.rows : i % q.blocks();
-    float values[n];
-    dequantize_block(q.load(row, block), values, tensor_scale_of(q.amax, row, of_tensor));
-    if constexpr (M::is_transposed) {
-      FOURSCALE_UNROLL
-      for (int j = 0; j < n; ++j) y.at(row, block * n + j) = from_float<typename M::value_type>(values[j]);
-    } else {
-      store_values(values, vectors, &y.at(row, block * n));
-    }
-  }
-}
 
 /// What the eight magnitudes of E2M1 become in one block, as 16-bit values: their low bytes, their high
 /// bytes, as __byte_perm looks them up. Valid while all of them but 0 are normal: powers of two times f
@@ -63,71 +43,253 @@ struct magnitude_table {
   }
 };
 
-/// E2M1 to 16-bit values in a matrix whose rows are vectors: a thread takes eight values at a time, 16 bytes,
-/// so that every store is whole. Groups of eight are counted along rows.
+/// N codes of a row, which begin at a whole byte.
+template <class F, int N>
+struct code_group {
+  using element = typename F::element;
+  static constexpr int bytes = N * element::width / 8,
+                       word = bytes % 8 == 0   ? 8
+                              : bytes % 4 == 0 ? 4
+                              : bytes % 2 == 0 ? 2
+                                               : 1;  ///< of a load
+  packed<element, N> codes;
+
+  /// In words of so many bytes, of which `from` is a multiple.
+  template <int Word = word>
+  static FOURSCALE_D code_group load(u8 const* from) {
+    using all = decltype(codes.bits);
+    code_group g;
+    FOURSCALE_UNROLL
+    for (int i = 0; i < bytes; i += Word)
+      g.codes.bits |= static_cast<all>(all{*reinterpret_cast<uint_t<8 * Word> const*>(from + i)} << (8 * i));
+    return g;
+  }
+  /// Their values, as dequantize_block() has them.
+  FOURSCALE_D void to_floats(float factor, float (&x)[N]) const {
+    if constexpr (element::width == 8 || element::bias < 0) {
+      decode(codes, x);
+    } else {  // these take fewer instructions four at a time
+      FOURSCALE_UNROLL
+      for (int i = 0; i < N; i += 4) {
+        u32 two[2];
+        mma::four_to_bf16<element>(static_cast<u32>(codes.bits >> (element::width * i)), two);
+        FOURSCALE_UNROLL
+        for (int j = 0; j < 4; ++j)
+          x[i + j] = bit_cast<float>(j % 2 == 0 ? two[j / 2] << 16 : two[j / 2] & 0xffff'0000u);
+      }
+    }
+    FOURSCALE_UNROLL
+    for (float& value : x) value = ptx::mul_rn_f32(value, factor);
+  }
+  template <class T>
+  FOURSCALE_D cta::values<T, N> rounded(float factor) const {
+    if constexpr (same_type<element, e2m1> && cta::is_packed<T>) {
+      const magnitude_table<T> table(factor);
+      cta::values<T, N> v;
+      FOURSCALE_UNROLL
+      for (int i = 0; i < N; i += 4) {
+        u32 pair[2];
+        table.decode(codes.bits >> (4 * i), pair);
+        v.words[i / 2] = pair[0], v.words[i / 2 + 1] = pair[1];
+      }
+      if (table.valid) return v;
+    }
+    float x[N];
+    to_floats(factor, x);
+    return cta::values<T, N>::rounded(x);
+  }
+};
+
+/// Neighbours in a row, or in a column of a transposed matrix, are neighbours in memory.
+template <class M>
+inline constexpr bool has_lines = false;
+template <class T>
+inline constexpr bool has_lines<matrix_view<T>> = true;
+template <class T>
+inline constexpr bool has_lines<transposed_view<T>> = true;
+
+/// To a matrix whose rows are vectors: a thread takes 16 bytes of values at a time, so that every store is
+/// whole. Groups of so many values are counted along rows.
 inline constexpr int dequantize_groups = 4;
 template <class F, class Layout, class T>
 FOURSCALE_KERNEL void __launch_bounds__(cta_threads)
     dequantize_rows_kernel(block_scaled_view<F, Layout, u8 const> q, matrix_view<T> y, cta::divisor groups,
                            u32 chunk_rows) {
-  constexpr int n = F::block_size, in_block = n / 8;
+  constexpr int n = 16 / static_cast<int>(sizeof(T)), in_block = F::block_size / n;
+  using group = code_group<F, n>;
   const i64 first_row = i64{blockIdx.y} * chunk_rows, rows_left = q.rows - first_row;
   const u32 count = static_cast<u32>(rows_left < chunk_rows ? rows_left : chunk_rows) * groups.d;
   const u32 first = blockIdx.x * (cta_threads * dequantize_groups) + threadIdx.x;
-  u32 const* const codes = reinterpret_cast<u32 const*>(q.codes) + first_row * groups.d + first;
-  u32 word[dequantize_groups] = {};
+  u8 const* const codes = q.codes + (first_row * groups.d + first) * group::bytes;
+  group codes_of[dequantize_groups];
   typename F::scale scale[dequantize_groups] = {};
   FOURSCALE_UNROLL
   for (int k = 0; k < dequantize_groups; ++k)
     if (const u32 i = first + static_cast<u32>(k) * cta_threads; i < count) {
-      const u32 row = groups.quotient(i), group = i - row * groups.d;
-      word[k] = codes[k * cta_threads];
-      scale[k] = q.load_scale(first_row + row, group / in_block);
+      const u32 row = groups.quotient(i);
+      codes_of[k] = group::load(codes + k * cta_threads * group::bytes);
+      scale[k] = q.load_scale(first_row + row, (i - row * groups.d) / in_block);
     }
-  const tensor_scale<F> tensor = q.amax.scale();
+  const tensor_scale<F> of_tensor = q.amax.scale_of_all();
   FOURSCALE_UNROLL
   for (int k = 0; k < dequantize_groups; ++k) {
     const u32 i = first + static_cast<u32>(k) * cta_threads;
     if (i >= count) continue;
-    const u32 row = groups.quotient(i), group = i - row * groups.d;
+    const u32 in_chunk = groups.quotient(i);
+    const i64 row = first_row + in_chunk;
+    const tensor_scale<F> tensor = tensor_scale_of(q.amax, row, of_tensor);
     const float factor = tensor.dequantize_factor(decode(scale[k]));
-    const magnitude_table<T> table(factor);
-    cta::values<T, 8> values;
-    u32 pair[2];
-    FOURSCALE_UNROLL
-    for (int half = 0; half < 2; ++half) {
-      table.decode(word[k] >> (16 * half), pair);
-      values.words[2 * half] = pair[0], values.words[2 * half + 1] = pair[1];
-    }
-    if (!table.valid) {
-      FOURSCALE_UNROLL
-      for (int j = 0; j < 8; ++j) {
-        const typename F::element code{static_cast<u8>(word[k] >> (4 * j) & 0xfu)};
-        values.set(j, from_float<T>(ptx::mul_rn_f32(decode(code), factor)));
-      }
-    }
-    values.store(&y.at(first_row + row, i64{group} * 8));
+    codes_of[k].template rounded<T>(factor).store(&y.at(row, i64{i - in_chunk * groups.d} * n));
   }
 }
 
-/// Launches the kernel above where it applies; false where it does not.
+/// To any other matrix: a tile at a time, by way of shared memory, where values lie in the order of Y's
+/// memory: 64 lines, which are rows, or columns of a transposed matrix, of 256 bytes each.
+template <class M>
+struct dequantize_tile {
+  using T = typename M::value_type;
+  static constexpr bool by_columns = M::is_transposed, has_pairs = has_lines<M> && cta::is_packed<T>;
+  static constexpr int lines = 64, places = has_pairs ? 128 : 64, rows = by_columns ? places : lines,
+                       cols = by_columns ? lines : places;
+  uint_t<has_pairs ? 16 : 32> values[lines][places + (has_pairs ? 2 : 1)];  ///< bits of T, or of float
+
+  FOURSCALE_D u32& pair(int line, int place) { return reinterpret_cast<u32&>(values[line][place]); }
+
+  /// Eight values of each of two rows, from column c on.
+  template <class F>
+  FOURSCALE_D void put(code_group<F, 8> const (&groups)[2], float const (&factors)[2], int row, int c) {
+    if constexpr (has_pairs) {
+      const cta::values<T, 8> upper = groups[0].template rounded<T>(factors[0]),
+                              lower = groups[1].template rounded<T>(factors[1]);
+      FOURSCALE_UNROLL
+      for (int i = 0; i < 4; ++i) {
+        const u32 a = upper.words[i], b = lower.words[i];
+        pair(by_columns ? c + 2 * i : row, by_columns ? row : c + 2 * i) =
+            by_columns ? __byte_perm(a, b, 0x5410) : a;
+        pair(by_columns ? c + 2 * i + 1 : row + 1, by_columns ? row : c + 2 * i) =
+            by_columns ? __byte_perm(a, b, 0x7632) : b;
+      }
+    } else {
+      FOURSCALE_UNROLL
+      for (int half = 0; half < 2; ++half) {
+        float x[8];
+        groups[half].to_floats(factors[half], x);
+        FOURSCALE_UNROLL
+        for (int j = 0; j < 8; ++j)
+          values[by_columns ? c + j : row + half][by_columns ? row + half : c + j] = bit_cast<u32>(x[j]);
+      }
+    }
+  }
+  /// The first `count` values of a line to `to`, by a warp.
+  FOURSCALE_D void store(int line, int count, T* to) requires has_pairs {
+    const int lane = static_cast<int>(threadIdx.x) % 32;
+    // Two at a time, at multiples of four bytes; the first one alone, if it is at none.
+    const int alone = static_cast<int>(reinterpret_cast<u64>(to) / 2 % 2);
+    if (alone == 0 && count == places) {
+      FOURSCALE_UNROLL
+      for (int i = 2 * lane; i < places; i += 64) reinterpret_cast<u32&>(to[i]) = pair(line, i);
+      return;
+    }
+    if (alone != 0 && lane == 0) to[0] = T{values[line][0]};
+    FOURSCALE_UNROLL
+    for (int i = 0; i < places; i += 64) {
+      const int place = i + 2 * lane + alone;
+      if (place + 1 < count)
+        reinterpret_cast<u32&>(to[place]) =
+            alone == 0 ? pair(line, place) : values[line][place] | u32{values[line][place + 1]} << 16;
+      else if (place < count)
+        to[place] = T{values[line][place]};
+    }
+  }
+};
+/// `words`: codes begin at a multiple of code_group::word.
+template <class F, class Layout, class M>
+FOURSCALE_KERNEL void __launch_bounds__(cta_threads)
+    dequantize_tiles_kernel(block_scaled_view<F, Layout, u8 const> q, M y, bool words) {
+  using memory = dequantize_tile<M>;
+  constexpr int n = 8, in_row = memory::cols / n, each = memory::rows / 2 * in_row / cta_threads;
+  using group = code_group<F, n>;
+  __shared__ __align__(8) memory tile;
+  const int thread = static_cast<int>(threadIdx.x), of_row = thread % in_row, c = of_row * n;
+  const tensor_scale<F> of_tensor = shared_tensor_scale<F>(q.amax);
+  const i64 col = i64{blockIdx.x} * memory::cols;
+  const int cols = static_cast<int>(q.cols - col < memory::cols ? q.cols - col : memory::cols);
+  for (i64 row = i64{blockIdx.y} * memory::rows; row < q.rows; row += i64{gridDim.y} * memory::rows) {
+    const int rows = static_cast<int>(q.rows - row < memory::rows ? q.rows - row : memory::rows);
+    // A thread takes the same columns of several pairs of rows.
+    const auto row_of = [&](int k) { return (thread + k * cta_threads) / in_row * 2; };
+    group groups[each][2];
+    typename F::scale scales[each][2] = {};
+    FOURSCALE_UNROLL
+    for (int k = 0; k < each; ++k) FOURSCALE_UNROLL
+    for (int half = 0; half < 2; ++half)
+      if (const int r = row_of(k) + half; r < rows && c < cols) {
+        u8 const* const from = q.codes + ((row + r) * (q.cols / n) + col / n + of_row) * group::bytes;
+        groups[k][half] = words ? group::load(from) : group::template load<1>(from);
+        scales[k][half] = q.load_scale(row + r, (col + c) / F::block_size);
+      }
+    FOURSCALE_UNROLL
+    for (int k = 0; k < each; ++k) {
+      const int r = row_of(k);
+      if (r >= rows || c >= cols) continue;
+      float factors[2] = {};
+      FOURSCALE_UNROLL
+      for (int half = 0; half < 2; ++half)
+        if (r + half < rows) {
+          const tensor_scale<F> tensor = tensor_scale_of(q.amax, row + r + half, of_tensor);
+          factors[half] = tensor.dequantize_factor(decode(scales[k][half]));
+        }
+      tile.put(groups[k], factors, r, c);
+    }
+    __syncthreads();
+    const int lines = memory::by_columns ? cols : rows, places = memory::by_columns ? rows : cols;
+    FOURSCALE_UNROLL
+    for (int line = thread / 32; line < memory::lines; line += cta_threads / 32) {
+      if (line >= lines) break;
+      const auto at = [&](int place) -> decltype(auto) {
+        return memory::by_columns ? y.at(row + place, col + line) : y.at(row + line, col + place);
+      };
+      if constexpr (memory::has_pairs) {
+        tile.store(line, places, &at(0));
+      } else {
+        FOURSCALE_UNROLL
+        for (int place = thread % 32; place < memory::places; place += 32)
+          if (place < places)
+            at(place) = from_float<typename M::value_type>(bit_cast<float>(tile.values[line][place]));
+      }
+    }
+    __syncthreads();
+  }
+}
+
+/// Launches the first kernel where it applies; false where it does not.
 template <class F, class Layout, class M>
 bool launch_dequantize_rows(block_scaled_view<F, Layout, u8 const> const& q, M const& y,
                             cudaStream_t stream) {
-  if constexpr (!M::is_transposed && same_type<typename F::element, e2m1>) {
-    using T = typename M::value_type;
-    if constexpr (cta::is_packed<T>) {
-      const i64 groups = q.cols / 8;
-      if (!rows_are_vectors(y) || reinterpret_cast<u64>(q.codes) % 4 != 0 ||
-          q.amax.kind == amax_kind::per_row || !row_chunks::can_take(groups))
-        return false;
-      const row_chunks chunks(q.rows, groups, dequantize_groups);
-      dequantize_rows_kernel<F, Layout, T><<<chunks.grid, cta_threads, 0, stream>>>(
-          q, y, cta::divisor(static_cast<u32>(groups)), static_cast<u32>(chunks.rows));
-      return true;
-    }
+  using T = typename M::value_type;
+  if constexpr (!M::is_transposed && has_lines<M> && (sizeof(T) == 2 || sizeof(T) == 4)) {
+    constexpr int n = 16 / static_cast<int>(sizeof(T));
+    const i64 groups = q.cols / n;
+    if (!rows_are_vectors(y) || reinterpret_cast<u64>(q.codes) % code_group<F, n>::word != 0 ||
+        !row_chunks::can_take(groups))
+      return false;
+    const row_chunks chunks(q.rows, groups, dequantize_groups);
+    dequantize_rows_kernel<F, Layout, T><<<chunks.grid, cta_threads, 0, stream>>>(
+        q, y, cta::divisor(static_cast<u32>(groups)), static_cast<u32>(chunks.rows));
+    return true;
   }
   return false;
+}
+
+template <class F, class Layout, class M>
+void launch_dequantize_tiles(block_scaled_view<F, Layout, u8 const> const& q, M const& y,
+                             cudaStream_t stream) {
+  using memory = dequantize_tile<M>;
+  constexpr i64 most = 0xffff;  // of a grid's second dimension
+  const i64 along = ceil_div<i64>(q.cols, memory::cols), down = ceil_div<i64>(q.rows, memory::rows);
+  const dim3 grid(static_cast<unsigned>(along), static_cast<unsigned>(down < most ? down : most));
+  const bool words = reinterpret_cast<u64>(q.codes) % code_group<F, 8>::word == 0;
+  dequantize_tiles_kernel<<<grid, cta_threads, 0, stream>>>(q, y, words);
 }
 
 }  // namespace detail
@@ -142,8 +304,7 @@ errc dequantize(block_scaled_view<F, Layout, Byte> const& q, M const& y, cudaStr
     const block_scaled_view<F, Layout, u8 const> input = q;
     const auto output = detail::as_output(y);
     if (detail::launch_dequantize_rows(input, output, stream)) return detail::launched();
-    detail::dequantize_kernel<<<detail::grid_for(q.rows * q.blocks()), detail::cta_threads, 0, stream>>>(
-        input, output, detail::rows_are_vectors(output));
+    detail::launch_dequantize_tiles(input, output, stream);
     return detail::launched();
   }
   return errc::ok;

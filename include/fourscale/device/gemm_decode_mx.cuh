@@ -4,7 +4,6 @@
 #pragma once
 
 #include "../mma/elements_to_bf16.hpp"
-#include "../ptx/mma_sync_f16.cuh"
 #include "gemm_decode.cuh"
 
 namespace FOURSCALE_NAMESPACE::device {
@@ -45,19 +44,14 @@ FOURSCALE_HD bool eights_are_aligned(u8 const* codes) {
 template <class E>
 FOURSCALE_D uint4 eight_to_bf16(u64 eight, e8m0 scale) {
   const u32 of_scale = scale.bits == e8m0::nan_bits ? 0x7fff'7fffu : scale.bits * 0x0080'0080u;
-  u32 r[4];
+  u32 r[2][2];
   FOURSCALE_UNROLL
   for (int i = 0; i < 2; ++i) {
-    const u32 bytes = mma::bytes_of_four<E>(static_cast<u32>(eight >> (4 * E::width * i)));
-    u32 two[2];
-    mma::bytes_to_bf16<E>(bytes, two);
-    if (mma::have_specials<E>(bytes)) [[unlikely]]
-      mma::with_specials<E>(bytes, two);
-    r[2 * i] = two[0], r[2 * i + 1] = two[1];
+    mma::four_to_bf16<E>(static_cast<u32>(eight >> (4 * E::width * i)), r[i]);
+    FOURSCALE_UNROLL
+    for (u32& two : r[i]) two = ptx::mul_rn_bf16x2(two, of_scale);
   }
-  FOURSCALE_UNROLL
-  for (u32& x : r) x = ptx::mul_rn_bf16x2(ptx::mul_rn_bf16x2(x, mma::factor_of_bytes<E>), of_scale);
-  return {r[0], r[1], r[2], r[3]};
+  return {r[0][0], r[0][1], r[1][0], r[1][1]};
 }
 
 /// Eight rows, a warp each; lanes take neighbouring eights, four of them at a time.

@@ -3,7 +3,7 @@
 #pragma once
 
 #include "../mma/codes_to_bf16.hpp"
-#include "../ptx/mma_sync_f16.cuh"
+#include "../ptx/arith.hpp"
 #include "gemm_decode_input.cuh"
 
 namespace FOURSCALE_NAMESPACE::device {

@@ -231,6 +231,19 @@ FOURSCALE_HD constexpr float decode(F code) {
 /// The N values of a packed word.
 template <element_format F, int N>
 FOURSCALE_HD constexpr void decode(packed<F, N> codes, float (&x)[N]) {
+#if FOURSCALE_HAS_CVT_FP8
+  if constexpr (N % 2 == 0 && (same_type<F, e4m3> || same_type<F, e5m2>))
+    if (!is_constant_evaluated()) {
+      FOURSCALE_UNROLL
+      for (int i = 0; i < N; i += 2) {
+        const auto two = static_cast<u16>(codes.bits >> (8 * i));
+        const u32 pair = same_type<F, e4m3> ? ptx::cvt_rn_f16x2_e4m3x2(two) : ptx::cvt_rn_f16x2_e5m2x2(two);
+        x[i] = ptx::cvt_f32_f16(static_cast<u16>(pair));
+        x[i + 1] = ptx::cvt_f32_f16(static_cast<u16>(pair >> 16));
+      }
+      return;
+    }
+#endif
   FOURSCALE_UNROLL
   for (int i = 0; i < N; ++i) x[i] = decode(codes.get(i));
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Elements of any format of 4, 6 or 8 bits to bf16, which holds them exactly, by shifts and one product: for
-// GEMMs that multiply them under their scales.
+// GEMMs that multiply them under their scales, and for dequantization.
 #pragma once
 
 #include "../formats/packed.hpp"
@@ -31,10 +31,10 @@ FOURSCALE_HD constexpr void bytes_to_bf16(u32 bytes, u32 (&r)[2]) {
     r[i] = (upper & 0x8000'8000u) | (upper & 0x7f00'7f00u) >> shift;
   }
 }
-/// 2^(127 - E::bias) in bf16, in both halves of a word.
+/// 2^(127 - E::bias) in bf16, in both halves of a word; E1M2's is beyond bf16.
 template <element_format E>
-inline constexpr u32 factor_of_bytes = static_cast<u32>(127 + 127 - E::bias) << 7 |
-                                       static_cast<u32>(127 + 127 - E::bias) << 23;
+requires(E::bias >= 0) inline constexpr u32 factor_of_bytes = static_cast<u32>(127 + 127 - E::bias) << 7 |
+                                                              static_cast<u32>(127 + 127 - E::bias) << 23;
 
 /// Whether one of four bytes is infinity or NaN.
 template <element_format E>
@@ -54,5 +54,18 @@ FOURSCALE_HD constexpr void with_specials(u32 bytes, u32 (&r)[2]) {
     r[i / 2] = (r[i / 2] & ~(0x7fffu << at)) | (infinite ? 0x7f80u : 0x7fffu) << at;
   }
 }
+
+#if FOURSCALE_CUDA
+/// Four elements in the low bits of a word to two registers of two numbers of bf16, in order, exactly.
+template <element_format E>
+FOURSCALE_D void four_to_bf16(u32 x, u32 (&r)[2]) {
+  const u32 bytes = bytes_of_four<E>(x);
+  bytes_to_bf16<E>(bytes, r);
+  if (have_specials<E>(bytes)) [[unlikely]]
+    with_specials<E>(bytes, r);
+  FOURSCALE_UNROLL
+  for (u32& two : r) two = ptx::mul_rn_bf16x2(two, factor_of_bytes<E>);
+}
+#endif
 
 }  // namespace FOURSCALE_NAMESPACE::mma

@@ -282,6 +282,14 @@ FOURSCALE_D inline u32 min_xorsign_abs_bf16x2(u32 a, u32 b) {
 #endif
 }
 
+/// fma.rn.bf16x2 d, a, b, -0;   PTX ISA 9.7.4.4, sm_80 and later: two products, rounded once, subnormals
+/// kept. (sm_80 has no mul.bf16x2.)
+FOURSCALE_D inline u32 mul_rn_bf16x2(u32 a, u32 b) {
+  u32 d;
+  asm("fma.rn.bf16x2 %0, %1, %2, %3;" : "=r"(d) : "r"(a), "r"(b), "r"(0x8000'8000u));
+  return d;
+}
+
 #endif
 
 }  // namespace FOURSCALE_NAMESPACE::ptx

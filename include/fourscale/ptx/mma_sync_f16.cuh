@@ -47,13 +47,6 @@ FOURSCALE_D inline void mma_sync_m16n8k32_u8(i32 (&d)[4], u32 const (&a)[4], u32
       : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
 }
 
-/// fma.rn.bf16x2 d, a, b, -0: two products, rounded once, subnormals kept. (sm_80 has no mul.bf16x2.)
-FOURSCALE_D inline u32 mul_rn_bf16x2(u32 a, u32 b) {
-  u32 d;
-  asm("fma.rn.bf16x2 %0, %1, %2, %3;" : "=r"(d) : "r"(a), "r"(b), "r"(0x8000'8000u));
-  return d;
-}
-
 /// Each half of a word twice: an instruction that takes either half of a register reads the word itself,
 /// which the compiler finds for mov, but not for prmt.
 FOURSCALE_D inline void twice_each(u32 both, u32& lower, u32& upper) {

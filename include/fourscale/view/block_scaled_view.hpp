@@ -73,6 +73,11 @@ struct block_scaled_view {
   FOURSCALE_HD constexpr typename F::scale load_scale(i64 row, i64 block) const {
     [[maybe_unused]] Byte* from = scales + scale_offset(row, block);
     u32 bits = 0;
+#if FOURSCALE_DEVICE_PASS
+    if constexpr (block_scale_bytes<F> == 4)
+      if (!is_constant_evaluated() && reinterpret_cast<u64>(from) % 4 == 0)
+        return {*reinterpret_cast<u32 const*>(from)};
+#endif
     FOURSCALE_UNROLL
     for (int i = 0; i < block_scale_bytes<F>; ++i) bits |= u32{from[i]} << (8 * i);
     return {static_cast<decltype(F::scale::bits)>(bits)};
