@@ -134,7 +134,8 @@
 //   FOURSCALE_NAMESPACE  fourscale, and in it the inline namespace of the version, v0_1_0.
 //   FOURSCALE_CPU        inline namespace of host::, what its loops may use: cpu, cpu_avx2_fma, cpu_omp.
 //   FOURSCALE_ARCH       inline namespace of device::, what its launches have kernels for: sm_900, sm_9001000
-//                        (900 and 1000). Hidden too: sm_100 and sm_100a are both 1000; clang does not tell.
+//                        (900 and 1000), and whether by -rdc=true, whose kernels may be far slower. Hidden
+//                        too: sm_100 and sm_100a are both 1000; clang does not tell.
 //   FOURSCALE_H          before every other function that the host runs; FOURSCALE_HD has it. The name then
 //                        says what the function may use, if that is more than the baseline of its CPU.
 // A default constructor that an aggregate has by itself cannot carry it; it is a function only at -O0.
@@ -185,8 +186,9 @@
 #define FOURSCALE_DETAIL_SM_(a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p, q, r, s, t, ...) \
   sm_##a##b##c##d##e##f##g##h##i##j##k##l##m##n##o##p##q##r##s##t
 #define FOURSCALE_DETAIL_SM(...) FOURSCALE_DETAIL_SM_(__VA_ARGS__, , , , , , , , , , , , , , , , , , , , )
-#define FOURSCALE_ARCH \
-  FOURSCALE_DETAIL_NAMED(FOURSCALE_DETAIL_SM(__CUDA_ARCH_LIST__), ) FOURSCALE_DETAIL_HIDDEN
+#define FOURSCALE_ARCH                                                                                       \
+  FOURSCALE_DETAIL_NAMED(FOURSCALE_DETAIL_SM(__CUDA_ARCH_LIST__), FOURSCALE_DETAIL_IF(__CUDACC_RDC__, _rdc)) \
+  FOURSCALE_DETAIL_HIDDEN
 #else
 #define FOURSCALE_ARCH sm_any FOURSCALE_DETAIL_HIDDEN
 #endif

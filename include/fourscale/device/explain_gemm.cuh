@@ -28,6 +28,9 @@ inline constexpr char const
     gemm_steps_of_32[] =
         "MXFP8 and MXFP6: before Blackwell these bits take mma.sync of fp16, a few percent of bf16's speed; "
         "accumulate::native multiplies in bf16, within a bound",
+    gemm_rdc[] =
+        "this unit was compiled by -rdc=true, under which ptxas lets each wgmma wait for the one before: ten "
+        "times as slow; compile it without",
     gemm_not_compiled[] =
         "this code was not compiled for the tensor cores of this device: sm_90a; 100f, 103f, 110f; 120f",
     gemm_no_tma[] =
@@ -38,6 +41,14 @@ namespace device {
 inline namespace FOURSCALE_ARCH {
 
 namespace detail {
+
+/// Relocatable code: a call in a kernel may be to another unit, so that ptxas serializes wgmma (C7509), and
+/// ignores setmaxnreg (C7504).
+#if defined(__CUDACC_RDC__)
+inline constexpr bool is_relocatable = true;
+#else
+inline constexpr bool is_relocatable = false;
+#endif
 
 /// Clusters of an H100 or H200, where there is no GPU to ask.
 inline constexpr int clusters_of_hopper = 66;
@@ -62,6 +73,7 @@ void explain_wgmma(explanation& why, matrix_view<T> const& d, i64 k, float beta,
                : plan.lie == mma::cluster_tiles::low
                    ? "wgmma from operands decoded to bf16, 64 x 64 outputs a CTA"
                    : "wgmma from operands decoded to bf16, 128 x 64 outputs a CTA";
+  why.add(is_relocatable, notes::gemm_rdc);
   why.add(plan.clusters < at_once, notes::gemm_few_tiles);
   if (mma::way_of_outputs(d, beta, !amaxes_by_row) == mma::output_way::boxes) return;
   const bool added = sizeof(T) == 2 && beta != 0.0f;
