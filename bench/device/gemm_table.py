@@ -108,6 +108,16 @@ def linear_table(found):
                      "decoding"], rows)
 
 
+def rivals_table(found):
+    rows = []
+    for name, b in found.items():
+        if name[0] == "linear" and len(name) == 3 and "decoding" not in b:
+            _, k, n = name[2].split("x")
+            rows.append([f"{name[1]}, {k} x {n}", f"{b['of_bf16']:.2f}", f"{b['TFLOP/s']:.0f}",
+                         percent(b["quantization"])])
+    return markdown(["recipe, in x out", "of the bf16 layer's time", "TFLOP/s", "quantization"], rows)
+
+
 def fp8_table(found):
     rows = [[spaced(name[1]), f"{b['TFLOP/s']:.0f}",
              *(percent(b[key]) for key in ("percent", "percent_of_fast", "percent_of_bf16")),
@@ -132,8 +142,8 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("json", nargs="+")
     found = {name: b for name, b in benchmarks(parser.parse_args().json) if not b.get("error_occurred")}
-    tables = [make(found) for make in (gemm_table, small_table, fp32_table, ways_table, mx_table, linear_table, fp8_table,
-                                       weight_only_table)]
+    tables = [make(found) for make in (gemm_table, small_table, fp32_table, ways_table, mx_table, linear_table,
+                                       rivals_table, fp8_table, weight_only_table)]
     print("\n\n".join(filter(None, tables)))
 
 
