@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A linear layer under mxfp8: by accumulate::blackwell every bit is the host's; by native, which needs no plan
-// there, within its bound, also in a graph.
+// A linear layer under mxfp8: by accumulate::blackwell every bit is the host's; by native, which needs no
+// plan there, within its bound, also in a graph.
 #include "linear_native_case.cuh"
 #include "linear_plan.cuh"
 #include "linear_producer_case.cuh"

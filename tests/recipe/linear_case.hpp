@@ -68,8 +68,9 @@ std::vector<float> operand_values(operand_recipe const& o, operand_place const& 
 }
 
 /// What the layer's GEMM should give, and by how much f32 may be off: a step of K = 64 drops less than five
-/// units of 2^-35 of the largest product of scales, one of K = 32 less than 33 of 2^-25 of its largest product
-/// or the accumulator, and both one of 2^-23 of the sum; the factor has five roundings. Then the rounding of D.
+/// units of 2^-35 of the largest product of scales, one of K = 32 less than 33 of 2^-25 of its largest
+/// product or the accumulator, and both one of 2^-23 of the sum; the factor has five roundings. Then the
+/// rounding of D.
 struct expected {
   std::vector<double> values, bounds;
 
@@ -109,8 +110,7 @@ struct expected {
 
 /// How many products a step of the layer's GEMMs adds.
 template <linear_recipe R>
-inline constexpr int step_of =
-    model::has_steps_of_32<format_of<R.fprop.a>, format_of<R.fprop.b>> ? 32 : 64;
+inline constexpr int step_of = model::has_steps_of_32<format_of<R.fprop.a>, format_of<R.fprop.b>> ? 32 : 64;
 
 template <linear_recipe R, class L>
 expected expected_y(linear_case<R, L> const& c) {

@@ -9,7 +9,8 @@ using namespace fourscale::test;
 namespace {
 
 constexpr linear_recipe te = presets::te_nvfp4().linear, no_rht = presets::te_nvfp4_no_rht().linear,
-                        mx = presets::mxfp4().linear, mx8 = presets::mxfp8().linear, weighed = presets::four_over_six().linear;
+                        mx = presets::mxfp4().linear, mx8 = presets::mxfp8().linear,
+                        weighed = presets::four_over_six().linear;
 
 constexpr linear_recipe drawn_signs() {
   linear_recipe r = te;

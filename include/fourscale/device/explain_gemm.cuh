@@ -29,8 +29,8 @@ inline constexpr char const
         "MXFP8 and MXFP6: before Blackwell these bits take mma.sync of fp16, a few percent of bf16's speed; "
         "accumulate::native multiplies in bf16, within a bound",
     gemm_rdc[] =
-        "this unit was compiled by -rdc=true, under which ptxas lets each wgmma wait for the one before: ten "
-        "times as slow; compile it without",
+        "this unit was compiled by -rdc=true, under which ptxas lets each wgmma wait for the one before: "
+        "mma.sync takes its place; compile it without",
     gemm_not_compiled[] =
         "this code was not compiled for the tensor cores of this device: sm_90a; 100f, 103f, 110f; 120f",
     gemm_no_tma[] =
@@ -41,14 +41,6 @@ namespace device {
 inline namespace FOURSCALE_ARCH {
 
 namespace detail {
-
-/// Relocatable code: a call in a kernel may be to another unit, so that ptxas serializes wgmma (C7509), and
-/// ignores setmaxnreg (C7504).
-#if defined(__CUDACC_RDC__)
-inline constexpr bool is_relocatable = true;
-#else
-inline constexpr bool is_relocatable = false;
-#endif
 
 /// Clusters of an H100 or H200, where there is no GPU to ask.
 inline constexpr int clusters_of_hopper = 66;
@@ -73,7 +65,6 @@ void explain_wgmma(explanation& why, matrix_view<T> const& d, i64 k, float beta,
                : plan.lie == mma::cluster_tiles::low
                    ? "wgmma from operands decoded to bf16, 64 x 64 outputs a CTA"
                    : "wgmma from operands decoded to bf16, 128 x 64 outputs a CTA";
-  why.add(is_relocatable, notes::gemm_rdc);
   why.add(plan.clusters < at_once, notes::gemm_few_tiles);
   if (mma::way_of_outputs(d, beta, !amaxes_by_row) == mma::output_way::boxes) return;
   const bool added = sizeof(T) == 2 && beta != 0.0f;
@@ -131,7 +122,10 @@ explanation explain_gemm(block_scaled_view<F, LA, BA> const& a, block_scaled_vie
   const bool tma = kernels::tma_can_read(a, b);
   const gemm_kernel best = detail::best_kernel(major, tma);
   why.add((major == 10 || major == 11) && !tma, notes::gemm_no_tma);
-  why.add(kernel != best && kernels::takes(best), notes::gemm_not_compiled);
+  const bool slower = kernel != best && kernels::takes(best),
+             relocatable = detail::is_relocatable && major == 9;
+  why.add(slower && relocatable, notes::gemm_rdc);
+  why.add(slower && !relocatable, notes::gemm_not_compiled);
   return why;
 }
 

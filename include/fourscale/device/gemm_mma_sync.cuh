@@ -78,8 +78,8 @@ bool rows_are_chunks(block_scaled_view<F, Layout, u8 const> const& q) {
          q.cols * F::element::width / 8 % mma::chunk_bytes == 0;
 }
 
-/// no_instruction where this device has the empty kernel, which has no shared memory, or no kernel; the
-/// runtime's error is then cleared, or the next launch would report it as its own.
+/// no_instruction where this device has the empty kernel, or no kernel; the runtime's error is then cleared,
+/// or the next launch would report it as its own. `memory`: what has_code() asks for.
 template <class Kernel>
 errc check_available(Kernel* kernel, u64 memory) {
   cudaFuncAttributes attributes{};
@@ -88,7 +88,7 @@ errc check_available(Kernel* kernel, u64 memory) {
     static_cast<void>(cudaGetLastError());
     return errc::no_instruction;
   }
-  return attributes.sharedSizeBytes < memory ? errc::no_instruction : errc::ok;
+  return has_code(attributes, memory) ? errc::ok : errc::no_instruction;
 }
 
 }  // namespace detail

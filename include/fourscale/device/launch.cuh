@@ -18,6 +18,21 @@ inline constexpr int cta_threads = cta::threads;
 /// The result of a launch. cudaGetLastError() still has CUDA's own error.
 inline errc launched() { return cudaPeekAtLastError() == cudaSuccess ? errc::ok : errc::cuda_failed; }
 
+/// Whether this unit is compiled by -rdc=true. A call in a kernel may then be to another unit, so that ptxas
+/// serializes wgmma (C7509) and ignores setmaxnreg (C7504); even a division is a call. mma.sync is faster.
+#if defined(__CUDACC_RDC__)
+inline constexpr bool is_relocatable = true;
+#else
+inline constexpr bool is_relocatable = false;
+#endif
+
+/// Whether a kernel has code for the device, which then has so much static shared memory; in a pass without
+/// its instructions it is empty. Of relocatable code the runtime says that it has no shared memory: there an
+/// empty kernel takes 4 registers, 10 in a debug build, and any other 26 or more.
+inline bool has_code(cudaFuncAttributes const& a, u64 memory) {
+  return a.sharedSizeBytes >= memory || (is_relocatable && a.numRegs > 16);
+}
+
 /// What the current device says of itself; 0 if it does not tell.
 inline int device_attribute(cudaDeviceAttr which) {
   int device = 0, value = 0;

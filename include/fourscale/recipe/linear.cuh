@@ -120,8 +120,8 @@ struct linear_machine {
 /// within a bound. A plan of native is for all three GEMMs, such as interop::cublaslt_linear_plans, and
 /// outlives the layer; no plan, or one for other GEMMs, is an error of forward() and backward() as it is of
 /// gemm(): null_pointer, other_plan. MX formats take no plan, whatever `How` says; MXFP4 is always multiplied
-/// as by accumulate::blackwell, and MXFP8 is slow by it before Blackwell; FP8 by accumulate::native<> only, on
-/// Hopper by its FP8 tensor cores: no other `How` compiles.
+/// as by accumulate::blackwell, and MXFP8 is slow by it before Blackwell; FP8 by accumulate::native<> only,
+/// on Hopper by its FP8 tensor cores: no other `How` compiles.
 template <linear_recipe R, scale_layout L = linear, class How = accumulate::blackwell>
 struct linear_layer : fourscale::detail::linear_steps<detail::linear_machine<How>, R, L> {
   explicit linear_layer(cudaStream_t stream = nullptr, How how = {})
