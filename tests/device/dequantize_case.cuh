@@ -29,7 +29,7 @@ void check_dequantize(i64 rows, i64 cols, amax_reference const& amax, amax_refer
   for (size_t i = 0; i < codes.size(); ++i) codes[i] = static_cast<u8>(mix(i));
   for (size_t i = 0; i < scales.size(); ++i) scales[i] = static_cast<u8>(mix(i + (u64{1} << 40)) >> 8);
   const i64 lines = ByColumns ? cols : rows, places = ByColumns ? rows : cols, ld = places + at.gap;
-  std::vector<T> want(static_cast<size_t>(at.values + lines * ld));
+  std::vector<T> want(static_cast<size_t>(at.values + (lines + 64) * ld));  // and what is behind the last
   __builtin_memset(static_cast<void*>(want.data()), poison, want.size() * sizeof(T));
   const device_buffer<u8> d_codes(codes), d_scales(scales);
   const device_buffer<T> got(want);
@@ -45,7 +45,7 @@ void check_dequantize(i64 rows, i64 cols, amax_reference const& amax, amax_refer
     REQUIRE(host::dequantize(q, y) == errc::ok);
     REQUIRE(device::dequantize(d, to) == errc::ok);
   }
-  CHECK(same_values(got.to_host(), want));  // what lies before and between rows included
+  CHECK(same_values(got.to_host(), want));  // what lies before, between and behind rows included
 }
 
 /// Shapes of no, one and several tiles, whole and ragged; each place of codes and of values; amaxes.

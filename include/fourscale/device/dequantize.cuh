@@ -107,6 +107,14 @@ template <class T>
 inline constexpr bool has_lines<matrix_view<T>> = true;
 template <class T>
 inline constexpr bool has_lines<transposed_view<T>> = true;
+template <class T>
+FOURSCALE_D i64 leading_dimension(matrix_view<T> const& y) {
+  return y.ld;
+}
+template <class T>
+FOURSCALE_D i64 leading_dimension(transposed_view<T> const& y) {
+  return y.base.ld;
+}
 
 /// To a matrix whose rows are vectors: a thread takes 16 bytes of values at a time, so that every store is
 /// whole. Groups of so many values are counted along rows.
@@ -180,16 +188,17 @@ struct dequantize_tile {
       }
     }
   }
+  /// A line to `to`, a multiple of four bytes, by a warp.
+  FOURSCALE_D void store(int line, T* to) requires has_pairs {
+    FOURSCALE_UNROLL
+    for (int i = static_cast<int>(threadIdx.x) % 32 * 2; i < places; i += 64)
+      reinterpret_cast<u32&>(to[i]) = pair(line, i);
+  }
   /// The first `count` values of a line to `to`, by a warp.
   FOURSCALE_D void store(int line, int count, T* to) requires has_pairs {
     const int lane = static_cast<int>(threadIdx.x) % 32;
     // Two at a time, at multiples of four bytes; the first one alone, if it is at none.
     const int alone = static_cast<int>(reinterpret_cast<u64>(to) / 2 % 2);
-    if (alone == 0 && count == places) {
-      FOURSCALE_UNROLL
-      for (int i = 2 * lane; i < places; i += 64) reinterpret_cast<u32&>(to[i]) = pair(line, i);
-      return;
-    }
     if (alone != 0 && lane == 0) to[0] = T{values[line][0]};
     FOURSCALE_UNROLL
     for (int i = 0; i < places; i += 64) {
@@ -243,20 +252,27 @@ FOURSCALE_KERNEL void __launch_bounds__(cta_threads)
     }
     __syncthreads();
     const int lines = memory::by_columns ? cols : rows, places = memory::by_columns ? rows : cols;
-    FOURSCALE_UNROLL
-    for (int line = thread / 32; line < memory::lines; line += cta_threads / 32) {
-      if (line >= lines) break;
-      const auto at = [&](int place) -> decltype(auto) {
-        return memory::by_columns ? y.at(row + place, col + line) : y.at(row + line, col + place);
-      };
-      if constexpr (memory::has_pairs) {
-        tile.store(line, places, &at(0));
-      } else {
+    const auto at = [&](int line, int place) -> decltype(auto) {
+      return memory::by_columns ? y.at(row + place, col + line) : y.at(row + line, col + place);
+    };
+    constexpr int warps = cta_threads / 32;
+    if constexpr (memory::has_pairs) {
+      auto* to = &at(thread / 32, 0);
+      const i64 ld = leading_dimension(y);
+      const bool in_pairs = reinterpret_cast<u64>(&at(0, 0)) % 4 == 0 && ld % 2 == 0;
+      if (in_pairs && lines == memory::lines && places == memory::places) {
         FOURSCALE_UNROLL
-        for (int place = thread % 32; place < memory::places; place += 32)
-          if (place < places)
-            at(place) = from_float<typename M::value_type>(bit_cast<float>(tile.values[line][place]));
+        for (int i = 0; i < memory::lines; i += warps, to += warps * ld) tile.store(thread / 32 + i, to);
+      } else {
+#pragma unroll 1
+        for (int line = thread / 32; line < lines; line += warps, to += warps * ld)
+          tile.store(line, places, to);
       }
+    } else {
+      for (int line = thread / 32; line < lines; line += warps) FOURSCALE_UNROLL
+      for (int place = thread % 32; place < memory::places; place += 32)
+        if (place < places)
+          at(line, place) = from_float<typename M::value_type>(bit_cast<float>(tile.values[line][place]));
     }
     __syncthreads();
   }
