@@ -118,6 +118,12 @@ def rivals_table(found):
     return markdown(["recipe, in x out", "of the bf16 layer's time", "TFLOP/s", "quantization"], rows)
 
 
+def experts_table(found):
+    rows = [[f"{name[1]} of {spaced(name[2])}", f"{b['bf16_TFLOP/s']:.0f}", f"{b['of_bf16']:.2f}",
+             f"{b['of_bf16_weights_kept']:.2f}"] for name, b in found.items() if name[0] == "linear_experts"]
+    return markdown(["experts: tokens x in x out", "bf16, TFLOP/s", "of its time", "weights kept"], rows)
+
+
 def fp8_table(found):
     rows = [[spaced(name[1]), f"{b['TFLOP/s']:.0f}",
              *(percent(b[key]) for key in ("percent", "percent_of_fast", "percent_of_bf16")),
@@ -143,7 +149,7 @@ def main():
     parser.add_argument("json", nargs="+")
     found = {name: b for name, b in benchmarks(parser.parse_args().json) if not b.get("error_occurred")}
     tables = [make(found) for make in (gemm_table, small_table, fp32_table, ways_table, mx_table, linear_table,
-                                       rivals_table, fp8_table, weight_only_table)]
+                                       rivals_table, experts_table, fp8_table, weight_only_table)]
     print("\n\n".join(filter(None, tables)))
 
 
