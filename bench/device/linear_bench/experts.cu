@@ -1,48 +1,93 @@
 // SPDX-License-Identifier: Apache-2.0
 // Experts with as many tokens each, in one call: their steps under te_nvfp4, compared with as many bf16
-// layers one after the other; with the weights of all experts quantized in the step, and as quantized before.
+// layers one after the other; with the weights of all experts quantized in the step, and as quantized before;
+// and in four calls, for parts of the experts, in streams that run at the same time. From graphs, and launch
+// by launch.
 #include "linear_bench.cuh"
 
 using namespace bench;
 
 namespace {
 
+/// A part of the experts, with memory and a stream of its own.
+template <f4::linear_recipe R>
+struct experts_part {
+  using layer = f4::device::grouped_linear_layer<R>;
+  linear_shape all;
+  i64 count, first_token;
+  f4::linear_bytes need = layer::bytes(all, count);
+  buffer<u8> weights{need.weights}, saved{need.saved}, workspace{need.workspace};
+  std::vector<typename layer::tensors> t;
+  cudaStream_t stream{};
+  cudaEvent_t done{};
+
+  /// `s`: of one expert. The part begins with expert `first`.
+  experts_part(linear_shape s, i64 first, i64 n)
+      : all{s.tokens * n, s.in, s.out}, count(n), first_token(first * s.tokens), t(static_cast<size_t>(n)) {
+    std::vector<i64> offsets;
+    for (i64 i = 0; i <= count; ++i) offsets.push_back(i * s.tokens);
+    require(layer::place(all, {offsets.data(), count}, {weights.data(), need.weights},
+                         {saved.data(), need.saved}, {workspace.data(), need.workspace}, t.data()));
+    require(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
+    require(cudaEventCreateWithFlags(&done, cudaEventDisableTiming));
+  }
+  experts_part(experts_part const&) = delete;
+  ~experts_part() { cudaStreamDestroy(stream), cudaEventDestroy(done); }
+  typename layer::experts experts() { return {t.data(), count}; }
+};
+
 /// `of_one`: the shape of one expert.
 template <f4::linear_recipe R>
 struct experts_trial {
-  using layer = f4::device::grouped_linear_layer<R>;
+  using part = experts_part<R>;
   linear_shape of_one;
-  i64 count;
+  i64 count, parts;
   linear_shape all{of_one.tokens * count, of_one.in, of_one.out};
   random_matrix<bf16> x{all.tokens, all.in, 1}, dy{all.tokens, all.out, 2}, y{all.tokens, all.out, 3},
       dx{all.tokens, all.in, 4};
   random_matrix<bf16> w{count * all.out, all.in, 5};
   random_matrix<float> dw{count * all.out, all.in, 6};
-  f4::linear_bytes need = layer::bytes(all, count);
-  buffer<u8> weights{need.weights}, saved{need.saved}, workspace{need.workspace};
-  std::vector<typename layer::tensors> t;
+  std::deque<part> all_parts;
   bf16_layer peer{of_one};
-  layer run;
+  cudaEvent_t begun{};
   f4::draw_key key{1, 2, 3, 4};
 
-  experts_trial(linear_shape s, i64 n) : of_one(s), count(n), t(static_cast<size_t>(n)) {
-    std::vector<i64> offsets;
-    for (i64 i = 0; i <= count; ++i) offsets.push_back(i * of_one.tokens);
-    require(layer::place(all, {offsets.data(), count}, {weights.data(), need.weights},
-                         {saved.data(), need.saved}, {workspace.data(), need.workspace}, t.data()));
+  /// So many parts, in streams that run at the same time; one part is in the stream that everything is in.
+  experts_trial(linear_shape s, i64 n, i64 of_parts) : of_one(s), count(n), parts(of_parts) {
+    for (i64 i = 0; i < parts; ++i) all_parts.emplace_back(s, i * count / parts, count / parts);
+    require(cudaEventCreateWithFlags(&begun, cudaEventDisableTiming));
     peer.fprop.choose(x.data(), w.data(), y.data());
     peer.dgrad.choose(dy.data(), w.data(), dx.data());
     peer.wgrad.choose(dy.data(), x.data(), dw.data());
   }
-  typename layer::experts experts() { return {t.data(), count}; }
-  void backward() { require(run.backward(dy.view(), key, experts(), dx.view(), dw.view(), true)); }
-  void step() {
-    require(run.forward(x.view(), w.view(), key, experts(), y.view()));
-    backward();
+  experts_trial(experts_trial const&) = delete;
+  ~experts_trial() { cudaEventDestroy(begun); }
+
+  template <class T>
+  static matrix_view<T> rows(random_matrix<T> const& m, i64 first, i64 n) {
+    return {m.data() + first * m.cols, n, m.cols};
   }
-  void step_with_weights() {
-    require(run.forward(x.view(), key, experts(), y.view()));
-    backward();
+  void run(part& p, cudaStream_t stream, bool with_weights) {
+    const typename part::layer layer(stream);
+    const i64 first = p.first_token, tokens = p.all.tokens, first_out = first / of_one.tokens * all.out,
+              outs = p.count * all.out;
+    const auto x_of = rows(x, first, tokens);
+    const auto y_of = rows(y, first, tokens);
+    require(with_weights ? layer.forward(x_of, rows(w, first_out, outs), key, p.experts(), y_of)
+                         : layer.forward(x_of, key, p.experts(), y_of));
+    require(layer.backward(rows(dy, first, tokens), key, p.experts(), rows(dx, first, tokens),
+                           rows(dw, first_out, outs), true));
+  }
+  void step(bool with_weights) {
+    const cudaStream_t main = graphs::capturing();
+    if (parts == 1) return run(all_parts[0], main, with_weights);
+    require(cudaEventRecord(begun, main));
+    for (part& p : all_parts) {
+      require(cudaStreamWaitEvent(p.stream, begun));
+      run(p, p.stream, with_weights);
+      require(cudaEventRecord(p.done, p.stream));
+    }
+    for (part& p : all_parts) require(cudaStreamWaitEvent(main, p.done));
   }
   void peers() const {
     for (i64 i = 0; i < count; ++i) {
@@ -57,16 +102,21 @@ struct experts_trial {
 };
 
 void measure_experts(benchmark::State& state, linear_shape s, i64 count) {
-  experts_trial<f4::presets::te_nvfp4().linear> x(s, count);
+  constexpr f4::linear_recipe te = f4::presets::te_nvfp4().linear;
+  experts_trial<te> x(s, count, 1), in_streams(s, count, 4);
   for (auto _ : state) {
-    const std::vector<double> times = medians(
-        {[&](i64) { x.peers(); }, [&](i64) { x.step(); }, [&](i64) { x.step_with_weights(); }}, 11, 1);
+    const std::vector<launch> launches = {[&](i64) { x.peers(); }, [&](i64) { x.step(true); },
+                                          [&](i64) { x.step(false); }, [&](i64) { in_streams.step(true); }};
+    const std::vector<double> launched = medians(launches, 11, 1),
+                              times = medians_from_graphs(launches, 11, 1);
     const double flop =
         6.0 * static_cast<double>(x.all.tokens) * static_cast<double>(s.in) * static_cast<double>(s.out);
     state.SetIterationTime(times[1]);
     state.counters["bf16_TFLOP/s"] = flop / times[0] * 1e-12;
     state.counters["of_bf16"] = times[1] / times[0];
     state.counters["of_bf16_weights_kept"] = times[2] / times[0];
+    state.counters["of_bf16_in_streams"] = times[3] / times[0];
+    state.counters["of_bf16_launched"] = launched[1] / launched[0];
   }
 }
 
