@@ -119,8 +119,9 @@ def rivals_table(found):
 
 
 def experts_table(found):
-    rows = [[f"{name[1]} of {spaced(name[2])}", f"{b['bf16_TFLOP/s']:.0f}", f"{b['of_bf16']:.2f}",
-             *(f"{b['of_bf16_' + what]:.2f}" for what in ("weights_kept", "in_streams", "launched"))] for name, b in found.items() if name[0] == "linear_experts"]
+    times = ("of_bf16", "of_bf16_weights_kept", "of_bf16_in_streams", "of_bf16_launched")
+    rows = [[f"{name[1]} of {spaced(name[2])}", f"{b['bf16_TFLOP/s']:.0f}", *(f"{b[key]:.2f}" for key in times)]
+            for name, b in found.items() if name[0] == "linear_experts"]
     return markdown(["experts: tokens x in x out", "bf16, TFLOP/s", "of its time", "weights kept",
                      "in four streams", "launch by launch"], rows)
 

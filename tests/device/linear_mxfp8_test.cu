@@ -10,21 +10,14 @@ using namespace fourscale::test;
 
 namespace {
 
-constexpr linear_recipe mx = presets::mxfp8().linear;
-
-/// E5M2 for dY, which meets E4M3.
-constexpr linear_recipe e5m2_gradients() {
-  linear_recipe r = mx;
-  r.dgrad.a.format = r.wgrad.a.format = format_name::mxfp8_e5m2;
-  return r;
-}
+constexpr linear_recipe mx = presets::mxfp8().linear, with_e5m2 = mxfp8_with_e5m2_gradients();
 
 }  // namespace
 
 TEST_CASE("device linear: mxfp8 equals the host", "[device][recipe][linear]") {
   check_linear<mx>({32, 128, 64});
   check_linear<mx, swizzled_128x4>({288, 160, 224});
-  check_linear<e5m2_gradients()>({96, 64, 160});
+  check_linear<with_e5m2>({96, 64, 160});
 }
 
 TEST_CASE("device linear: mxfp8 by native is within its bound", "[device][recipe][linear][native]") {
@@ -34,8 +27,8 @@ TEST_CASE("device linear: mxfp8 by native is within its bound", "[device][recipe
     linear_on_device<mx, linear, accumulate::native<>> d(h);
     check_two_microbatches(d);
   }
-  linear_case<e5m2_gradients()> h({96, 64, 160});
-  linear_on_device<e5m2_gradients(), linear, accumulate::native<plan_but_for>> d(h);
+  linear_case<with_e5m2> h({96, 64, 160});
+  linear_on_device<with_e5m2, linear, accumulate::native<plan_but_for>> d(h);
   check_two_microbatches(d);
 }
 

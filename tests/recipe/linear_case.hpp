@@ -14,6 +14,13 @@
 
 namespace fourscale::test {
 
+/// mxfp8 with E5M2 for dY, which meets E4M3.
+constexpr linear_recipe mxfp8_with_e5m2_gradients() {
+  linear_recipe r = presets::mxfp8().linear;
+  r.dgrad.a.format = r.wgrad.a.format = format_name::mxfp8_e5m2;
+  return r;
+}
+
 template <class T>
 std::vector<T> random_values(i64 count, u64 seed, float size = 1.0f) {
   std::vector<T> x(static_cast<size_t>(count));

@@ -59,6 +59,16 @@ void check_types() {
   }));
   CHECK(same);
 }
+/// Both copies of dY may be in the `other` format of a family, but not one of them; and not W in a format
+/// `outside` of it.
+void check_family(linear_recipe r, format_name other, format_name outside) {
+  r.wgrad.a.format = other;
+  CHECK(validate(r) == errc::bad_recipe);
+  r.dgrad.a.format = other;
+  CHECK(validate(r) == errc::ok);
+  r.fprop.b.format = r.dgrad.b.format = outside;
+  CHECK(validate(r) == errc::bad_recipe);
+}
 constexpr operand_recipe nvfp4_by(scale_rule s) { return {.format = format_name::nvfp4, .scale = s}; }
 
 }  // namespace
@@ -89,20 +99,8 @@ TEST_CASE("linear: recipes that it does not take", "[recipe][linear]") {
   CHECK(validate(with([](r& l) { l.wgrad.b.amax = amax_source::delayed; })) == errc::bad_recipe);
   CHECK(validate(with([](r& l) { l.wgrad.b.source = value_source::dequantized; })) == errc::bad_recipe);
   CHECK(validate(with([](r& l) { l.fprop.a.scale = scale_rule::floor; })) == errc::bad_recipe);
-  r mixed = presets::fp8_current().linear;  // both copies of dY in E5M2, or neither
-  mixed.wgrad.a.format = format_name::fp8_e4m3;
-  CHECK(validate(mixed) == errc::bad_recipe);
-  mixed.dgrad.a.format = format_name::fp8_e4m3;
-  CHECK(validate(mixed) == errc::ok);
-  mixed.fprop.b.format = mixed.dgrad.b.format = format_name::fp8_block_e4m3;
-  CHECK(validate(mixed) == errc::bad_recipe);
-  r mx = presets::mxfp8().linear;  // E4M3 and E5M2 meet; the copies of a tensor agree
-  mx.wgrad.a.format = format_name::mxfp8_e5m2;
-  CHECK(validate(mx) == errc::bad_recipe);
-  mx.dgrad.a.format = format_name::mxfp8_e5m2;
-  CHECK(validate(mx) == errc::ok);
-  mx.fprop.b.format = mx.dgrad.b.format = format_name::mxfp4;
-  CHECK(validate(mx) == errc::bad_recipe);
+  check_family(presets::fp8_current().linear, format_name::fp8_e4m3, format_name::fp8_block_e4m3);
+  check_family(presets::mxfp8().linear, format_name::mxfp8_e5m2, format_name::mxfp4);
   for (r rotated : {presets::fp8_block().linear, presets::mxfp8().linear}) {
     rotated.wgrad.a.hadamard = rotated.wgrad.b.hadamard = 16;
     CHECK(validate(rotated) == errc::bad_recipe);

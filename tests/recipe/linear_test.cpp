@@ -18,12 +18,6 @@ constexpr linear_recipe drawn_signs() {
   return r;
 }
 
-constexpr linear_recipe e5m2_gradients() {
-  linear_recipe r = mx8;
-  r.dgrad.a.format = r.wgrad.a.format = format_name::mxfp8_e5m2;
-  return r;
-}
-
 template <linear_recipe R, class L = linear>
 void check_emulation(linear_shape s) {
   INFO(s.tokens << " x " << s.in << " x " << s.out);
@@ -171,7 +165,7 @@ TEST_CASE("linear: the other recipes equal their emulation in double", "[recipe]
   check_emulation<mx>({96, 64, 160});
   check_emulation<mx8>({32, 128, 64});
   check_emulation<mx8>({96, 64, 160});
-  check_emulation<e5m2_gradients()>({32, 128, 64});
+  check_emulation<mxfp8_with_e5m2_gradients()>({32, 128, 64});
   check_emulation<drawn_signs()>({48, 64, 80});
 }
 

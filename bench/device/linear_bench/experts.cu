@@ -56,9 +56,7 @@ struct experts_trial {
   experts_trial(linear_shape s, i64 n, i64 of_parts) : of_one(s), count(n), parts(of_parts) {
     for (i64 i = 0; i < parts; ++i) all_parts.emplace_back(s, i * count / parts, count / parts);
     require(cudaEventCreateWithFlags(&begun, cudaEventDisableTiming));
-    peer.fprop.choose(x.data(), w.data(), y.data());
-    peer.dgrad.choose(dy.data(), w.data(), dx.data());
-    peer.wgrad.choose(dy.data(), x.data(), dw.data());
+    peer.choose(data_of(0));
   }
   experts_trial(experts_trial const&) = delete;
   ~experts_trial() { cudaEventDestroy(begun); }
@@ -89,15 +87,14 @@ struct experts_trial {
     }
     for (part& p : all_parts) require(cudaStreamWaitEvent(main, p.done));
   }
+  layer_data data_of(i64 expert) const {
+    const i64 token = expert * of_one.tokens, value = expert * of_one.out * of_one.in;
+    return {x.data() + token * of_one.in,   w.data() + value,
+            dy.data() + token * of_one.out, y.data() + token * of_one.out,
+            dx.data() + token * of_one.in,  dw.data() + value};
+  }
   void peers() const {
-    for (i64 i = 0; i < count; ++i) {
-      const i64 token = i * of_one.tokens, value = i * of_one.out * of_one.in;
-      bf16 *const x_of = x.data() + token * of_one.in, *const dy_of = dy.data() + token * of_one.out,
-                  *const w_of = w.data() + value;
-      peer.fprop.run(x_of, w_of, y.data() + token * of_one.out);
-      peer.dgrad.run(dy_of, w_of, dx.data() + token * of_one.in);
-      peer.wgrad.run(dy_of, x_of, dw.data() + value);
-    }
+    for (i64 i = 0; i < count; ++i) peer.run(data_of(i));
   }
 };
 
@@ -109,8 +106,7 @@ void measure_experts(benchmark::State& state, linear_shape s, i64 count) {
                                           [&](i64) { x.step(false); }, [&](i64) { in_streams.step(true); }};
     const std::vector<double> launched = medians(launches, 11, 1),
                               times = medians_from_graphs(launches, 11, 1);
-    const double flop =
-        6.0 * static_cast<double>(x.all.tokens) * static_cast<double>(s.in) * static_cast<double>(s.out);
+    const double flop = flop_of(x.all);
     state.SetIterationTime(times[1]);
     state.counters["bf16_TFLOP/s"] = flop / times[0] * 1e-12;
     state.counters["of_bf16"] = times[1] / times[0];
@@ -121,8 +117,7 @@ void measure_experts(benchmark::State& state, linear_shape s, i64 count) {
 }
 
 void add_experts(linear_shape s, i64 count) {
-  add("linear_experts/" + std::to_string(count) + "/" + std::to_string(s.tokens) + "x" +
-          std::to_string(s.in) + "x" + std::to_string(s.out),
+  add("linear_experts/" + std::to_string(count) + "/" + to_string(s),
       [=](benchmark::State& state) { measure_experts(state, s, count); });
 }
 

@@ -37,6 +37,25 @@ struct matrices {
   random_matrix<float> dw{s.out, s.in, 6};
 };
 
+/// Products and sums of a step.
+inline double flop_of(linear_shape const& s) {
+  return 6.0 * static_cast<double>(s.tokens) * static_cast<double>(s.in) * static_cast<double>(s.out);
+}
+inline std::string to_string(linear_shape const& s) {
+  return std::to_string(s.tokens) + "x" + std::to_string(s.in) + "x" + std::to_string(s.out);
+}
+
+/// Where the matrices of a bf16 layer lie.
+struct layer_data {
+  bf16 *x, *w, *dy, *y, *dx;
+  float* dw;
+
+  explicit layer_data(matrices<bf16> const& m)
+      : layer_data(m.x.data(), m.w.data(), m.dy.data(), m.y.data(), m.dx.data(), m.dw.data()) {}
+  layer_data(bf16* of_x, bf16* of_w, bf16* of_dy, bf16* of_y, bf16* of_dx, float* of_dw)
+      : x(of_x), w(of_w), dy(of_dy), y(of_y), dx(of_dx), dw(of_dw) {}
+};
+
 /// The bf16 layer: three GEMMs on the matrices as they lie.
 struct bf16_layer {
   cublaslt_gemm fprop, dgrad, wgrad;
@@ -45,15 +64,15 @@ struct bf16_layer {
       : fprop(s.tokens, s.out, s.in),
         dgrad(s.tokens, s.in, s.out, {.b_by_columns = true}),
         wgrad(s.out, s.in, s.tokens, {true, true, true}) {}
-  void choose(matrices<bf16> const& m) {
-    fprop.choose(m.x.data(), m.w.data(), m.y.data());
-    dgrad.choose(m.dy.data(), m.w.data(), m.dx.data());
-    wgrad.choose(m.dy.data(), m.x.data(), m.dw.data());
+  void choose(layer_data const& m) {
+    fprop.choose(m.x, m.w, m.y);
+    dgrad.choose(m.dy, m.w, m.dx);
+    wgrad.choose(m.dy, m.x, m.dw);
   }
-  void run(matrices<bf16> const& m) const {
-    fprop.run(m.x.data(), m.w.data(), m.y.data());
-    dgrad.run(m.dy.data(), m.w.data(), m.dx.data());
-    wgrad.run(m.dy.data(), m.x.data(), m.dw.data());
+  void run(layer_data const& m) const {
+    fprop.run(m.x, m.w, m.y);
+    dgrad.run(m.dy, m.w, m.dx);
+    wgrad.run(m.dy, m.x, m.dw);
   }
 };
 
@@ -125,17 +144,16 @@ struct trial {
   step<R, Weight, How> ours{m};
   bf16_layer peer{s};
 
-  explicit trial(linear_shape shape) : s(shape) { peer.choose(of_bf16); }
+  explicit trial(linear_shape shape) : s(shape) { peer.choose(layer_data(of_bf16)); }
   trial(trial const&) = delete;
 
   std::vector<launch> launches() {
-    return {[this](i64) { peer.run(of_bf16); }, [this](i64) { ours(); }, [this](i64) { ours.quantize(); },
-            [this](i64) { ours.quantize_gradient(); }};
+    return {[this](i64) { peer.run(layer_data(of_bf16)); }, [this](i64) { ours(); },
+            [this](i64) { ours.quantize(); }, [this](i64) { ours.quantize_gradient(); }};
   }
   /// `t`: of the launches, and of others after them.
   void report(benchmark::State& state, std::vector<double> const& t) const {
-    const double flop =
-        6.0 * static_cast<double>(s.tokens) * static_cast<double>(s.in) * static_cast<double>(s.out);
+    const double flop = flop_of(s);
     state.SetIterationTime(t[1]);
     state.counters["TFLOP/s"] = flop / t[1] * 1e-12;
     state.counters["bf16_TFLOP/s"] = flop / t[0] * 1e-12;
@@ -153,9 +171,7 @@ void measure(benchmark::State& state, linear_shape s) {
 
 template <class Run>
 void add_one(std::string const& name, Run run, linear_shape s) {
-  const std::string size =
-      std::to_string(s.tokens) + "x" + std::to_string(s.in) + "x" + std::to_string(s.out);
-  add("linear/" + name + "/" + size, [=](benchmark::State& state) { run(state, s); });
+  add("linear/" + name + "/" + to_string(s), [=](benchmark::State& state) { run(state, s); });
 }
 
 }  // namespace bench

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "../block/quantize.hpp"
+#include "../cta/load_codes.cuh"
 #include "../mma/elements_to_bf16.hpp"
 #include "../view/requirements.hpp"
 #include "launch.cuh"
@@ -43,62 +44,42 @@ struct magnitude_table {
   }
 };
 
-/// N codes of a row, which begin at a whole byte.
-template <class F, int N>
-struct code_group {
-  using element = typename F::element;
-  static constexpr int bytes = N * element::width / 8,
-                       word = bytes % 8 == 0   ? 8
-                              : bytes % 4 == 0 ? 4
-                              : bytes % 2 == 0 ? 2
-                                               : 1;  ///< of a load
-  packed<element, N> codes;
-
-  /// In words of so many bytes, of which `from` is a multiple.
-  template <int Word = word>
-  static FOURSCALE_D code_group load(u8 const* from) {
-    using all = decltype(codes.bits);
-    code_group g;
+/// Values of codes, as dequantize_block() has them.
+template <class E, int N>
+FOURSCALE_D void to_floats(packed<E, N> codes, float factor, float (&x)[N]) {
+  if constexpr (E::width == 8 || E::bias < 0) {
+    decode(codes, x);
+  } else {  // these take fewer instructions four at a time
     FOURSCALE_UNROLL
-    for (int i = 0; i < bytes; i += Word)
-      g.codes.bits |= static_cast<all>(all{*reinterpret_cast<uint_t<8 * Word> const*>(from + i)} << (8 * i));
-    return g;
-  }
-  /// Their values, as dequantize_block() has them.
-  FOURSCALE_D void to_floats(float factor, float (&x)[N]) const {
-    if constexpr (element::width == 8 || element::bias < 0) {
-      decode(codes, x);
-    } else {  // these take fewer instructions four at a time
+    for (int i = 0; i < N; i += 4) {
+      u32 two[2];
+      mma::four_to_bf16<E>(static_cast<u32>(codes.bits >> (E::width * i)), two);
       FOURSCALE_UNROLL
-      for (int i = 0; i < N; i += 4) {
-        u32 two[2];
-        mma::four_to_bf16<element>(static_cast<u32>(codes.bits >> (element::width * i)), two);
-        FOURSCALE_UNROLL
-        for (int j = 0; j < 4; ++j)
-          x[i + j] = bit_cast<float>(j % 2 == 0 ? two[j / 2] << 16 : two[j / 2] & 0xffff'0000u);
-      }
+      for (int j = 0; j < 4; ++j)
+        x[i + j] = bit_cast<float>(j % 2 == 0 ? two[j / 2] << 16 : two[j / 2] & 0xffff'0000u);
     }
+  }
+  FOURSCALE_UNROLL
+  for (float& value : x) value = ptx::mul_rn_f32(value, factor);
+}
+/// The same, rounded to T.
+template <class T, class E, int N>
+FOURSCALE_D cta::values<T, N> to_values(packed<E, N> codes, float factor) {
+  if constexpr (same_type<E, e2m1> && cta::is_packed<T>) {
+    const magnitude_table<T> table(factor);
+    cta::values<T, N> v;
     FOURSCALE_UNROLL
-    for (float& value : x) value = ptx::mul_rn_f32(value, factor);
-  }
-  template <class T>
-  FOURSCALE_D cta::values<T, N> rounded(float factor) const {
-    if constexpr (same_type<element, e2m1> && cta::is_packed<T>) {
-      const magnitude_table<T> table(factor);
-      cta::values<T, N> v;
-      FOURSCALE_UNROLL
-      for (int i = 0; i < N; i += 4) {
-        u32 pair[2];
-        table.decode(codes.bits >> (4 * i), pair);
-        v.words[i / 2] = pair[0], v.words[i / 2 + 1] = pair[1];
-      }
-      if (table.valid) return v;
+    for (int i = 0; i < N; i += 4) {
+      u32 pair[2];
+      table.decode(codes.bits >> (4 * i), pair);
+      v.words[i / 2] = pair[0], v.words[i / 2 + 1] = pair[1];
     }
-    float x[N];
-    to_floats(factor, x);
-    return cta::values<T, N>::rounded(x);
+    if (table.valid) return v;
   }
-};
+  float x[N];
+  to_floats(codes, factor, x);
+  return cta::values<T, N>::rounded(x);
+}
 
 /// Neighbours in a row, or in a column of a transposed matrix, are neighbours in memory.
 template <class M>
@@ -124,7 +105,8 @@ FOURSCALE_KERNEL void __launch_bounds__(cta_threads)
     dequantize_rows_kernel(block_scaled_view<F, Layout, u8 const> q, matrix_view<T> y, cta::divisor groups,
                            u32 chunk_rows) {
   constexpr int n = 16 / static_cast<int>(sizeof(T)), in_block = F::block_size / n;
-  using group = code_group<F, n>;
+  using E = typename F::element;
+  using group = packed<E, n>;
   const i64 first_row = i64{blockIdx.y} * chunk_rows, rows_left = q.rows - first_row;
   const u32 count = static_cast<u32>(rows_left < chunk_rows ? rows_left : chunk_rows) * groups.d;
   const u32 first = blockIdx.x * (cta_threads * dequantize_groups) + threadIdx.x;
@@ -135,7 +117,7 @@ FOURSCALE_KERNEL void __launch_bounds__(cta_threads)
   for (int k = 0; k < dequantize_groups; ++k)
     if (const u32 i = first + static_cast<u32>(k) * cta_threads; i < count) {
       const u32 row = groups.quotient(i);
-      codes_of[k] = group::load(codes + k * cta_threads * group::bytes);
+      codes_of[k] = cta::load_codes<E, n>(codes + k * cta_threads * group::bytes, true);
       scale[k] = q.load_scale(first_row + row, (i - row * groups.d) / in_block);
     }
   const tensor_scale<F> of_tensor = q.amax.scale_of_all();
@@ -147,7 +129,7 @@ FOURSCALE_KERNEL void __launch_bounds__(cta_threads)
     const i64 row = first_row + in_chunk;
     const tensor_scale<F> tensor = tensor_scale_of(q.amax, row, of_tensor);
     const float factor = tensor.dequantize_factor(decode(scale[k]));
-    codes_of[k].template rounded<T>(factor).store(&y.at(row, i64{i - in_chunk * groups.d} * n));
+    to_values<T>(codes_of[k], factor).store(&y.at(row, i64{i - in_chunk * groups.d} * n));
   }
 }
 
@@ -164,11 +146,11 @@ struct dequantize_tile {
   FOURSCALE_D u32& pair(int line, int place) { return reinterpret_cast<u32&>(values[line][place]); }
 
   /// Eight values of each of two rows, from column c on.
-  template <class F>
-  FOURSCALE_D void put(code_group<F, 8> const (&groups)[2], float const (&factors)[2], int row, int c) {
+  template <class E>
+  FOURSCALE_D void put(packed<E, 8> const (&groups)[2], float const (&factors)[2], int row, int c) {
     if constexpr (has_pairs) {
-      const cta::values<T, 8> upper = groups[0].template rounded<T>(factors[0]),
-                              lower = groups[1].template rounded<T>(factors[1]);
+      const cta::values<T, 8> upper = to_values<T>(groups[0], factors[0]),
+                              lower = to_values<T>(groups[1], factors[1]);
       FOURSCALE_UNROLL
       for (int i = 0; i < 4; ++i) {
         const u32 a = upper.words[i], b = lower.words[i];
@@ -181,7 +163,7 @@ struct dequantize_tile {
       FOURSCALE_UNROLL
       for (int half = 0; half < 2; ++half) {
         float x[8];
-        groups[half].to_floats(factors[half], x);
+        to_floats(groups[half], factors[half], x);
         FOURSCALE_UNROLL
         for (int j = 0; j < 8; ++j)
           values[by_columns ? c + j : row + half][by_columns ? row + half : c + j] = bit_cast<u32>(x[j]);
@@ -211,13 +193,14 @@ struct dequantize_tile {
     }
   }
 };
-/// `words`: codes begin at a multiple of code_group::word.
+/// `words`: what cta::are_words() says of the codes.
 template <class F, class Layout, class M>
 FOURSCALE_KERNEL void __launch_bounds__(cta_threads)
     dequantize_tiles_kernel(block_scaled_view<F, Layout, u8 const> q, M y, bool words) {
   using memory = dequantize_tile<M>;
   constexpr int n = 8, in_row = memory::cols / n, each = memory::rows / 2 * in_row / cta_threads;
-  using group = code_group<F, n>;
+  using E = typename F::element;
+  using group = packed<E, n>;
   __shared__ __align__(8) memory tile;
   const int thread = static_cast<int>(threadIdx.x), of_row = thread % in_row, c = of_row * n;
   const tensor_scale<F> of_tensor = shared_tensor_scale<F>(q.amax);
@@ -234,7 +217,7 @@ FOURSCALE_KERNEL void __launch_bounds__(cta_threads)
     for (int half = 0; half < 2; ++half)
       if (const int r = row_of(k) + half; r < rows && c < cols) {
         u8 const* const from = q.codes + ((row + r) * (q.cols / n) + col / n + of_row) * group::bytes;
-        groups[k][half] = words ? group::load(from) : group::template load<1>(from);
+        groups[k][half] = cta::load_codes<E, n>(from, words);
         scales[k][half] = q.load_scale(row + r, (col + c) / F::block_size);
       }
     FOURSCALE_UNROLL
@@ -286,7 +269,7 @@ bool launch_dequantize_rows(block_scaled_view<F, Layout, u8 const> const& q, M c
   if constexpr (!M::is_transposed && has_lines<M> && (sizeof(T) == 2 || sizeof(T) == 4)) {
     constexpr int n = 16 / static_cast<int>(sizeof(T));
     const i64 groups = q.cols / n;
-    if (!rows_are_vectors(y) || reinterpret_cast<u64>(q.codes) % code_group<F, n>::word != 0 ||
+    if (!rows_are_vectors(y) || !cta::are_words<typename F::element, n>(q.codes) ||
         !row_chunks::can_take(groups))
       return false;
     const row_chunks chunks(q.rows, groups, dequantize_groups);
@@ -304,7 +287,7 @@ void launch_dequantize_tiles(block_scaled_view<F, Layout, u8 const> const& q, M 
   constexpr i64 most = 0xffff;  // of a grid's second dimension
   const i64 along = ceil_div<i64>(q.cols, memory::cols), down = ceil_div<i64>(q.rows, memory::rows);
   const dim3 grid(static_cast<unsigned>(along), static_cast<unsigned>(down < most ? down : most));
-  const bool words = reinterpret_cast<u64>(q.codes) % code_group<F, 8>::word == 0;
+  const bool words = cta::are_words<typename F::element, 8>(q.codes);
   dequantize_tiles_kernel<<<grid, cta_threads, 0, stream>>>(q, y, words);
 }
 

@@ -3,6 +3,7 @@
 // whether all values are such that sums of their products stay in f32.
 #pragma once
 
+#include "../cta/load_codes.cuh"
 #include "../mma/elements_to_bf16.hpp"
 #include "gemm_decode.cuh"
 
@@ -16,28 +17,6 @@ namespace detail {
 FOURSCALE_HD constexpr bool fits_bf16(e8m0 scale) {
   const int exponent = int{scale.bits} - e8m0::bias;
   return (exponent >= -100 && exponent <= 32) || scale.bits == e8m0::nan_bits;
-}
-
-/// Eight elements in memory, in the low bits of a word. `aligned`: to what is read at a time.
-template <class E>
-FOURSCALE_D u64 load_eight(u8 const* from, bool aligned) {
-  u64 x = 0;
-  if (!aligned) {
-    FOURSCALE_UNROLL
-    for (int i = 0; i < E::width; ++i) x |= u64{from[i]} << (8 * i);
-  } else if constexpr (E::width == 8) {
-    x = *reinterpret_cast<u64 const*>(from);
-  } else if constexpr (E::width == 4) {
-    x = *reinterpret_cast<u32 const*>(from);
-  } else {
-    FOURSCALE_UNROLL
-    for (int i = 0; i < 3; ++i) x |= u64{reinterpret_cast<u16 const*>(from)[i]} << (16 * i);
-  }
-  return x;
-}
-template <class E>
-FOURSCALE_HD bool eights_are_aligned(u8 const* codes) {
-  return reinterpret_cast<u64>(codes) % (E::width == 6 ? 2 : E::width) == 0;
 }
 
 /// Eight elements under their scale.
@@ -65,7 +44,7 @@ FOURSCALE_D void decode_mx_rows(block_scaled_view<F, Layout, u8 const> const& q,
   const i64 row = row_group * mma::bounds_rows + threadIdx.x / 32;
   if (row >= q.rows) return;
   const i64 there = q.cols / 8, eights = to.padded_k() / 8;
-  const bool aligned = eights_are_aligned<E>(q.codes);
+  const bool words = cta::are_words<E, 8>(q.codes);
   u8 const* const codes = q.codes + q.code_offset(row, 0);
   uint4* const values = reinterpret_cast<uint4*>(to.values + row * to.padded_k());
   for (i64 first = threadIdx.x % 32; first < eights; first += 32 * at_once) {
@@ -74,7 +53,7 @@ FOURSCALE_D void decode_mx_rows(block_scaled_view<F, Layout, u8 const> const& q,
     FOURSCALE_UNROLL
     for (int k = 0; k < at_once; ++k)
       if (const i64 i = first + 32 * k; i < there) {
-        eight[k] = load_eight<E>(codes + i * E::width, aligned);
+        eight[k] = cta::load_codes<E, 8>(codes + i * E::width, words).bits;
         scale[k] = q.load_scale(row, i / in_block);
       }
     FOURSCALE_UNROLL

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What all launches share: errors, grid size, views as kernels take them, and the loads and stores of one
-// block by one thread.
+// What all launches share: errors, grid size, views as kernels take them, and the loads of one block by one
+// thread.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -198,15 +198,6 @@ template <int N, matrix_like M>
 FOURSCALE_D void load_block(M const& x, i64 row, i64 block, bool, float (&values)[N]) {
   FOURSCALE_UNROLL
   for (int i = 0; i < N; ++i) values[i] = to_float(x.at(row, block * N + i));
-}
-
-/// N values to consecutive places.
-template <class T, int N>
-FOURSCALE_D void store_values(float const (&x)[N], bool vectors, T* to) {
-  if constexpr (N * sizeof(T) % 16 == 0)
-    if (vectors) return cta::values<T, N>::rounded(x).store(to);
-  FOURSCALE_UNROLL
-  for (int i = 0; i < N; ++i) to[i] = from_float<T>(x[i]);
 }
 
 /// The tensor scale of a matrix: one thread divides and the CTA shares the result.

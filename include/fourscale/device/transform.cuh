@@ -40,7 +40,7 @@ FOURSCALE_KERNEL void __launch_bounds__(cta_threads)
   float values[each] = {};
   if (i < count) load_values<each>(&x.at(row, col), true, values);
   warp::hadamard<N, each, Rounded>(values, transform.signs, static_cast<int>(threadIdx.x) % 32);
-  if (i < count) store_values(values, true, &y.at(row, col));
+  if (i < count) cta::values<U, each>::rounded(values).store(&y.at(row, col));
 }
 
 /// Launches the kernel above where it applies; false where it does not.
