@@ -14,6 +14,13 @@
 
 namespace fourscale::test {
 
+/// te_nvfp4 with signs of the caller's key.
+constexpr linear_recipe te_with_drawn_signs() {
+  linear_recipe r = presets::te_nvfp4().linear;
+  r.wgrad.a.signs = r.wgrad.b.signs = sign_source::drawn;
+  return r;
+}
+
 /// mxfp8 with E5M2 for dY, which meets E4M3.
 constexpr linear_recipe mxfp8_with_e5m2_gradients() {
   linear_recipe r = presets::mxfp8().linear;

@@ -13,12 +13,6 @@ namespace {
 
 constexpr linear_recipe te = presets::te_nvfp4().linear;
 
-constexpr linear_recipe drawn_signs() {
-  linear_recipe r = te;
-  r.wgrad.a.signs = r.wgrad.b.signs = sign_source::drawn;
-  return r;
-}
-
 template <class T>
 std::vector<T> part(std::vector<T> const& v, i64 first, i64 count) {
   return {v.begin() + first, v.begin() + first + count};
@@ -90,7 +84,7 @@ TEST_CASE("linear: experts in one call have the bits of each alone", "[recipe][l
   check_experts<presets::te_nvfp4_no_rht().linear>({64, 48, 32}, {0, 16, 64});
   check_experts<presets::mxfp4().linear>({128, 64, 32}, {0, 32, 32, 128});
   check_experts<presets::mxfp8().linear>({128, 64, 32}, {0, 32, 32, 128});
-  check_experts<drawn_signs()>({64, 48, 32}, {0, 16, 64});
+  check_experts<te_with_drawn_signs()>({64, 48, 32}, {0, 16, 64});
   check_experts<te>({32, 16, 16}, {0, 0, 0});  // nobody has tokens
 }
 

@@ -8,7 +8,7 @@ using namespace fourscale::test;
 
 namespace {
 
-constexpr linear_recipe te = presets::te_nvfp4().linear;
+constexpr linear_recipe te = presets::te_nvfp4().linear, drawn = te_with_drawn_signs();
 
 template <class Change>
 constexpr linear_recipe with(Change change) {
@@ -16,8 +16,6 @@ constexpr linear_recipe with(Change change) {
   change(r);
   return r;
 }
-constexpr linear_recipe drawn =
-    with([](linear_recipe& r) { r.wgrad.a.signs = r.wgrad.b.signs = sign_source::drawn; });
 
 /// All that a call may write.
 struct contents {

@@ -12,12 +12,6 @@ constexpr linear_recipe te = presets::te_nvfp4().linear, no_rht = presets::te_nv
                         mx = presets::mxfp4().linear, mx8 = presets::mxfp8().linear,
                         weighed = presets::four_over_six().linear;
 
-constexpr linear_recipe drawn_signs() {
-  linear_recipe r = te;
-  r.wgrad.a.signs = r.wgrad.b.signs = sign_source::drawn;
-  return r;
-}
-
 template <linear_recipe R, class L = linear>
 void check_emulation(linear_shape s) {
   INFO(s.tokens << " x " << s.in << " x " << s.out);
@@ -166,7 +160,7 @@ TEST_CASE("linear: the other recipes equal their emulation in double", "[recipe]
   check_emulation<mx8>({32, 128, 64});
   check_emulation<mx8>({96, 64, 160});
   check_emulation<mxfp8_with_e5m2_gradients()>({32, 128, 64});
-  check_emulation<drawn_signs()>({48, 64, 80});
+  check_emulation<te_with_drawn_signs()>({48, 64, 80});
 }
 
 TEST_CASE("linear: each GEMM is near the one without quantization", "[recipe][linear]") {
@@ -175,7 +169,7 @@ TEST_CASE("linear: each GEMM is near the one without quantization", "[recipe][li
   check_meaning<weighed>();
   check_meaning<mx>();
   check_meaning<mx8>();
-  check_meaning<drawn_signs()>();
+  check_meaning<te_with_drawn_signs()>();
 }
 
 // X, W and dY lie on the grid, so that rounding, stochastic too, changes nothing, and a step to another code

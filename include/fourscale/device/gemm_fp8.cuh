@@ -69,9 +69,7 @@ struct fp8_call {
     return !problem::scaled ||
            (reinterpret_cast<u64>(p.a.scales) | reinterpret_cast<u64>(p.b.scales)) % sizeof(float) == 0;
   }
-  static bool has_wgmma() {
-    return !is_relocatable && check_available(&gemm_fp8_wgmma_kernel<192, problem>, 1) == errc::ok;
-  }
+  static bool has_wgmma() { return has_fast_wgmma(&gemm_fp8_wgmma_kernel<192, problem>); }
   /// Coordinates fit in the 32 bits of TMA and of the kernel for Hopper, those behind a tile's edge included.
   bool has_coordinates() const {
     constexpr i64 most = (i64{1} << 31) - 1024;

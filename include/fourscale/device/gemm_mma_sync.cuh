@@ -90,6 +90,11 @@ errc check_available(Kernel* kernel, u64 memory) {
   }
   return has_code(attributes, memory) ? errc::ok : errc::no_instruction;
 }
+/// Whether this device has code of a kernel of wgmma, and such that is not serialized: see is_relocatable.
+template <class Kernel>
+bool has_fast_wgmma(Kernel* kernel) {
+  return !is_relocatable && check_available(kernel, 1) == errc::ok;
+}
 
 }  // namespace detail
 

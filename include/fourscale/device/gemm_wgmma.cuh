@@ -241,9 +241,7 @@ struct wgmma_call : decoded_call<F, LA, G, LB, mma::wgmma::problem<T, mma::facto
         return launch_wgmma<64>(p, plan.clusters, stream);
     }
   }
-  static bool available() {
-    return !is_relocatable && check_available(&gemm_wgmma_kernel<192, problem>, 1) == errc::ok;
-  }
+  static bool available() { return has_fast_wgmma(&gemm_wgmma_kernel<192, problem>); }
 };
 
 }  // namespace detail
