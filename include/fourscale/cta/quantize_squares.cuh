@@ -256,8 +256,8 @@ FOURSCALE_D void store_squares(Copies const& p, typename Copies::place_of_tile c
 
 /// All threads of a CTA call it.
 template <class Copies>
-FOURSCALE_D void quantize_tile_of_squares(Copies const& p, typename Copies::memory& tile) {
-  const auto place = p.place();
+FOURSCALE_D void quantize_tile_of_squares(Copies const& p, typename Copies::place_of_tile const& place,
+                                          typename Copies::memory& tile) {
   if constexpr (same_type<typename Copies::value, float>) {
     p.find_tensor_scale(tile);
     __syncthreads();

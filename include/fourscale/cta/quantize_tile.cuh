@@ -32,10 +32,11 @@ struct tile_copies {
   block_scaled_view<F, LayoutC> qt;
   Rowwise rowwise;
   Columnwise columnwise;
-  // What follows from these, by launch_tiles():
+  // What follows from these, by complete_tiles():
   byte_rows<u8 const> values{};
   byte_rows<u8> codes{}, scales{}, codes_t{}, scales_t{};
   u32 first_tile_row = 0;
+  u32 tiles_down = 0;
   u32 rows_inside = 0, cols_inside = 0;  ///< tiles, that are whole
   bool wide_values = false;              ///< rows of x are vectors
   bool wide_codes = false, wide_scales = false, wide_codes_t = false, wide_scales_t = false;
@@ -194,10 +195,10 @@ FOURSCALE_D void quantize_rows_into_tile(Copies const& p, typename Copies::place
 
 /// All threads of a CTA call it.
 template <class Copies>
-FOURSCALE_D void quantize_tile(Copies const& p, typename Copies::memory& tile) {
+FOURSCALE_D void quantize_tile(Copies const& p, typename Copies::place_of_tile const& place,
+                               typename Copies::memory& tile) {
   using T = typename Copies::value;
   using F = typename Copies::format;
-  const auto place = p.place();
   if constexpr (Copies::has_rowwise) {
     if (place.inside && p.wide_values)
       quantize_rows_into_tile<true, T, F>(p, place, tile);

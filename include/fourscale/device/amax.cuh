@@ -15,10 +15,9 @@ namespace detail {
 /// of them before it uses the first.
 inline constexpr int amax_vectors = 4;
 template <int N, class T>
-FOURSCALE_KERNEL void __launch_bounds__(cta_threads)
-    amax_vectors_kernel(matrix_view<T const> x, i32* largest) {
+FOURSCALE_D void raise_by_vectors(matrix_view<T const> const& x, u32 cta, i32* largest) {
   const i64 along = x.cols / N, count = x.rows * along;
-  const i64 first = blockIdx.x * i64{cta_threads * amax_vectors} + threadIdx.x;
+  const i64 first = cta * i64{cta_threads * amax_vectors} + threadIdx.x;
   cta::values<T, N> raw[amax_vectors] = {};
   FOURSCALE_UNROLL
   for (int k = 0; k < amax_vectors; ++k) {
@@ -32,6 +31,11 @@ FOURSCALE_KERNEL void __launch_bounds__(cta_threads)
     mine = magnitude > mine ? magnitude : mine;
   }
   raise_by_cta(mine, largest);
+}
+template <int N, class T>
+FOURSCALE_KERNEL void __launch_bounds__(cta_threads)
+    amax_vectors_kernel(matrix_view<T const> x, i32* largest) {
+  raise_by_vectors<N>(x, blockIdx.x, largest);
 }
 
 /// Any rows, value by value.
@@ -85,11 +89,11 @@ FOURSCALE_D float larger_sum(cta::column_pair<T, N> const& columns,
 /// thread takes two columns over 4 * N rows.
 inline constexpr int column_blocks = 4, column_warps = cta_threads / 32;
 template <int N, class T, int M>
-FOURSCALE_KERNEL void __launch_bounds__(cta_threads)
-    column_amax_kernel(matrix_view<T const> x, fourscale::prepared_hadamard<M> transform, i64 ctas_along,
-                       i32* largest, i32* largest_transformed) {
-  const i64 cta_row = blockIdx.x / ctas_along;
-  const i64 col = (blockIdx.x - cta_row * ctas_along) * 64 + threadIdx.x % 32 * 2;
+FOURSCALE_D void raise_by_columns(matrix_view<T const> const& x,
+                                  fourscale::prepared_hadamard<M> const& transform, i64 ctas_along, u32 cta,
+                                  i32* largest, i32* largest_transformed) {
+  const i64 cta_row = cta / ctas_along;
+  const i64 col = (cta - cta_row * ctas_along) * 64 + threadIdx.x % 32 * 2;
   i64 row = cta_row * (N * column_blocks * column_warps) + threadIdx.x / 32 * (N * column_blocks);
   u32 plain = 0;
   float most = 0.0f;
@@ -104,6 +108,12 @@ FOURSCALE_KERNEL void __launch_bounds__(cta_threads)
     __syncthreads();
   }
   raise_by_cta(bit_cast<i32>(to_float(from_float<bf16>(most))), largest_transformed);
+}
+template <int N, class T, int M>
+FOURSCALE_KERNEL void __launch_bounds__(cta_threads)
+    column_amax_kernel(matrix_view<T const> x, fourscale::prepared_hadamard<M> transform, i64 ctas_along,
+                       i32* largest, i32* largest_transformed) {
+  raise_by_columns<N>(x, transform, ctas_along, blockIdx.x, largest, largest_transformed);
 }
 
 /// Zeroes two amaxes, neighbours in one operation.

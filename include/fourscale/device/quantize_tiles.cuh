@@ -14,7 +14,8 @@ template <class Copies>
 FOURSCALE_KERNEL void __launch_bounds__(Copies::threads, cta::tile_ctas<Copies::tile_cols>)
     quantize_tile_kernel(Copies p) {
   __shared__ typename Copies::memory tile;
-  cta::quantize_tile(p, tile);
+  const auto place = p.place();
+  if (place.tile_row < p.tiles_down) cta::quantize_tile(p, place, tile);
 }
 
 /// CTAs per SM: two rows of fp32 values are in registers.
@@ -27,7 +28,8 @@ template <class Copies>
 FOURSCALE_KERNEL void __launch_bounds__(Copies::threads, square_ctas<Copies>)
     quantize_squares_kernel(Copies p) {
   __shared__ typename Copies::memory tile;
-  cta::quantize_tile_of_squares(p, tile);
+  const auto place = p.place();
+  if (place.tile_row < p.tiles_down) cta::quantize_tile_of_squares(p, place, tile);
 }
 
 template <u32 N>
@@ -67,12 +69,15 @@ template <class T, class F>
 inline constexpr bool has_tiles =
     cta::is_packed<T>&& F::block_size <= 32 && F::element::width != 6 && block_scale_bytes<F> <= 1;
 
-/// Launches a kernel over tiles: those of the matrix, and those that hold only padding of a layout.
+/// How many tiles there are in a row, and in a column.
+struct tile_counts {
+  i64 along, down;
+};
+/// Completes the arguments of a kernel over tiles: those of the matrix, and those that hold only padding of a
+/// layout.
 template <class T, class F, class LayoutR, class LayoutC, class Rowwise, class Columnwise, bool ByRow,
           class Source>
-void launch_tiles(
-    void (*kernel)(cta::tile_copies<T, F, LayoutR, LayoutC, Rowwise, Columnwise, ByRow, Source>),
-    cta::tile_copies<T, F, LayoutR, LayoutC, Rowwise, Columnwise, ByRow, Source> p, cudaStream_t stream) {
+tile_counts complete_tiles(cta::tile_copies<T, F, LayoutR, LayoutC, Rowwise, Columnwise, ByRow, Source>& p) {
   using copies = cta::tile_copies<T, F, LayoutR, LayoutC, Rowwise, Columnwise, ByRow, Source>;
   constexpr int cols = copies::tile_cols;
   // The view of a copy that is not wanted has no rows.
@@ -88,6 +93,7 @@ void launch_tiles(
   p.scales = {p.q.scales, static_cast<u32>(p.q.blocks())};
   p.codes_t = {p.qt.codes, static_cast<u32>(p.qt.blocks() * block_code_bytes<F>)};
   p.scales_t = {p.qt.scales, static_cast<u32>(p.qt.blocks())};
+  p.tiles_down = static_cast<u32>(down);
   p.rows_inside = static_cast<u32>(p.x.rows / tile_rows);
   p.cols_inside = static_cast<u32>(p.x.cols / cols);
   p.wide_values = cta::producer<Source> || rows_are_vectors(p.x);
@@ -95,12 +101,19 @@ void launch_tiles(
   p.wide_codes_t = codes_are_vectors(p.qt);
   p.wide_scales = scales_are_vectors<copies::memory::along_row>(p.q);
   p.wide_scales_t = scales_are_vectors<copies::memory::along_column>(p.qt);
-  constexpr i64 step = copies::place_of_tile::down, most = 0xffff * step;  // a grid has 65535 rows
+  return {along, down};
+}
+/// Launches a kernel over tiles. CTAs come in columns of place_of_tile::down tiles, of which the last ones
+/// may be none.
+template <class Copies>
+void launch_tiles(void (*kernel)(Copies), Copies p, cudaStream_t stream) {
+  const auto [along, down] = complete_tiles(p);
+  constexpr i64 step = Copies::place_of_tile::down, most = 0xffff * step;  // a grid has 65535 rows
   for (i64 first = 0; first < down; first += most) {
     const i64 height = ceil_div<i64>(down - first < most ? down - first : most, step);
     const dim3 grid(static_cast<unsigned>(along * step), static_cast<unsigned>(height));
     p.first_tile_row = static_cast<u32>(first);
-    kernel<<<grid, copies::threads, 0, stream>>>(p);
+    kernel<<<grid, Copies::threads, 0, stream>>>(p);
   }
 }
 
