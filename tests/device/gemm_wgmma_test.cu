@@ -10,20 +10,6 @@ using namespace fourscale;
 using namespace fourscale::test;
 using enum mma::cluster_tiles;
 
-namespace {
-
-template <class Gemm>
-void check_each() {
-  check_shapes<Gemm>();
-  check_outputs<Gemm>();
-  check_all_scales<Gemm>();
-  check_kinds<Gemm>();
-  check_lowest_bits<Gemm>();
-  check_large_accumulators<Gemm>();
-}
-
-}  // namespace
-
 TEST_CASE("device gemm wgmma: each shape with any codes, in wide tiles", "[device][gemm][blackwell]") {
   if (hopper_or_warn()) check_shapes<wgmma_gemm<192>>();
 }

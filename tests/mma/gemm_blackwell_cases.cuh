@@ -294,4 +294,15 @@ void check_large() {
   }
 }
 
+/// Shapes, outputs, scales, data and accumulators.
+template <class Gemm>
+void check_each() {
+  check_shapes<Gemm>();
+  check_outputs<Gemm>();
+  check_all_scales<Gemm>();
+  check_kinds<Gemm>();
+  check_lowest_bits<Gemm>();
+  check_large_accumulators<Gemm>();
+}
+
 }  // namespace fourscale::test

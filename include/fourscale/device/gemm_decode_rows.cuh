@@ -66,17 +66,22 @@ struct decode_stage {
     scales[threadIdx.x % 32] = {ptx::prmt_b32(mine[0], 0, 0x3232u), ptx::prmt_b32(mine[1], 0, 0x3232u)};
     __syncwarp();
   }
-  /// Decodes and stores a part with these scales, up to `left` steps.
-  FOURSCALE_D void store(decode_input const& part, bf16* to, int left) const {
-    constexpr int quarter = decode_steps / 4;  // in steps
+  /// The lane's eight values of a quarter of a part, with these scales.
+  FOURSCALE_D uint4 decoded(decode_input const& part, int quarter) const {
     const u32 lane = threadIdx.x % 32;
     u32 const* const eights = reinterpret_cast<u32 const*>(part.codes) + lane;
     u32 const* const groups = reinterpret_cast<u32 const*>(scales) + lane / 2;
+    return decode_eight(eights[32 * quarter], groups[16 * quarter]);
+  }
+  /// Decodes and stores a part, up to `left` steps.
+  FOURSCALE_D void store(decode_input const& part, bf16* to, int left) const {
+    constexpr int quarter = decode_steps / 4;  // in steps
+    const u32 lane = threadIdx.x % 32;
     left -= static_cast<int>(lane / (mma::decoded_step / 8));
     to += 8 * lane;
     FOURSCALE_UNROLL
     for (int i = 0; i < 4; ++i) {
-      const uint4 eight = decode_eight(eights[32 * i], groups[16 * i]);
+      const uint4 eight = decoded(part, i);
       if (i * quarter < left) *reinterpret_cast<uint4*>(to + i * quarter * mma::decoded_step) = eight;
     }
   }
@@ -129,9 +134,10 @@ struct largest_word {
 };
 
 /// Bounds of the warps' steps. A thread has a step of a row, 16 threads a row; `before` is what the row had
-/// before the warps' steps, and then after them.
-FOURSCALE_D inline void find_bounds(facts_memory const& known, certify_memory& of_rows, bool any_certified,
-                                    model::value_facts& before) {
+/// before the warps' steps, and then after them. Each `Steps` of these steps are a row's own.
+template <u32 Steps = decode_steps>
+FOURSCALE_D void find_bounds(facts_memory const& known, certify_memory& of_rows, bool any_certified,
+                             model::value_facts& before) {
   const u32 mine = threadIdx.x, step = mine % decode_steps;
   if (mine >= decode_warps * decode_steps) return;
   model::value_facts facts;
@@ -142,17 +148,17 @@ FOURSCALE_D inline void find_bounds(facts_memory const& known, certify_memory& o
   float squares = facts.squares;
   int lowest = facts.lowest;
   FOURSCALE_UNROLL
-  for (u32 distance = 1; distance < decode_steps; distance *= 2) {
+  for (u32 distance = 1; distance < Steps; distance *= 2) {
     const float other_squares = __shfl_up_sync(~0u, squares, distance, decode_steps);
     const int other_lowest = __shfl_up_sync(~0u, lowest, distance, decode_steps);
-    squares += step >= distance ? other_squares : 0.0f;
-    lowest = min(lowest, step >= distance ? other_lowest : lowest);
+    squares += step % Steps >= distance ? other_squares : 0.0f;
+    lowest = min(lowest, step % Steps >= distance ? other_lowest : lowest);
   }
   model::value_facts mine_before = before;
   const float other_squares = __shfl_up_sync(~0u, squares, 1, decode_steps);
   const int other_lowest = __shfl_up_sync(~0u, lowest, 1, decode_steps);
-  mine_before.squares += step > 0 ? other_squares : 0.0f;
-  mine_before.lowest = min(before.lowest, step > 0 ? other_lowest : before.lowest);
+  mine_before.squares += step % Steps > 0 ? other_squares : 0.0f;
+  mine_before.lowest = min(before.lowest, step % Steps > 0 ? other_lowest : before.lowest);
   before.squares += __shfl_sync(~0u, squares, decode_steps - 1, decode_steps);
   before.lowest = min(before.lowest, __shfl_sync(~0u, lowest, decode_steps - 1, decode_steps));
 
@@ -171,12 +177,10 @@ FOURSCALE_D inline void find_bounds(facts_memory const& known, certify_memory& o
   }
 }
 
-/// The largest bounds of eight rows in the warps' steps from `first` on, by the threads that do not find
-/// bounds.
-FOURSCALE_D inline void store_bounds(mma::decoded_operand const& to, i64 row_group, int first,
-                                     certify_memory const& of_rows) {
-  const int mine = static_cast<int>(threadIdx.x) - decode_warps * decode_steps, step = first + mine;
-  if (mine < 0 || mine >= decode_steps || step >= static_cast<int>(to.steps)) return;
+/// The largest bounds of eight rows in a step, which is number `mine` of the warps'.
+template <class To>
+FOURSCALE_D void store_bounds_of(To const& to, i64 row_group, int step, certify_memory const& of_rows,
+                                 int mine) {
   u32 first_two = 0, span = 0;
   for (auto const& of_two : of_rows.bounds) first_two = __vmaxu2(first_two, of_two[mine]);
   for (auto const& of_two : of_rows.spans) span = max(span, of_two[mine]);
@@ -185,6 +189,13 @@ FOURSCALE_D inline void store_bounds(mma::decoded_operand const& to, i64 row_gro
   mma::bytes_of_eight const& depths = of_rows.depths[mine];
   to.of_accumulators[at] = {static_cast<u8>(span), depths.largest()};
   to.depths[step * to.row_groups() + row_group] = depths;
+}
+/// Of the warps' steps from `first` on, by the threads that do not find bounds.
+template <class To>
+FOURSCALE_D void store_bounds(To const& to, i64 row_group, int first, certify_memory const& of_rows) {
+  const int mine = static_cast<int>(threadIdx.x) - decode_warps * decode_steps, step = first + mine;
+  if (mine < 0 || mine >= decode_steps || step >= static_cast<int>(to.steps)) return;
+  store_bounds_of(to, row_group, step, of_rows, mine);
 }
 
 /// What a lane knows of its half of a step: its scales as values have them, and their exponents in the lower
@@ -239,18 +250,16 @@ FOURSCALE_D inline void leave_magnitudes(decode_input const& part, half_step con
   leave(0, x.x, x.y), leave(1, x.z, x.w);
 }
 
-/// Eight rows of an operand, a warp each. Without `Certify` no exponents are stored, and bounds that hold for
-/// anything.
-template <bool Certify, class F, class Layout>
-FOURSCALE_D void decode_rows(block_scaled_view<F, Layout, u8 const> const& q, mma::decoded_operand const& to,
-                             i64 row_group, decode_stage* stages, facts_memory* known,
-                             certify_memory* of_rows) {
+/// Eight rows of an operand, a warp each, to a decoded_operand or a part of one. Without `Certify` no
+/// exponents are stored, and bounds that hold for anything.
+template <bool Certify, class F, class Layout, class To>
+FOURSCALE_D void decode_rows(block_scaled_view<F, Layout, u8 const> const& q, To const& to, i64 row_group,
+                             decode_stage* stages, facts_memory* known, certify_memory* of_rows) {
   const u32 lane = threadIdx.x % 32, warp = threadIdx.x / 32;
   const i64 row = row_group * mma::bounds_rows + warp;
   const int steps = static_cast<int>(to.steps);
   bf16* values = to.values + row * to.padded_k();
-  u8* exponents = reinterpret_cast<u8*>(to.exponents) +
-                  row * to.steps * (mma::decoded_step / mma::group_values) + lane_groups * lane;
+  u8* exponents = reinterpret_cast<u8*>(to.exponents) + row * to.row_exponents() + lane_groups * lane;
   const largest_word largest;
   u32* magnitudes =
       reinterpret_cast<u32*>(to.magnitudes + largest.step * to.row_groups() + row_group) + largest.word;

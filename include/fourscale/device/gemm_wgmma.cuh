@@ -168,12 +168,23 @@ inline mma::wgmma::certified_strips strips_of(u8* at, i64 rows, i64 cols, i64 st
                                                         : mma::wgmma::certified_strips{};
 }
 
-/// Launches `clusters`, which run at once.
-template <int Cols, class P>
-errc launch_wgmma(P const& p, int clusters, cudaStream_t stream) {
+/// action.template operator()<Cols>() for so many columns.
+template <class Action>
+errc for_tile_cols(int cols, Action const& action) {
+  switch (cols) {
+    case 192:
+      return action.template operator()<192>();
+    case 128:
+      return action.template operator()<128>();
+    default:
+      return action.template operator()<64>();
+  }
+}
+/// Launches `clusters`, which run at once, each CTA with a `Memory`.
+template <class Memory, class P>
+errc launch_wgmma(void (*kernel)(const P), P const& p, int clusters, cudaStream_t stream) {
   namespace w = mma::wgmma;
-  constexpr int bytes = sizeof(w::shared_memory<Cols>);
-  auto* const kernel = &gemm_wgmma_kernel<Cols, P>;
+  constexpr int bytes = sizeof(Memory);
   if (cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes) != cudaSuccess)
     return errc::cuda_failed;
   return launch_clusters<begins::early>(kernel, clusters, w::cluster_ctas, w::threads, bytes, stream, p);
@@ -232,14 +243,10 @@ struct wgmma_call : decoded_call<F, LA, G, LB, mma::wgmma::problem<T, mma::facto
     return p.split ? zero_words{p.carried.there, carried_memory::words(carries)} : zero_words{};
   }
   errc multiply(cudaStream_t stream) const {
-    switch (plan.tile_cols) {
-      case 192:
-        return launch_wgmma<192>(p, plan.clusters, stream);
-      case 128:
-        return launch_wgmma<128>(p, plan.clusters, stream);
-      default:
-        return launch_wgmma<64>(p, plan.clusters, stream);
-    }
+    return for_tile_cols(plan.tile_cols, [&]<int Cols>() {
+      return launch_wgmma<mma::wgmma::shared_memory<Cols>>(&gemm_wgmma_kernel<Cols, problem>, p,
+                                                           plan.clusters, stream);
+    });
   }
   static bool available() { return has_fast_wgmma(&gemm_wgmma_kernel<192, problem>); }
 };

@@ -70,6 +70,7 @@ struct decoded_operand {
   i64 rows = 0, steps = 0;
 
   FOURSCALE_HD constexpr i64 padded_k() const { return steps * decoded_step; }
+  FOURSCALE_HD constexpr i64 row_exponents() const { return steps * (decoded_step / group_values); }
   /// Groups of rows that share their bounds, and those behind them, whose bounds are zeros.
   template <class N>
   FOURSCALE_HD static constexpr N groups_of(N rows) {
@@ -123,6 +124,32 @@ struct decoded_operand {
     behind += d.depth_bytes();
     d.magnitudes = reinterpret_cast<fourscale::model::step_magnitudes*>(behind);
     return d;
+  }
+};
+
+/// `rows` rows and `steps` steps of a decoded operand that holds several: one behind the other along rows,
+/// each from a multiple of `row_unit` on, or along K. What is at a place of the part is where the whole has
+/// it.
+struct decoded_part : decoded_operand {
+  static constexpr i64 row_unit = bounds_rows * bounds_chunk;  ///< rows whose bounds have 16 bytes a step
+  i64 steps_of_all, groups_of_all;
+
+  FOURSCALE_HD decoded_part(decoded_operand const& all, i64 first_row, i64 of_rows, i64 first_step,
+                            i64 of_steps)
+      : decoded_operand(all), steps_of_all(all.steps), groups_of_all(all.row_groups()) {
+    rows = of_rows, steps = of_steps;
+    values += first_row * padded_k() + first_step * decoded_step;
+    exponents += first_row * row_exponents() + first_step * (decoded_step / group_values);
+    const i64 bounds_first = bounds_at(first_row / bounds_rows, first_step);
+    bounds += bounds_first, of_accumulators += bounds_first;
+    const i64 first = first_step * row_groups() + first_row / bounds_rows;
+    depths += first, magnitudes += first;
+  }
+  FOURSCALE_HD constexpr i64 padded_k() const { return steps_of_all * decoded_step; }
+  FOURSCALE_HD constexpr i64 row_exponents() const { return steps_of_all * (decoded_step / group_values); }
+  FOURSCALE_HD constexpr i64 row_groups() const { return groups_of_all; }
+  FOURSCALE_HD constexpr i64 bounds_at(i64 group, i64 step) const {
+    return (group / bounds_chunk * steps_of_all + step) * bounds_chunk + group % bounds_chunk;
   }
 };
 

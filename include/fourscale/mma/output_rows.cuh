@@ -64,8 +64,21 @@ FOURSCALE_HD ptx::tma_tensor tensor_of_outputs(matrix_view<T> const& d, int tile
 
 /// A warp's outputs in shared memory.
 struct warp_output_memory {
+  static constexpr bool has_more = false;
   u8 (*boxes)[box_bytes];
   output_strip& strip;
+
+  FOURSCALE_D u8* box(int i) const { return boxes[i]; }
+};
+/// With room for all FP32 outputs.
+template <int Boxes>
+struct wide_output_memory {
+  static constexpr bool has_more = true;
+  u8 (*boxes)[box_bytes];
+  output_strip& strip;
+  u8 (*more)[box_bytes];
+
+  FOURSCALE_D u8* box(int i) const { return i < Boxes ? boxes[i] : more[i - Boxes]; }
 };
 
 /// Those of a CTA. All its warps have the same way, so that those of one may lie where another one's strip
@@ -83,7 +96,6 @@ union output_memory {
 /// time in the inner loop.
 template <int Cols>
 struct output_rows_of_warp {
-  using memory = warp_output_memory;
   static constexpr int count = output_boxes(Cols);
   output_way way;
   float factor;  ///< of all outputs, unless they go by strips
@@ -101,17 +113,18 @@ struct output_rows_of_warp {
   }
   /// If outputs are added to D by boxes: asks for what D has from (row, col) on, once a tile, some time
   /// before store(). `there`: a barrier of this warp's own, of one arrival.
-  template <class P>
-  FOURSCALE_D void ask(P const& p, memory const& m, std::uint64_t* there, i64 row, i64 col) {
+  template <class P, class Memory>
+  FOURSCALE_D void ask(P const& p, Memory const& m, std::uint64_t* there, i64 row, i64 col) {
     using T = typename decltype(p.d)::value_type;
     if constexpr (sizeof(T) == 4) {
       if (threadIdx.x % 32 == 0 && way == output_way::boxes && p.beta != 0.0f && asked % 2 == 0) {
         cuda::ptx::cp_async_bulk_wait_group_read(cuda::ptx::n32_t<0>{});
         cuda::ptx::mbarrier_arrive_expect_tx(cuda::ptx::sem_release, cuda::ptx::scope_cta,
-                                             cuda::ptx::space_shared, there, count * box_bytes);
-        copy_boxes(p.d, static_cast<i32>(row), static_cast<i32>(col), [&](int i, i32 const(&at)[3]) {
-          cuda::ptx::cp_async_bulk_tensor(cuda::ptx::space_cluster, cuda::ptx::space_global, m.boxes[i],
-                                          &p.map_d, at, there);
+                                             cuda::ptx::space_shared, there,
+                                             (Memory::has_more ? 2 : 1) * count * box_bytes);
+        copy_boxes(p.d, m, static_cast<i32>(row), static_cast<i32>(col), [&](u8* box, i32 const(&at)[3]) {
+          cuda::ptx::cp_async_bulk_tensor(cuda::ptx::space_cluster, cuda::ptx::space_global, box, &p.map_d,
+                                          at, there);
         });
         asked += 3;
       }
@@ -119,8 +132,8 @@ struct output_rows_of_warp {
   }
 
   /// The 16 x Cols outputs of the warp to D from (row, col) on, as output_store has them. P: .map_d too.
-  template <class P>
-  FOURSCALE_D void store(P const& p, memory const& m, std::uint64_t* there, i64 row, i64 col,
+  template <class P, class Memory>
+  FOURSCALE_D void store(P const& p, Memory const& m, std::uint64_t* there, i64 row, i64 col,
                          float const (&sums)[Cols / 2]) {
     using T = typename decltype(p.d)::value_type;
     const auto by = static_cast<output_way>(ptx::load_shared_u32(ptx::shared_address(&way)));
@@ -152,8 +165,8 @@ struct output_rows_of_warp {
 
  private:
   /// Row r of a box is at 128 r, its 16 bytes number c at 16 (c ^ r % 8).
-  template <class P>
-  FOURSCALE_D void store_boxes(P const& p, memory const& m, i32 row, i32 col, float const (&sums)[Cols / 2]) {
+  template <class P, class Memory>
+  FOURSCALE_D void store_boxes(P const& p, Memory const& m, i32 row, i32 col, float const (&sums)[Cols / 2]) {
     using T = typename decltype(p.d)::value_type;
     const u32 lane = threadIdx.x % 32;
     const u32 at = ptx::shared_address(m.boxes) + lane % 16 * 128 + 16 * (lane / 16 ^ lane % 8);
@@ -169,24 +182,26 @@ struct output_rows_of_warp {
     send_boxes(p, m, row, col);
   }
   /// copy(box, coordinates) for each copy of the boxes from (row, col) on: see tensor_of_outputs().
-  template <class T, class Copy>
-  FOURSCALE_D static void copy_boxes(matrix_view<T> const& d, i32 row, i32 col, Copy const& copy) {
+  template <class T, class Memory, class Copy>
+  FOURSCALE_D static void copy_boxes(matrix_view<T> const& d, Memory const& m, i32 row, i32 col,
+                                     Copy const& copy) {
+    constexpr bool twice = Memory::has_more && sizeof(T) == 4;
     if (has_whole_boxes(d)) {
-      copy(0, {0, row, col / box_cols<T>});
+      copy(m.boxes[0], {0, row, col / box_cols<T>});
+      if constexpr (twice) copy(m.more[0], {0, row, col / box_cols<T> + count});
     } else {
 #pragma unroll 1
-      for (int i = 0; i < count; ++i) copy(i, {col + i * box_cols<T>, row, 0});
+      for (int i = 0; i < (twice ? 2 : 1) * count; ++i) copy(m.box(i), {col + i * box_cols<T>, row, 0});
     }
   }
   /// From the boxes to D, which goes on while others work.
-  template <class P>
-  FOURSCALE_D void send_boxes(P const& p, memory const& m, i32 row, i32 col) {
+  template <class P, class Memory>
+  FOURSCALE_D void send_boxes(P const& p, Memory const& m, i32 row, i32 col) {
     cuda::ptx::fence_proxy_async(cuda::ptx::space_shared);
     __syncwarp();
     if (threadIdx.x % 32 == 0) {
-      copy_boxes(p.d, row, col, [&](int i, i32 const(&at)[3]) {
-        cuda::ptx::cp_async_bulk_tensor(cuda::ptx::space_global, cuda::ptx::space_shared, &p.map_d, at,
-                                        m.boxes[i]);
+      copy_boxes(p.d, m, row, col, [&](u8* box, i32 const(&at)[3]) {
+        cuda::ptx::cp_async_bulk_tensor(cuda::ptx::space_global, cuda::ptx::space_shared, &p.map_d, at, box);
       });
       cuda::ptx::cp_async_bulk_commit_group();
     }
@@ -221,10 +236,10 @@ struct output_rows_of_warp {
       return {gemm_output<float>(by, sums[0]), gemm_output<float>(by, sums[1])};
   }
 
-  /// FP32 outputs. With `in_boxes` the first half of the columns goes by TMA. What D has of the others is
-  /// asked for as soon as there are registers for it.
-  template <bool Adds, class P>
-  FOURSCALE_D void store_fp32(P const& p, memory const& m, std::uint64_t* there, i32 row, i32 col,
+  /// FP32 outputs. With `in_boxes` the first half of the columns goes by TMA, or all that there is room for.
+  /// What D has of the others is asked for as soon as there are registers for it.
+  template <bool Adds, class P, class Memory>
+  FOURSCALE_D void store_fp32(P const& p, Memory const& m, std::uint64_t* there, i32 row, i32 col,
                               pairs_of_lane const& pairs, bool in_boxes, float const (&sums)[Cols / 2]) {
     constexpr int each = Cols / 32;  // pairs of an eighth
     const float by = factor, beta = p.beta;
@@ -246,6 +261,10 @@ struct output_rows_of_warp {
       }
     };
     if (in_boxes) {
+      if constexpr (Memory::has_more) {
+        add_in_boxes<Adds>(p, m, there, row, col, by, sums);
+        return;
+      }
       load(4);
       add_in_boxes<Adds>(p, m, there, row, col, by, sums);
     } else {
@@ -257,9 +276,9 @@ struct output_rows_of_warp {
     FOURSCALE_UNROLL
     for (int eighth = 4; eighth < 8; ++eighth) store_eighth(eighth);
   }
-  /// The first half of the columns, in place.
-  template <bool Adds, class P>
-  FOURSCALE_D void add_in_boxes(P const& p, memory const& m, std::uint64_t* there, i32 row, i32 col, float by,
+  /// The columns that boxes have, in place.
+  template <bool Adds, class P, class Memory>
+  FOURSCALE_D void add_in_boxes(P const& p, Memory const& m, std::uint64_t* there, i32 row, i32 col, float by,
                                 float const (&sums)[Cols / 2]) {
     const u32 lane = threadIdx.x % 32, r = lane / 4;
     const float beta = p.beta;
@@ -270,12 +289,23 @@ struct output_rows_of_warp {
     } else {
       finish();
     }
-    FOURSCALE_UNROLL
-    for (u32 i = 0; i < Cols / 8; ++i) {  // pairs of both rows, eight columns after eight
+    // Pairs of both rows, eight columns after eight; where there are registers, several at a time.
+    constexpr u32 pairs = Memory::has_more ? Cols / 4 : Cols / 8, at_once = Memory::has_more ? 8 : 1;
+    const auto place = [&](u32 i) -> float2& {
       const u32 chunk = i / 2 % 4 * 2 + lane % 4 / 2;
-      float2& x = *reinterpret_cast<float2*>(m.boxes[i / 8] + (r + i % 2 * 8) * box_row_bytes +
-                                             (chunk ^ r) * 16 + lane % 2 * 8);
-      x = output_of<Adds>(by, beta, x, sums + 2 * i);
+      return *reinterpret_cast<float2*>(m.box(static_cast<int>(i / 8)) + (r + i % 2 * 8) * box_row_bytes +
+                                        (chunk ^ r) * 16 + lane % 2 * 8);
+    };
+    FOURSCALE_UNROLL
+    for (u32 first = 0; first < pairs; first += at_once) {
+      float2 old[at_once] = {};
+      if constexpr (Adds) {
+        FOURSCALE_UNROLL
+        for (u32 k = 0; k < at_once; ++k) old[k] = place(first + k);
+      }
+      FOURSCALE_UNROLL
+      for (u32 k = 0; k < at_once; ++k)
+        place(first + k) = output_of<Adds>(by, beta, old[k], sums + 2 * (first + k));
     }
     send_boxes(p, m, row, col);
     if (lane == 0) asked &= ~1u;

@@ -13,7 +13,7 @@ struct one_factor {
   float alpha;
 
   template <class A, class B>
-  one_factor(float factor, A const&, B const&) : alpha(factor) {}
+  FOURSCALE_HD one_factor(float factor, A const&, B const&) : alpha(factor) {}
   FOURSCALE_HD bool same_for_all() const { return true; }
   FOURSCALE_D float operator()(i64, i64) const { return alpha; }
 };
@@ -24,7 +24,7 @@ struct factor_of_scales {
   tensor_amax<F> a;
   tensor_amax<G> b;
 
-  factor_of_scales(float alpha, tensor_amax<F> const& of_a, tensor_amax<G> const& of_b)
+  FOURSCALE_HD factor_of_scales(float alpha, tensor_amax<F> const& of_a, tensor_amax<G> const& of_b)
       : make(alpha, of_a.range, of_b.range), a(of_a), b(of_b) {}
   FOURSCALE_HD bool same_for_all() const { return !a.by_row() && !b.by_row(); }
   FOURSCALE_D float operator()(i64 row, i64 col) const {

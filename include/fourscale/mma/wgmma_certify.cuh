@@ -7,7 +7,7 @@
 
 #include "../ptx/cp_async.cuh"
 #include "../ptx/mma_sync_f16.cuh"
-#include "wgmma_tile.cuh"
+#include "wgmma_groups.cuh"
 
 namespace FOURSCALE_NAMESPACE::mma::wgmma {
 
@@ -253,8 +253,8 @@ FOURSCALE_D void wait_until_used(shared_memory<Cols>& m, u32 number, u32 before)
 /// One warp of certify_warps, which take the runs that no window certifies in turns. The one that comes to a
 /// window first finds its words for all: loads from so many places take turns with what wgmma reads.
 /// `Ahead`: strips are certified; a function of its own, as registers are scarce.
-template <bool Ahead, class P, int Cols>
-FOURSCALE_D void certify(P const& p, shared_memory<Cols>& m, u32 warp) {
+template <bool Ahead, class P, template <int> class Memory, int Cols>
+FOURSCALE_D void certify(P const& p, Memory<Cols>& m, u32 warp) {
   constexpr u32 all_cols = tile<Cols>::all_cols;
   static_assert(run_steps * strips == 32 && run_steps * multiply_groups <= 32, "A lane fills in each.");
   u32 lane = threadIdx.x % 32;

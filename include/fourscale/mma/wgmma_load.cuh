@@ -3,22 +3,27 @@
 // what the CTAs of a cluster share by each.
 #pragma once
 
-#include "wgmma_tile.cuh"
+#include "wgmma_groups.cuh"
 
 namespace FOURSCALE_NAMESPACE::mma::wgmma {
 
 /// One thread: where the tiles of the CTA are. That needs no operands, so it is known when they are there.
-template <class P, int Cols>
-FOURSCALE_D void find_tiles(P const& p, shared_memory<Cols>& m) {
-  const typename tile<Cols>::walk walk(p, runs_of(p), p.split, p.lie);
-  for (auto& of_warp : m.walks) of_warp = walk;
-  m.all_runs = walk.all_runs();
+template <class P, template <int> class Memory, int Cols>
+FOURSCALE_D void find_tiles(P const& p, Memory<Cols>& m) {
+  const auto begin = [&](auto const& walk) {
+    for (auto& of_warp : m.walks) of_warp = walk;
+    m.all_runs = walk.all_runs();
+  };
+  if constexpr (P::grouped)
+    begin(group_walk<Cols>(p));
+  else
+    begin(typename tile<Cols>::walk(p, runs_of(p), p.split, p.lie));
 }
 
 /// One thread. It is ahead of those that multiply: it finds for them where the next part of a tile is, and
 /// waits until sums that they go on with are there. It ends when all stages have been read, in both CTAs.
-template <class P, int Cols>
-FOURSCALE_D void load(P const& p, shared_memory<Cols>& m) {
+template <class P, template <int> class Memory, int Cols>
+FOURSCALE_D void load(P const& p, Memory<Cols>& m) {
   using tile = wgmma::tile<Cols>;
   const i32 rank = static_cast<i32>(blockIdx.x % cluster_ctas);
   constexpr i32 half_bytes = tile::b_bytes / cluster_ctas;
@@ -29,7 +34,17 @@ FOURSCALE_D void load(P const& p, shared_memory<Cols>& m) {
     if (++stage == tile::stages) stage = 0, parity ^= 1;
   };
   auto& walk = m.walks[0];
-  for (u32 number = 0; walk.more(); walk.next(), ++number) {
+  // The next part is found, and the factor of its group asked for, while stages are full: what that takes
+  // would delay the next part's first step. A GEMM by itself may have one part alone, so its first run goes
+  // before.
+  constexpr i32 look_ahead = P::grouped ? 0 : run_steps - 1;
+  [[maybe_unused]] float factor = 0.0f;
+  [[maybe_unused]] const auto ask_for_factor = [&] {
+    if constexpr (P::grouped)
+      if (walk.more()) factor = __ldcg(p.factors + walk.group);
+  };
+  ask_for_factor();
+  for (u32 number = 0; walk.more(); ++number) {
     const i32 row = walk.row, col = walk.col;
     const i32 begin = walk.first * run_steps, end = begin + walk.runs * run_steps;
     for (i32 step = begin; step < end; ++step, next_stage()) {
@@ -39,6 +54,7 @@ FOURSCALE_D void load(P const& p, shared_memory<Cols>& m) {
           p.carried.template wait_for<strips>(static_cast<int>(blockIdx.x) - cluster_ctas);
         m.parts[number % tile::parts] = {
             walk.row, walk.col, walk.first, walk.runs, walk.is_first_part(), walk.is_second_part()};
+        if constexpr (P::grouped) m.parts_of_groups[number % tile::parts] = walk.outputs(factor);
       }
       u8 *const to = m.stage[stage], *const to_b = to + a_bytes;
       std::uint64_t* const full = m.full + stage;
@@ -61,6 +77,7 @@ FOURSCALE_D void load(P const& p, shared_memory<Cols>& m) {
         for (i32 i = 0; i < cluster_ctas; ++i)
           copy(p.map_b, to_b + i * half_bytes, col + i * tile::half_cols);
       }
+      if (step == begin + look_ahead) walk.next(), ask_for_factor();
     }
   }
   // No CTA goes while the other one may still arrive at its barriers.

@@ -315,8 +315,8 @@ FOURSCALE_D bool multiply_with_care(P const& p, shared_memory<Cols>& m, multiply
 
 /// A warpgroup: 64 rows of every part of a tile. While its sums leave, the first products of the next part
 /// are made.
-template <class P, int Cols>
-FOURSCALE_D void multiply(P const& p, shared_memory<Cols>& m, int group) {
+template <class P, template <int> class Memory, int Cols>
+FOURSCALE_D void multiply(P const& p, Memory<Cols>& m, int group) {
   constexpr int together = 128 * multiply_groups;  // threads
   const int strip = static_cast<int>(threadIdx.x) / 32 - 4;
   const multiply_state<Cols> s(m, group, has_low_tiles<Cols>(p));
@@ -337,15 +337,20 @@ FOURSCALE_D void multiply(P const& p, shared_memory<Cols>& m, int group) {
       for (float& sum : sums) sum = 0.0f;
     }
     const int runs = part.runs;
+    [[maybe_unused]] const int ask_at = runs < 2 ? runs : 2;  // of groups: their sums may be short
     int run = 0;
 #pragma unroll 1
     while (run < runs) {
       if (fast) {
         do {
           ++run;
-          if (run == 2 && part.is_first == 0)  // what it waits for is over by then
-            m.outputs[strip].ask(p, m.output[strip], m.outputs_there + strip, part.row + strip * output_rows,
-                                 part.col);
+          if constexpr (P::grouped) {
+            if (run == ask_at) ask_for_outputs_of_group(p, m, x.part(), strip);
+          } else {
+            if (run == 2 && part.is_first == 0)  // what it waits for is over by then
+              m.outputs[strip].ask(p, m.output[strip], m.outputs_there + strip,
+                                   part.row + strip * output_rows, part.col);
+          }
           fast = multiply_run(s, x, run < runs ? run : 0, sums, chain);
         } while (fast && run < runs);
       } else {
@@ -356,6 +361,8 @@ FOURSCALE_D void multiply(P const& p, shared_memory<Cols>& m, int group) {
     if (part.is_first != 0)
       p.carried.template leave<together>(static_cast<int>(blockIdx.x), static_cast<int>(threadIdx.x) - 128,
                                          sums);
+    else if constexpr (P::grouped)
+      store_outputs_of_group(p, m, x.part(), strip, sums);
     else
       m.outputs[strip].store(p, m.output[strip], m.outputs_there + strip, part.row + strip * output_rows,
                              part.col, sums);

@@ -112,6 +112,7 @@ struct shared_memory {
 /// D = alpha * A * B^T + beta * D: the arguments of the kernel.
 template <class T, class Factors>
 struct problem {
+  static constexpr bool grouped = false;  ///< many GEMMs in one: wgmma_groups.cuh
   CUtensorMap map_a, map_b;  ///< of the values: boxes of a step by tile_rows, and by half_cols of a tile
   CUtensorMap map_d;         ///< if outputs go by boxes: see output_rows.cuh
   decoded_operand a, b;

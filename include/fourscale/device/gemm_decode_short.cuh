@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+// Rows of a packed operand that have few steps to their decoded form: as decode_rows(), but a CTA takes
+// several times eight rows at once, or most of its lanes would have nothing to do.
+#pragma once
+
+#include "gemm_decode_rows.cuh"
+
+namespace FOURSCALE_NAMESPACE::device {
+inline namespace FOURSCALE_ARCH {
+
+namespace detail {
+
+/// How many times eight rows of so many steps a CTA takes.
+FOURSCALE_HD constexpr int row_groups_at_once(int steps) {
+  return steps == decode_steps / 4 ? 4 : steps == decode_steps / 2 ? 2 : 1;
+}
+
+/// `Groups` times eight rows of `to`, from those of row_group on, each with Steps = decode_steps / Groups
+/// steps. What decode_rows() has of a step is of step % Steps of the rows of group step / Steps.
+template <bool Certify, int Groups, class F, class Layout>
+FOURSCALE_D void decode_short_rows(block_scaled_view<F, Layout, u8 const> const& q,
+                                   mma::decoded_part const& to, i64 row_group, decode_stage* stages,
+                                   facts_memory* known, certify_memory* of_rows) {
+  constexpr u32 steps = decode_steps / Groups;
+  const u32 lane = threadIdx.x % 32, warp = threadIdx.x / 32;
+  const auto row_of = [&](u32 step) { return (row_group + step / steps) * mma::bounds_rows + warp; };
+  const u32 step = lane / lanes_a_step,
+            value = step % steps * mma::decoded_step + lane % lanes_a_step * lane_values;
+  const i64 row = row_of(step);
+  row_reader<F, Layout> reader(q, row, static_cast<int>(value));
+  decode_stage& stage = stages[warp];
+  decode_input& x = stage.part[0];
+  reader.start(x);
+  ptx::cp_async_wait_all();
+  const half_step half = look_at<Certify>(reader, x, known);
+  stage.put(half.scales);
+  FOURSCALE_UNROLL
+  for (u32 i = 0; i < 4; ++i) {  // a store of the warp has four steps
+    constexpr u32 each = decode_steps / 4;
+    const i64 to_row = row_of(i * each);
+    const uint4 eight = stage.decoded(x, static_cast<int>(i));
+    if (to_row < to.rows)
+      *reinterpret_cast<uint4*>(to.values + to_row * to.padded_k() + i * each % steps * mma::decoded_step +
+                                8 * lane) = eight;
+  }
+  if constexpr (Certify) {
+    if (row < to.rows)
+      *reinterpret_cast<u16*>(reinterpret_cast<u8*>(to.exponents) + row * to.row_exponents() +
+                              value / mma::group_values) = static_cast<u16>(half.exponents);
+    __syncthreads();  // all is known
+    leave_magnitudes(x, half, *known, *of_rows);
+    __syncthreads();
+    const largest_word largest;
+    reinterpret_cast<u32*>(to.magnitudes + largest.step % steps * to.row_groups() + row_group +
+                           largest.step / steps)[largest.word] = largest.of(*of_rows);
+    model::value_facts none;
+    find_bounds<steps>(*known, *of_rows, true, none);
+    __syncthreads();
+    const u32 mine = threadIdx.x;
+    if (mine < decode_steps)
+      store_bounds_of(to, row_group + mine / steps, static_cast<int>(mine % steps), *of_rows,
+                      static_cast<int>(mine));
+  } else if (threadIdx.x < decode_steps) {
+    to.bounds[to.bounds_at(row_group + threadIdx.x / steps, threadIdx.x % steps)] = {};
+  }
+}
+
+}  // namespace detail
+
+}  // namespace FOURSCALE_ARCH
+}  // namespace FOURSCALE_NAMESPACE::device

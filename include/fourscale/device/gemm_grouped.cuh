@@ -1,0 +1,246 @@
+// SPDX-License-Identifier: Apache-2.0
+// Many GEMMs with Blackwell's bits by two kernels on Hopper, those of the experts of an MoE layer: one
+// decodes all operands, one multiplies (mma/wgmma_groups.cuh). One by one, small GEMMs leave most of a GPU
+// idle.
+#pragma once
+
+#include "gemm_decode_short.cuh"
+#include "gemm_native.cuh"
+#include "many.cuh"
+
+namespace FOURSCALE_NAMESPACE::device {
+inline namespace FOURSCALE_ARCH {
+
+namespace detail {
+
+using mma::wgmma::most_groups;
+
+/// Along what the GEMMs of a group lie one behind the other: they share B's rows and K, or both M and N.
+enum class groups_along : u8 { rows, k };
+
+/// One GEMM of many.
+template <class F, class L>
+struct grouped_operands {
+  using format = F;
+  using layout = L;
+  block_scaled_view<F, L, u8 const> a, b;
+  i64 d_row;  ///< the first one of D
+};
+
+/// Operands to their parts of two decoded operands, and the factors of the outputs.
+template <class F, class L>
+struct decode_problem {
+  using format = F;
+  struct group {
+    block_scaled_view<F, L, u8 const> a, b;
+    i32 a_row, b_row, first_step, steps;
+  };
+  mma::decoded_operand to_a, to_b;
+  float alpha;
+  float* factors;  ///< [group]
+  many_arguments<group> groups{};
+  static_assert(many_arguments<group>::most == most_groups);
+};
+
+/// A CTA takes eight rows of an operand, or several times eight.
+template <bool Certify, class P>
+FOURSCALE_KERNEL void __launch_bounds__(32 * decode_warps, 4)
+    decode_groups_kernel(const __grid_constant__ P p) {
+  __shared__ decode_stage stages[decode_warps];
+  __shared__ facts_memory known[3];
+  __shared__ certify_memory of_rows[2];
+  if constexpr (arch::has_wgmma) cudaTriggerProgrammaticLaunchCompletion();  // the next kernel begins early
+  const auto [number, cta] = p.groups.find();
+  auto const& group = p.groups.of(number);
+  const int groups_at_once = row_groups_at_once(group.steps);
+  const i64 at = i64{cta} * groups_at_once, groups_a = mma::decoded_operand::groups_of(group.a.rows);
+  if (at == 0 && threadIdx.x == 0) {
+    using F = typename P::format;
+    p.factors[number] = mma::factor_of_output<F, F>(p.alpha, group.a.amax, group.b.amax)(0, 0);
+  }
+  const bool of_a = at < groups_a;
+  auto const& from = of_a ? group.a : group.b;
+  const mma::decoded_part to(of_a ? p.to_a : p.to_b, of_a ? group.a_row : group.b_row, from.rows,
+                             group.first_step, group.steps);
+  const i64 row_group = of_a ? at : at - groups_a;
+  if (groups_at_once == 4)
+    decode_short_rows<Certify, 4>(from, to, row_group, stages, known, of_rows);
+  else if (groups_at_once == 2)
+    decode_short_rows<Certify, 2>(from, to, row_group, stages, known, of_rows);
+  else
+    decode_rows<Certify>(from, to, row_group, stages, known, of_rows);
+}
+
+/// Persistent, as gemm_wgmma_kernel; it always goes by certificates.
+template <int Cols, class P>
+FOURSCALE_KERNEL void __launch_bounds__(mma::wgmma::threads, 1)
+    gemm_grouped_kernel([[maybe_unused]] const __grid_constant__ P p) {
+  if constexpr (arch::has_wgmma) {
+    namespace w = mma::wgmma;
+    extern __shared__ __align__(1024) u8 bytes[];
+    auto& m = *reinterpret_cast<w::grouped_memory<Cols>*>(bytes);
+    static_assert(sizeof(m) <= mma::hopper_shared_bytes);
+    const int warp = static_cast<int>(threadIdx.x) / 32;
+    const bool low = w::has_low_tiles<Cols>(p);
+    if (threadIdx.x == 0) w::init_barriers(m, low);
+    if (threadIdx.x == 32) w::prefetch_maps(p);
+    ptx::barrier_cluster_arrive_relaxed();
+    if (threadIdx.x == 64) w::find_tiles(p, m);
+    ptx::barrier_cluster_wait();
+    cudaGridDependencySynchronize();  // until the operands are decoded
+    __syncthreads();                  // the tiles are found
+    if (warp < 4) {
+      ptx::setmaxnreg_dec<w::other_registers>();
+      if (warp == 0 && ptx::elect_sync()) w::load(p, m);
+      if (warp > 0) w::certify<false>(p, m, static_cast<u32>(warp) - 1);
+    } else {
+      ptx::setmaxnreg_inc<w::multiply_registers>();
+      if (warp < 8 || !low) w::multiply(p, m, warp / 4 - 1);
+    }
+  }
+}
+
+/// Where the operands of GEMMs lie that are decoded together, as far as they are known: of the first
+/// `count`.
+struct grouped_place {
+  groups_along along;
+  i64 a_rows = 0, b_rows = 0, steps = 0;
+  int count = 0;
+
+  static constexpr i64 run = mma::wgmma::run_steps, row_unit = mma::decoded_part::row_unit;
+  static constexpr i64 padded_rows(i64 rows) { return round_up<i64>(rows, row_unit); }
+  /// Of K values: whole runs, where GEMMs follow each other along K.
+  i64 steps_of(i64 k) const {
+    const i64 of_k = ceil_div<i64>(k, mma::decoded_step);
+    return along == groups_along::k ? round_up<i64>(of_k, run) : of_k;
+  }
+  /// Goes past a GEMM of this shape.
+  void add(i64 m, i64 n, i64 k) {
+    if (along == groups_along::rows)
+      a_rows += padded_rows(m), b_rows += padded_rows(n), steps = steps_of(k);
+    else
+      a_rows = m, b_rows = n, steps += steps_of(k);
+    ++count;
+  }
+  mma::decoded_operand a(u8* at) const {
+    return mma::decoded_operand::in(at, a_rows, steps * mma::decoded_step);
+  }
+  mma::decoded_operand b(u8* at) const {
+    return mma::decoded_operand::in(at + a(at).bytes(), b_rows, steps * mma::decoded_step);
+  }
+  float* factors(u8* at) const { return reinterpret_cast<float*>(b(at).bytes() + a(at).bytes() + at); }
+  i64 bytes() const {
+    constexpr i64 unit = mma::decoded_operand::alignment;
+    return a(nullptr).bytes() + b(nullptr).bytes() + round_up<i64>(most_groups * i64{sizeof(float)}, unit) +
+           unit;
+  }
+};
+
+/// Bytes of workspace, at any address, in which `count` GEMMs go at once: of together `rows` rows of A by n
+/// rows of B each, or of m by n along together `k`.
+inline i64 grouped_bytes(groups_along along, i64 m, i64 n, i64 k, i64 count) {
+  grouped_place all{along};
+  if (along == groups_along::rows) {
+    all.a_rows = m + count * grouped_place::row_unit, all.b_rows = count * grouped_place::padded_rows(n);
+    all.steps = all.steps_of(k);
+  } else {
+    all.a_rows = m, all.b_rows = n;
+    all.steps = k / mma::decoded_step + count * grouped_place::run;
+  }
+  return all.bytes();
+}
+
+/// Hundredths of a run that the end of a tile takes: FP32 outputs, to which D is added, go by TMA where there
+/// is room for all. As measured: docs/gemm_experiments.md.
+template <class T>
+constexpr i64 end_of_tile(int cols) {
+  return sizeof(T) == 2 ? 100 : cols == 128 ? 150 : 250;
+}
+
+/// How the tiles of many GEMMs are cut, to D of T: as wgmma_plan has it.
+template <class T, class Shapes, class May = any_cut>
+wgmma_plan plan_of_groups(Shapes const& shapes, int count, i64 at_once, May const& may = {}) {
+  wgmma_plan best{};
+  i64 least = 0;
+  for (wgmma_plan::cut const& c : wgmma_plan::cuts) {
+    if (!may(c)) continue;
+    i64 tiles = 0, runs = 0;
+    for (int i = 0; i < count; ++i) {
+      const i64 of_group = clusters_of(shapes(i).m, shapes(i).n, c.cols, c.lie);
+      tiles += of_group, runs += of_group * (100 * shapes(i).runs + end_of_tile<T>(c.cols));
+    }
+    const i64 time = runs / tiles * ceil_div<i64>(tiles, at_once) * c.time;
+    if (best.tile_cols != 0 && time >= least) continue;
+    best = {c.cols, static_cast<int>(tiles < at_once ? tiles : at_once), false, c.lie};
+    least = time;
+  }
+  return best;
+}
+
+/// `count` GEMMs, checked, of which gemm(i) has the operands: D = alpha * A * B^T + beta * D, each to rows of
+/// its own of d. `at`: as many bytes as `place`, which has gone past all of them, says.
+template <bool Certify, class T, class Gemms, class May = any_cut>
+errc gemm_groups(Gemms const& gemm, grouped_place const& place, matrix_view<T> const& d, gemm_factors factors,
+                 u8* at, cudaStream_t stream, May const& may = {}) {
+  namespace w = mma::wgmma;
+  using operands = decltype(gemm(0));
+  decode_problem<typename operands::format, typename operands::layout> decode{
+      place.a(at), place.b(at), factors.alpha, place.factors(at)};
+  w::grouped_problem<T> p{{{}, {}, {}, decode.to_a, decode.to_b, d, {1.0f, 0, 0}, factors.beta, nullptr},
+                          decode.factors,
+                          place.count,
+                          {}};
+  grouped_place begin{place.along};
+  for (int i = 0; i < place.count; ++i) {
+    const operands x = gemm(i);
+    w::gemm_group& g = p.groups[i];
+    if (place.along == groups_along::rows)
+      g.a_row = static_cast<i32>(begin.a_rows), g.b_row = static_cast<i32>(begin.b_rows);
+    else
+      g.first_run = static_cast<i32>(begin.steps) / w::run_steps;
+    const i32 steps = static_cast<i32>(begin.steps_of(x.a.cols));
+    g.runs = ceil_div<i32>(steps, w::run_steps);
+    g.d_row = static_cast<i32>(x.d_row), g.d_row_end = static_cast<i32>(x.d_row + x.a.rows);
+    begin.add(x.a.rows, x.b.rows, x.a.cols);
+    const i64 row_groups =
+        mma::decoded_operand::groups_of(x.a.rows) + mma::decoded_operand::groups_of(x.b.rows);
+    decode.groups.add({x.a, x.b, g.a_row, g.b_row, g.first_run * w::run_steps, steps},
+                      row_groups / row_groups_at_once(steps));
+  }
+  struct shape {
+    i64 m, n, runs;
+  };
+  const auto shape_of = [&](int i) {
+    return shape{p.groups[i].d_row_end - p.groups[i].d_row, decode.groups.of(i).b.rows, p.groups[i].runs};
+  };
+  const int at_once = clusters_at_once();
+  if (at_once == 0) return errc::cuda_failed;
+  const wgmma_plan plan = plan_of_groups<T>(shape_of, place.count, at_once, may);
+  p.lie = plan.lie;
+  i64 tiles = 0;
+  for (int i = 0; i < place.count; ++i) {
+    const shape s = shape_of(i);
+    const bool stacked = plan.lie == mma::cluster_tiles::stacked;
+    const int rows = tile_rows_of(plan.lie) * (stacked ? w::cluster_ctas : 1),
+              cols = plan.tile_cols * (stacked ? 1 : w::cluster_ctas);
+    p.groups[i].row_tiles = static_cast<i32>(ceil_div<i64>(s.m, rows));
+    p.groups[i].col_tiles = static_cast<i32>(ceil_div<i64>(s.n, cols));
+    tiles += i64{p.groups[i].row_tiles} * p.groups[i].col_tiles;
+    p.groups[i].end = static_cast<i32>(tiles);
+  }
+  errc e = encode_decoded(p.a, tile_rows_of(p.lie), p.map_a);
+  if (e == errc::ok) e = encode_decoded(p.b, plan.tile_cols / w::cluster_ctas, p.map_b);
+  if (e == errc::ok) e = encode_outputs(p, plan.tile_cols, p.map_d);
+  if (e != errc::ok) return e;
+  decode_groups_kernel<Certify><<<decode.groups.ctas(), 32 * decode_warps, 0, stream>>>(decode);
+  if (e = launched(); e != errc::ok) return e;
+  return for_tile_cols(plan.tile_cols, [&]<int Cols>() {
+    return launch_wgmma<w::grouped_memory<Cols>>(&gemm_grouped_kernel<Cols, w::grouped_problem<T>>, p,
+                                                 plan.clusters, stream);
+  });
+}
+
+}  // namespace detail
+
+}  // namespace FOURSCALE_ARCH
+}  // namespace FOURSCALE_NAMESPACE::device

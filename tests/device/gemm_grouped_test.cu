@@ -1,0 +1,210 @@
+// SPDX-License-Identifier: Apache-2.0
+// Many GEMMs at once on Hopper, in tiles of every width: a GEMM by itself in the cases of
+// gemm_blackwell_test.cu, and GEMMs among others, whose outputs and decoded operands are those of each alone.
+#include <deque>
+#include <fourscale/device/gemm_grouped.cuh>
+
+#include "mma/gemm_blackwell_cases.cuh"
+#include "mma/gemm_calls.cuh"
+
+using namespace fourscale;
+using namespace fourscale::test;
+using namespace fourscale::device::detail;
+using enum mma::cluster_tiles;
+
+namespace {
+
+auto only(int cols, mma::cluster_tiles lie) {
+  return [=](wgmma_plan::cut const& c) { return c.cols == cols && c.lie == lie; };
+}
+
+/// A GEMM that is the only one of its group. It has no amaxes of rows, and counts no steps: these, and what
+/// has those, are device::gemm's.
+template <int Cols, mma::cluster_tiles Lie, groups_along Along>
+struct grouped_gemm {
+  static constexpr bool certifies = true;
+  gemm_steps* counted = nullptr;
+
+  template <class F, class L, class BA, class BB, class T>
+  errc operator()(block_scaled_view<F, L, BA> const& a, block_scaled_view<F, L, BB> const& b,
+                  matrix_view<T> const& d, gemm_factors factors) const {
+    if (const errc e = validate_gemm(a, b, d); e != errc::ok) return e;
+    if (a.amax.by_row() || b.amax.by_row()) return blackwell_gemm{counted}(a, b, d, factors);
+    if (counted != nullptr) {
+      const device_buffer<T> unused(d.rows * d.ld);
+      REQUIRE(blackwell_gemm{counted}(a, b, matrix_view<T>{unused.data(), d.rows, d.cols, d.ld},
+                                      {factors.alpha, 0.0f}) == errc::ok);
+    }
+    grouped_place place{Along};
+    place.add(a.rows, b.rows, a.cols);
+    return in_workspace(place.bytes(), nullptr, [&](u8* workspace, gemm_steps*) {
+      return gemm_groups<true>(
+          [&](int) {
+            return grouped_operands<F, L>{a, b, 0};
+          },
+          place, d, factors, device::detail::aligned_begin({workspace, place.bytes()}), nullptr,
+          only(Cols, Lie));
+    });
+  }
+};
+
+/// Quantized values of a kind on the device. `seed` is its amax, too.
+template <class F, class L>
+struct packed_operand {
+  host_buffer<F, L> q;
+  device_buffer<u8> codes, scales;
+  block_scaled_view<F, L, u8 const> view;
+
+  packed_operand(kind what, i64 rows, i64 k, u64 seed)
+      : q(operand<F, L>(what, rows, k, seed)),
+        codes(q.codes),
+        scales(q.scales),
+        view(codes.data(), scales.data(), rows, k, {amax_value(static_cast<float>(seed + 1))}) {}
+};
+
+struct shape {
+  i64 m, n, k;
+};
+
+/// D of each, and what operands are decoded to, compared with the same of each GEMM alone.
+template <class F, class L, class T>
+void check_group(groups_along along, std::vector<shape> const& shapes, kind what, float beta) {
+  std::deque<packed_operand<F, L>> operands;
+  std::vector<grouped_operands<F, L>> all;
+  grouped_place place{along};
+  i64 rows = 16;  // of nobody
+  for (shape const& s : shapes) {
+    auto const& a = operands.emplace_back(what, s.m, s.k, operands.size());
+    auto const& b = operands.emplace_back(what, s.n, s.k, operands.size());
+    all.push_back({a.view, b.view, rows});
+    place.add(s.m, s.n, s.k);
+    rows += s.m;
+  }
+  const i64 n = shapes[0].n, ld = n + 8;
+  std::vector<T> before(static_cast<size_t>(rows * ld));
+  for (size_t i = 0; i < before.size(); ++i) before[i] = from_float<T>(gaussian(i));
+  std::vector<T> want = before;
+  for (auto const& x : all) {
+    const device_buffer<T> d(before);
+    REQUIRE(blackwell_gemm{}(x.a, x.b, matrix_view<T>{d.data() + x.d_row * ld, x.a.rows, n, ld},
+                             {0.5f, beta}) == errc::ok);
+    const std::vector<T> got = d.to_host();
+    const auto first = x.d_row * ld, end = first + x.a.rows * ld;
+    std::copy(got.begin() + first, got.begin() + end, want.begin() + first);
+  }
+  for (wgmma_plan::cut const& c : wgmma_plan::cuts) {
+    INFO(c.cols << " columns, " << static_cast<int>(c.lie));
+    const device_buffer<T> d(before);
+    const errc e = in_workspace(place.bytes(), nullptr, [&](u8* workspace, gemm_steps*) {
+      return gemm_groups<true>([&](int i) { return all[static_cast<size_t>(i)]; }, place,
+                               matrix_view<T>{d.data(), rows, n, ld}, {0.5f, beta},
+                               aligned_begin({workspace, place.bytes()}), nullptr, only(c.cols, c.lie));
+    });
+    REQUIRE(e == errc::ok);
+    CHECK(same_values(d.to_host(), want));
+  }
+}
+
+/// `count` elements of device memory.
+template <class T>
+std::vector<u8> bytes_at(T const* from, i64 count) {
+  std::vector<u8> r(static_cast<size_t>(count) * sizeof(T));
+  REQUIRE(cudaMemcpy(r.data(), from, r.size(), cudaMemcpyDeviceToHost) == cudaSuccess);
+  return r;
+}
+
+/// A part of a decoded operand has in each place what the operand alone has there.
+void check_same_decoded(mma::decoded_part const& part, mma::decoded_operand const& alone) {
+  bool same = true;
+  const auto compare = [&](auto const* x, auto const* y, i64 count) {
+    same = same && bytes_at(x, count) == bytes_at(y, count);
+  };
+  for (i64 row = 0; row < alone.rows; ++row) {
+    compare(part.values + row * part.padded_k(), alone.values + row * alone.padded_k(), alone.padded_k());
+    compare(part.exponents + row * part.row_exponents(), alone.exponents + row * alone.row_exponents(),
+            alone.row_exponents());
+  }
+  CHECK(same);
+  const i64 groups = ceil_div<i64>(alone.rows, mma::bounds_rows);
+  for (i64 step = 0; step < alone.steps; ++step) {
+    const i64 at = step * part.row_groups(), of_alone = step * alone.row_groups();
+    compare(part.magnitudes + at, alone.magnitudes + of_alone, groups);
+    compare(part.depths + at, alone.depths + of_alone, groups);
+    for (i64 g = 0; g < groups; ++g) {
+      compare(part.bounds + part.bounds_at(g, step), alone.bounds + alone.bounds_at(g, step), 1);
+      compare(part.of_accumulators + part.bounds_at(g, step),
+              alone.of_accumulators + alone.bounds_at(g, step), 1);
+    }
+  }
+  CHECK(same);
+}
+
+}  // namespace
+
+TEST_CASE("device gemm grouped: shapes, outputs, scales, data and accumulators in tiles of 192 columns",
+          "[device][gemm][blackwell][grouped]") {
+  if (hopper_or_warn()) check_each<grouped_gemm<192, stacked, groups_along::rows>>();
+}
+
+TEST_CASE("device gemm grouped: the same in tiles of 128 columns", "[device][gemm][blackwell][grouped]") {
+  if (hopper_or_warn()) check_each<grouped_gemm<128, side_by_side, groups_along::k>>();
+}
+
+TEST_CASE("device gemm grouped: the same in tiles of 64 columns", "[device][gemm][blackwell][grouped]") {
+  if (hopper_or_warn()) check_each<grouped_gemm<64, low, groups_along::k>>();
+}
+
+TEST_CASE("device gemm grouped: GEMMs one behind the other along rows", "[device][gemm][grouped]") {
+  if (!hopper_or_warn()) return;
+  const std::vector<shape> shapes{{16, 208, 320}, {144, 208, 320}, {272, 208, 320}, {48, 208, 320}};
+  check_group<nvfp4, linear, bf16>(groups_along::rows, shapes, kind::student_2, 0.0f);
+  check_group<nvfp4, swizzled_128x4, float>(groups_along::rows, shapes, kind::lognormal_blocks, 0.5f);
+  check_group<mxfp4, linear, bf16>(groups_along::rows, shapes, kind::lognormal_rows, 0.0f);
+}
+
+TEST_CASE("device gemm grouped: GEMMs one behind the other along K", "[device][gemm][grouped]") {
+  if (!hopper_or_warn()) return;
+  const std::vector<shape> shapes{{208, 400, 16}, {208, 400, 1040}, {208, 400, 272}, {208, 400, 640}};
+  check_group<nvfp4, linear, float>(groups_along::k, shapes, kind::student_2, 1.0f);
+  check_group<nvfp4, linear, float>(groups_along::k, shapes, kind::channels_50, 0.0f);
+  check_group<nvfp4, swizzled_128x4, float>(groups_along::k, shapes, kind::lognormal_blocks, 0.5f);
+  check_group<mxfp4, linear, bf16>(groups_along::k, {{208, 400, 32}, {208, 400, 544}}, kind::lognormal_steps,
+                                   0.0f);
+}
+
+TEST_CASE("device gemm grouped: operands decoded together are as decoded alone", "[device][gemm][grouped]") {
+  if (!hopper_or_warn()) return;
+  using problem = decode_problem<nvfp4, linear>;
+  for (const i64 k : {16, 144, 256, 320, 512, 1040, 1088}) {
+    for (const auto along : {groups_along::rows, groups_along::k}) {
+      INFO("K = " << k << (along == groups_along::k ? ", along K" : ", along rows"));
+      grouped_place place{along};
+      std::deque<packed_operand<nvfp4, linear>> operands;
+      for (u64 i = 0; i < 6; ++i) operands.emplace_back(kind::student_2, 136, k, i);
+      for (int i = 0; i < 3; ++i) place.add(136, 136, k);
+      const device_buffer<u8> memory(place.bytes());
+      u8* const at = aligned_begin({memory.data(), place.bytes()});
+      problem p{place.a(at), place.b(at), 1.0f, place.factors(at)};
+      const auto steps = static_cast<i32>(place.steps_of(k));
+      for (int i = 0; i < 3; ++i) {
+        const bool rows = along == groups_along::rows;
+        const i32 row = rows ? static_cast<i32>(i * place.padded_rows(136)) : 0, step = rows ? 0 : i * steps;
+        p.groups.add({operands[2 * static_cast<size_t>(i)].view,
+                      operands[2 * static_cast<size_t>(i) + 1].view, row, row, step, steps},
+                     2 * mma::decoded_operand::groups_of<i64>(136) / row_groups_at_once(steps));
+      }
+      decode_groups_kernel<true><<<p.groups.ctas(), 32 * decode_warps>>>(p);
+      REQUIRE(cudaDeviceSynchronize() == cudaSuccess);
+      for (int i = 0; i < 3; ++i) {
+        auto const& of_group = p.groups.of(i);
+        const device_buffer<u8> own(2 * mma::decoded_operand::in(nullptr, 136, k).bytes() + 256);
+        const decoded_call<nvfp4, linear, nvfp4, linear, decoded_pair> alone(
+            of_group.a, of_group.b, decoded_pair{}, aligned_begin({own.data(), 0}));
+        REQUIRE(alone.decode(nullptr) == errc::ok);
+        REQUIRE(cudaDeviceSynchronize() == cudaSuccess);
+        check_same_decoded({p.to_a, of_group.a_row, 136, of_group.first_step, steps}, alone.p.a);
+        check_same_decoded({p.to_b, of_group.b_row, 136, of_group.first_step, steps}, alone.p.b);
+      }
+    }
+  }
+}
