@@ -4,9 +4,9 @@
 
 #include "../device/amax_of_producer.cuh"
 #include "../device/copies.cuh"
-#include "../device/gemm_native.cuh"
 #include "../view/computed_view.hpp"
-#include "linear_grouped.hpp"
+#include "linear_copies.cuh"
+#include "linear_gemms.cuh"
 
 namespace FOURSCALE_NAMESPACE::device {
 inline namespace FOURSCALE_ARCH {
@@ -93,8 +93,40 @@ struct linear_machine {
     else
       return gemm_workspace_bytes(m, n, k, how_for<F>({}));
   }
+  /// X, W or dY of all experts, quantized both ways.
+  template <class Layer, class Copies>
+  errc quantize_experts(Layer const& layer, Copies const& all) const {
+    return quantize_many(layer, all, stream);
+  }
+  /// The GEMMs of all experts: on Hopper many at once, if a library does not multiply.
+  template <class Gemms>
+  errc gemms(Gemms const& all) const {
+    using operand = decltype(all.a(0));
+    using F = typename operand::block_format_type;
+    if constexpr (at_once<F>) {
+      using L = typename operand::layout;
+      using T = typename own_type<typename decltype(all.d)::value_type>::type;
+      if (kernels_of_gemm<F, L, F, L, T>::choose(all.a(0), all.b(0)) == gemm_kernel::wgmma) {
+        constexpr bool certify = same_type<decltype(how_for<F>(how)), accumulate::blackwell>;
+        return gemms_at_once<certify>(all, *this);
+      }
+    }
+    return all.each([&](i64 i, i64 row) { return all.multiply(*this, i, row); });
+  }
+  /// What gemms() works in besides, where there are small ones.
+  template <class F>
+  static i64 gemms_bytes(linear_shape const& all, i64 count) {
+    if constexpr (at_once<F>)
+      return gemms_at_once_bytes(all, count);
+    else
+      return 0;
+  }
 
  private:
+  template <class F>
+  static constexpr bool at_once = model::has_steps_of_64<F> &&
+                                  (same_type<How, accumulate::blackwell> ||
+                                   same_type<How, accumulate::native<>> || !F::has_tensor_scale);
   /// What `How` comes to: in MX formats there is no plan, and no memory for one, and in MXFP4 native is
   /// Blackwell's bits.
   template <class F>
@@ -128,7 +160,7 @@ struct linear_layer : fourscale::detail::linear_steps<detail::linear_machine<How
       : fourscale::detail::linear_steps<detail::linear_machine<How>, R, L>{{stream, how}} {}
 };
 
-/// Linear layers of one shape for the experts of an MoE layer, one after the other on a stream: see
+/// Linear layers of one shape for the experts of an MoE layer, many of them by one launch: see
 /// linear_grouped.hpp. All memory but the offsets is the device's. A plan of accumulate::native is for the
 /// GEMMs of each expert that has tokens.
 template <linear_recipe R, scale_layout L = linear, class How = accumulate::blackwell>

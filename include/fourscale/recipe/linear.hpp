@@ -283,7 +283,7 @@ struct linear_tensors {
     return errc::ok;
   }
 
- private:
+  /// Bytes of the workspace before what GEMMs work in.
   static FOURSCALE_H constexpr i64 before_gemm(linear_shape const& s) {
     const i64 forward = decltype(x)::rowwise_bytes(s), backward = decltype(dy)::bytes(s);
     return forward > backward ? forward : backward;

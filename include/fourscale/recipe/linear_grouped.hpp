@@ -30,17 +30,99 @@ FOURSCALE_H bool overlaps_copies(matrix_view<T> const& m, Tensors const& t) {
          overlaps(m, t.w.columnwise) || overlaps(m, t.dy.rowwise) || overlaps(m, t.dy.columnwise);
 }
 
+/// X, W or dY of all experts: the quantized copies of each, from rows of its own of `from`.
+template <tensor_role Role, class Tensors, class T>
+struct copies_of_experts {
+  linear_experts<Tensors> t;
+  matrix_view<T> from;
+  draw_key key;
+
+  FOURSCALE_H static constexpr auto member() {
+    if constexpr (Role == tensor_role::activation)
+      return &Tensors::x;
+    else if constexpr (Role == tensor_role::weight)
+      return &Tensors::w;
+    else
+      return &Tensors::dy;
+  }
+  FOURSCALE_H auto& to(i64 i) const { return t.data[i].*member(); }
+  /// Calls action(expert, its rows, its key), for those that have rows, until one fails.
+  template <class Action>
+  FOURSCALE_H errc each(Action const& action) const {
+    i64 row = 0;
+    for (i64 i = 0; i < t.count; ++i) {
+      const i64 rows = to(i).rowwise.rows;
+      if (rows > 0)
+        if (const errc e = action(i, rows_of(from, row, rows), key.of_expert(static_cast<u32>(i)));
+            e != errc::ok)
+          return e;
+      row += rows;
+    }
+    return errc::ok;
+  }
+  /// Those of one expert.
+  template <class Layer>
+  FOURSCALE_H errc quantize(Layer const& layer, i64 i, matrix_view<T> const& x,
+                            draw_key const& of_expert) const {
+    const errc e = layer.amax(x, of_expert, to(i));
+    return e != errc::ok ? e : layer.quantize(x, of_expert, &to(i));
+  }
+};
+
+/// Which GEMM of a layer: Y = X * W^T, dX = dY * W, dW = dY^T * X.
+enum class linear_gemm : u8 { fprop, dgrad, wgrad };
+
+/// That GEMM of all experts: D = A * B^T + beta * D, each to rows of its own of d.
+template <linear_gemm Which, class Tensors, class T>
+struct gemms_of_experts {
+  static constexpr bool along_k = Which == linear_gemm::wgrad;  ///< tokens are what sums are made along
+  linear_experts<Tensors> t;
+  matrix_view<T> d;
+  float beta;
+
+  FOURSCALE_H auto a(i64 i) const {
+    Tensors const& of = t.data[i];
+    if constexpr (Which == linear_gemm::fprop) return of.x.rowwise;
+    if constexpr (Which == linear_gemm::dgrad) return of.dy.rowwise;
+    if constexpr (Which == linear_gemm::wgrad) return of.dy.columnwise;
+  }
+  FOURSCALE_H auto b(i64 i) const {
+    Tensors const& of = t.data[i];
+    if constexpr (Which == linear_gemm::fprop) return of.w.rowwise;
+    if constexpr (Which == linear_gemm::dgrad) return of.w.columnwise;
+    if constexpr (Which == linear_gemm::wgrad) return of.x.columnwise;
+  }
+  /// Calls action(expert, its first row of d), for those that have tokens, until one fails.
+  template <class Action>
+  FOURSCALE_H errc each(Action const& action) const {
+    i64 row = 0;
+    for (i64 i = 0; i < t.count; ++i) {
+      const i64 tokens = t.data[i].x.rowwise.rows;
+      if (tokens > 0)
+        if (const errc e = action(i, row); e != errc::ok) return e;
+      row += along_k ? t.data[i].w.rowwise.rows : tokens;
+    }
+    return errc::ok;
+  }
+  /// One of them, by itself.
+  template <class Machine>
+  FOURSCALE_H errc multiply(Machine const& machine, i64 i, i64 row) const {
+    return machine.gemm(a(i), b(i), rows_of(d, row, a(i).rows), {1.0f, beta}, t.data[i].gemm);
+  }
+};
+
 /// One call for all experts. X, Y, dY and dX hold the rows of one expert after the other; rows behind the
 /// last one's are neither read nor written. W and dW are stacked: expert e has the rows from e * out on. Each
 /// has the bits of a `Layer` by itself, with amaxes of its own, under key.of_expert(e).
 ///
-/// An expert without tokens writes no Y and no dX, and its dW is 0. The host knows how many tokens each has:
-/// the calls launch what a layer launches, expert after expert, on one stream.
+/// An expert without tokens writes no Y and no dX, and its dW is 0. The host knows how many tokens each has.
+/// The layer's machine quantizes and multiplies for all: one after the other, or many at once.
 template <class Layer>
 struct grouped_linear_steps {
   using tensors = typename Layer::tensors;
   using format = typename Layer::format;
   using experts = linear_experts<tensors>;
+  using layout = typename decltype(tensors{}.x.columnwise)::layout;
   static constexpr i64 block = format::block_size;
 
   Layer layer;
@@ -48,9 +130,11 @@ struct grouped_linear_steps {
   /// The bytes that suffice however `all.tokens` tokens, or fewer, fall to `count` experts.
   static FOURSCALE_H linear_bytes bytes(linear_shape const& all, i64 count) {
     const linear_bytes of_one = Layer::bytes(all);
-    using layout = typename decltype(tensors{}.x.columnwise)::layout;
     const i64 padding = scale_bytes<format, layout>(all.in, block) + 3 * linear_part;
-    return {count * of_one.weights, of_one.saved + count * padding, of_one.workspace};
+    const i64 alone = Layer::gemm_bytes(all),
+              together = decltype(Layer::machine)::template gemms_bytes<format>(all, count);
+    return {count * of_one.weights, of_one.saved + count * padding,
+            before_gemms(all, count) + (alone > together ? alone : together)};
   }
 
   /// Lays the tensors of groups.count experts into memories of bytes(all, groups.count), to t[0] and those
@@ -69,15 +153,17 @@ struct grouped_linear_steps {
       if (groups.offset(i + 1) % block != 0) return errc::partial_block;
     const linear_bytes need = bytes(all, groups.count);
     if (const errc e = validate_memories(weights, saved, workspace, need); e != errc::ok) return e;
-    i64 saved_at = 0;
+    i64 saved_at = 0, workspace_at = 0;
     for (i64 i = 0; i < groups.count; ++i) {
       const linear_shape s{groups.offset(i + 1) - groups.offset(i), all.in, all.out};
       const linear_memory of_w = from(weights, i * (need.weights / groups.count));
       t[i] = {};
-      const errc e = s.tokens == 0 ? t[i].w.place({block, all.in, all.out}, of_w)
-                                   : Layer::place(s, of_w, from(saved, saved_at), workspace, &t[i]);
+      const errc e = s.tokens == 0
+                         ? t[i].w.place({block, all.in, all.out}, of_w)
+                         : Layer::place(s, of_w, from(saved, saved_at), from(workspace, workspace_at), &t[i]);
       if (e != errc::ok) return e;
-      if (s.tokens > 0) saved_at += t[i].x.columnwise_bytes(s);
+      t[i].gemm = from(workspace, before_gemms(all, groups.count));
+      if (s.tokens > 0) saved_at += t[i].x.columnwise_bytes(s), workspace_at += tensors::before_gemm(s);
     }
     return errc::ok;
   }
@@ -89,11 +175,8 @@ struct grouped_linear_steps {
   FOURSCALE_H errc forward(matrix_view<T> const& x, draw_key const& key, experts const& t,
                            matrix_view<Y> const& y) const {
     if (const errc e = validate_forward(x, t, y); e != errc::ok) return e;
-    return each(t, [&](i64 i, i64 first, i64 count) {
-      if (count == 0) return errc::ok;
-      return layer.forward(rows_of(x, first, count), key.of_expert(static_cast<u32>(i)), t.data + i,
-                           rows_of(y, first, count));
-    });
+    const errc e = quantize(copies_of_experts<tensor_role::activation, tensors, T>{t, x, key});
+    return e != errc::ok ? e : multiply<linear_gemm::fprop>(t, y, 0.0f);
   }
   /// The same, with the weights of all experts quantized first, those of experts without tokens too.
   template <class T, class W, class Y>
@@ -102,13 +185,7 @@ struct grouped_linear_steps {
     if (const errc e = validate_forward(x, t, y); e != errc::ok) return e;
     if (const errc e = validate_stacked(w, t); e != errc::ok) return e;
     if (overlaps_source(y, w)) return errc::overlap;
-    const errc e = each(t, [&](i64 i, i64, i64) {
-      auto& to = t.data[i].w;
-      const auto of_expert = rows_of(w, i * to.rowwise.rows, to.rowwise.rows);
-      const draw_key of = key.of_expert(static_cast<u32>(i));
-      const errc failed = layer.amax(of_expert, of, to);
-      return failed != errc::ok ? failed : layer.quantize(of_expert, of, &to);
-    });
+    const errc e = quantize(copies_of_experts<tensor_role::weight, tensors, W>{t, w, key});
     return e != errc::ok ? e : forward(x, key, t, y);
   }
 
@@ -118,16 +195,35 @@ struct grouped_linear_steps {
   FOURSCALE_H errc backward(matrix_view<T> const& dy, draw_key const& key, experts const& t,
                             matrix_view<D> const& dx, matrix_view<G> const& dw, bool add) const {
     if (const errc e = validate_backward(dy, key, t, dx, dw); e != errc::ok) return e;
-    return each(t, [&](i64 i, i64 first, i64 count) {
+    if (const errc e = quantize(copies_of_experts<tensor_role::gradient, tensors, T>{t, dy, key});
+        e != errc::ok)
+      return e;
+    const errc e = each(t, [&](i64 i, i64, i64 count) {
       const i64 out = t.data[i].w.rowwise.rows;
-      const auto of_dw = rows_of(dw, i * out, out);
-      if (count == 0) return add ? errc::ok : layer.machine.clear(of_dw);
-      return layer.backward(rows_of(dy, first, count), key.of_expert(static_cast<u32>(i)), t.data + i,
-                            rows_of(dx, first, count), of_dw, add ? 1.0f : 0.0f);
+      return add || count > 0 ? errc::ok : layer.machine.clear(rows_of(dw, i * out, out));
     });
+    if (e != errc::ok) return e;
+    if (const errc failed = multiply<linear_gemm::dgrad>(t, dx, 0.0f); failed != errc::ok) return failed;
+    return multiply<linear_gemm::wgrad>(t, dw, add ? 1.0f : 0.0f);
   }
 
  private:
+  /// Bytes of the workspace before what GEMMs work in: each expert's part begins behind the one before, and
+  /// pads its scales by itself.
+  static FOURSCALE_H i64 before_gemms(linear_shape const& all, i64 count) {
+    const i64 scales = scale_bytes<format, layout>(1, all.in) + scale_bytes<format, layout>(1, all.out) +
+                       scale_bytes<format, layout>(all.out, block);
+    return tensors::before_gemm(all) + count * (round_up<i64>(scales, linear_part) + 6 * linear_part);
+  }
+  /// X, W or dY of all experts.
+  template <class Copies>
+  FOURSCALE_H errc quantize(Copies const& all) const {
+    return layer.machine.quantize_experts(layer, all);
+  }
+  template <linear_gemm Which, class T>
+  FOURSCALE_H errc multiply(experts const& t, matrix_view<T> const& d, float beta) const {
+    return layer.machine.gemms(gemms_of_experts<Which, tensors, T>{t, d, beta});
+  }
   /// Calls action(expert, first row, rows) until one fails.
   template <class Action>
   static FOURSCALE_H errc each(experts const& t, Action action) {

@@ -55,6 +55,19 @@ struct linear_machine {
   static constexpr i64 gemm_bytes(i64, i64, i64) {
     return 0;
   }
+  template <class Layer, class Copies>
+  static errc quantize_experts(Layer const& layer, Copies const& all) {
+    return all.each(
+        [&](i64 i, auto const& x, draw_key const& key) { return all.quantize(layer, i, x, key); });
+  }
+  template <class Gemms>
+  static errc gemms(Gemms const& all) {
+    return all.each([&](i64 i, i64 row) { return all.multiply(linear_machine{}, i, row); });
+  }
+  template <class F>
+  static constexpr i64 gemms_bytes(linear_shape const&, i64) {
+    return 0;
+  }
 };
 
 }  // namespace detail

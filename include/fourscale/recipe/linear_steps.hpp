@@ -173,7 +173,6 @@ struct linear_steps {
     return overlaps ? errc::overlap : errc::ok;
   }
 
- private:
   /// The most that one of the three GEMMs works in.
   static FOURSCALE_H i64 gemm_bytes(linear_shape const& s) {
     const i64 all[] = {Machine::template gemm_bytes<format>(s.tokens, s.out, s.in),
