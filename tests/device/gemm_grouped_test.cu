@@ -18,6 +18,13 @@ auto only(int cols, mma::cluster_tiles lie) {
   return [=](wgmma_plan::cut const& c) { return c.cols == cols && c.lie == lie; };
 }
 
+template <class Call>
+errc multiply(Call const& call) {
+  REQUIRE(call.state == errc::ok);
+  const errc e = call.template decode<true>(nullptr);
+  return e == errc::ok ? call.multiply(nullptr) : e;
+}
+
 /// A GEMM that is the only one of its group. It has no amaxes of rows, and counts no steps: these, and what
 /// has those, are device::gemm's.
 template <int Cols, mma::cluster_tiles Lie, groups_along Along>
@@ -38,12 +45,9 @@ struct grouped_gemm {
     grouped_place place{Along};
     place.add(a.rows, b.rows, a.cols);
     return in_workspace(place.bytes(), nullptr, [&](u8* workspace, gemm_steps*) {
-      return gemm_groups<true>(
-          [&](int) {
-            return grouped_operands<F, L>{a, b, 0};
-          },
-          place, d, factors, device::detail::aligned_begin({workspace, place.bytes()}), nullptr,
-          only(Cols, Lie));
+      const auto gemm = [&](int) { return grouped_operands<F, L>{a, b, 0}; };
+      return multiply(grouped_call<F, L, T>(gemm, place, d, factors,
+                                            aligned_begin({workspace, place.bytes()}), only(Cols, Lie)));
     });
   }
 };
@@ -96,9 +100,9 @@ void check_group(groups_along along, std::vector<shape> const& shapes, kind what
     INFO(c.cols << " columns, " << static_cast<int>(c.lie));
     const device_buffer<T> d(before);
     const errc e = in_workspace(place.bytes(), nullptr, [&](u8* workspace, gemm_steps*) {
-      return gemm_groups<true>([&](int i) { return all[static_cast<size_t>(i)]; }, place,
-                               matrix_view<T>{d.data(), rows, n, ld}, {0.5f, beta},
-                               aligned_begin({workspace, place.bytes()}), nullptr, only(c.cols, c.lie));
+      const auto gemm = [&](int i) { return all[static_cast<size_t>(i)]; };
+      return multiply(grouped_call<F, L, T>(gemm, place, matrix_view<T>{d.data(), rows, n, ld}, {0.5f, beta},
+                                            aligned_begin({workspace, place.bytes()}), only(c.cols, c.lie)));
     });
     REQUIRE(e == errc::ok);
     CHECK(same_values(d.to_host(), want));

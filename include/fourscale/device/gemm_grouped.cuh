@@ -157,17 +157,19 @@ constexpr i64 end_of_tile(int cols) {
   return sizeof(T) == 2 ? 100 : cols == 128 ? 150 : 250;
 }
 
-/// How the tiles of many GEMMs are cut, to D of T: as wgmma_plan has it.
-template <class T, class Shapes, class May = any_cut>
-wgmma_plan plan_of_groups(Shapes const& shapes, int count, i64 at_once, May const& may = {}) {
+/// How the tiles of many GEMMs are cut: as wgmma_plan has it. P: mma::wgmma::grouped_problem.
+template <class P, class May>
+wgmma_plan plan_of_groups(P const& p, i64 at_once, May const& may) {
+  using T = typename decltype(p.d)::value_type;
   wgmma_plan best{};
   i64 least = 0;
   for (wgmma_plan::cut const& c : wgmma_plan::cuts) {
     if (!may(c)) continue;
     i64 tiles = 0, runs = 0;
-    for (int i = 0; i < count; ++i) {
-      const i64 of_group = clusters_of(shapes(i).m, shapes(i).n, c.cols, c.lie);
-      tiles += of_group, runs += of_group * (100 * shapes(i).runs + end_of_tile<T>(c.cols));
+    for (int i = 0; i < p.count; ++i) {
+      mma::wgmma::gemm_group const& g = p.groups[i];
+      const i64 of_group = clusters_of(g.d_row_end - g.d_row, p.d.cols, c.cols, c.lie);
+      tiles += of_group, runs += of_group * (100 * g.runs + end_of_tile<T>(c.cols));
     }
     const i64 time = runs / tiles * ceil_div<i64>(tiles, at_once) * c.time;
     if (best.tile_cols != 0 && time >= least) continue;
@@ -177,68 +179,82 @@ wgmma_plan plan_of_groups(Shapes const& shapes, int count, i64 at_once, May cons
   return best;
 }
 
-/// `count` GEMMs, checked, of which gemm(i) has the operands: D = alpha * A * B^T + beta * D, each to rows of
-/// its own of d. `at`: as many bytes as `place`, which has gone past all of them, says.
-template <bool Certify, class T, class Gemms, class May = any_cut>
-errc gemm_groups(Gemms const& gemm, grouped_place const& place, matrix_view<T> const& d, gemm_factors factors,
-                 u8* at, cudaStream_t stream, May const& may = {}) {
-  namespace w = mma::wgmma;
-  using operands = decltype(gemm(0));
-  decode_problem<typename operands::format, typename operands::layout> decode{
-      place.a(at), place.b(at), factors.alpha, place.factors(at)};
-  w::grouped_problem<T> p{{{}, {}, {}, decode.to_a, decode.to_b, d, {1.0f, 0, 0}, factors.beta, nullptr},
-                          decode.factors,
-                          place.count,
-                          {}};
-  grouped_place begin{place.along};
-  for (int i = 0; i < place.count; ++i) {
-    const operands x = gemm(i);
-    w::gemm_group& g = p.groups[i];
-    if (place.along == groups_along::rows)
-      g.a_row = static_cast<i32>(begin.a_rows), g.b_row = static_cast<i32>(begin.b_rows);
+/// A checked call of many GEMMs: D = alpha * A * B^T + beta * D, each to rows of its own of one D. decode(),
+/// then multiply().
+template <class F, class L, class T>
+struct grouped_call {
+  using problem = mma::wgmma::grouped_problem<T>;
+  decode_problem<F, L> decoded;
+  problem p;
+  wgmma_plan plan{};
+  errc state = errc::ok;  ///< whether it could be prepared
+
+  /// gemm(i): the grouped_operands of each. `at`: as many bytes as `place`, which has gone past all of them,
+  /// says. `may(cut)`: what the plan chooses from.
+  template <class Gemms, class May = any_cut>
+  grouped_call(Gemms const& gemm, grouped_place const& place, matrix_view<T> const& d, gemm_factors factors,
+               u8* at, May const& may = {})
+      : decoded{place.a(at), place.b(at), factors.alpha, place.factors(at)},
+        p{{{}, {}, {}, decoded.to_a, decoded.to_b, d, {1.0f, 0, 0}, factors.beta, nullptr},
+          decoded.factors,
+          place.count,
+          {}} {
+    grouped_place begin{place.along};
+    for (int i = 0; i < p.count; ++i) add(gemm(i), begin, p.groups[i]);
+    const int at_once = clusters_at_once();
+    if (at_once == 0) state = errc::cuda_failed;
+    if (state != errc::ok) return;
+    plan = plan_of_groups(p, at_once, may);
+    p.lie = plan.lie;
+    number_tiles();
+    state = encode_decoded(p.a, tile_rows_of(p.lie), p.map_a);
+    if (state == errc::ok) state = encode_decoded(p.b, plan.tile_cols / mma::wgmma::cluster_ctas, p.map_b);
+    if (state == errc::ok) state = encode_outputs(p, plan.tile_cols, p.map_d);
+  }
+  template <bool Certify>
+  errc decode(cudaStream_t stream) const {
+    decode_groups_kernel<Certify><<<decoded.groups.ctas(), 32 * decode_warps, 0, stream>>>(decoded);
+    return launched();
+  }
+  errc multiply(cudaStream_t stream) const {
+    return for_tile_cols(plan.tile_cols, [&]<int Cols>() {
+      return launch_wgmma<mma::wgmma::grouped_memory<Cols>>(&gemm_grouped_kernel<Cols, problem>, p,
+                                                            plan.clusters, stream);
+    });
+  }
+
+ private:
+  static constexpr i32 run = mma::wgmma::run_steps;
+
+  /// A group from `begin` on, which goes past it.
+  void add(grouped_operands<F, L> const& x, grouped_place& begin, mma::wgmma::gemm_group& to) {
+    if (begin.along == groups_along::rows)
+      to.a_row = static_cast<i32>(begin.a_rows), to.b_row = static_cast<i32>(begin.b_rows);
     else
-      g.first_run = static_cast<i32>(begin.steps) / w::run_steps;
+      to.first_run = static_cast<i32>(begin.steps) / run;
     const i32 steps = static_cast<i32>(begin.steps_of(x.a.cols));
-    g.runs = ceil_div<i32>(steps, w::run_steps);
-    g.d_row = static_cast<i32>(x.d_row), g.d_row_end = static_cast<i32>(x.d_row + x.a.rows);
+    to.runs = ceil_div<i32>(steps, run);
+    to.d_row = static_cast<i32>(x.d_row), to.d_row_end = static_cast<i32>(x.d_row + x.a.rows);
     begin.add(x.a.rows, x.b.rows, x.a.cols);
     const i64 row_groups =
         mma::decoded_operand::groups_of(x.a.rows) + mma::decoded_operand::groups_of(x.b.rows);
-    decode.groups.add({x.a, x.b, g.a_row, g.b_row, g.first_run * w::run_steps, steps},
-                      row_groups / row_groups_at_once(steps));
+    decoded.groups.add({x.a, x.b, to.a_row, to.b_row, to.first_run * run, steps},
+                       row_groups / row_groups_at_once(steps));
   }
-  struct shape {
-    i64 m, n, runs;
-  };
-  const auto shape_of = [&](int i) {
-    return shape{p.groups[i].d_row_end - p.groups[i].d_row, decode.groups.of(i).b.rows, p.groups[i].runs};
-  };
-  const int at_once = clusters_at_once();
-  if (at_once == 0) return errc::cuda_failed;
-  const wgmma_plan plan = plan_of_groups<T>(shape_of, place.count, at_once, may);
-  p.lie = plan.lie;
-  i64 tiles = 0;
-  for (int i = 0; i < place.count; ++i) {
-    const shape s = shape_of(i);
+  /// As the plan cuts them.
+  void number_tiles() {
     const bool stacked = plan.lie == mma::cluster_tiles::stacked;
-    const int rows = tile_rows_of(plan.lie) * (stacked ? w::cluster_ctas : 1),
-              cols = plan.tile_cols * (stacked ? 1 : w::cluster_ctas);
-    p.groups[i].row_tiles = static_cast<i32>(ceil_div<i64>(s.m, rows));
-    p.groups[i].col_tiles = static_cast<i32>(ceil_div<i64>(s.n, cols));
-    tiles += i64{p.groups[i].row_tiles} * p.groups[i].col_tiles;
-    p.groups[i].end = static_cast<i32>(tiles);
+    const i64 rows = tile_rows_of(plan.lie) * (stacked ? mma::wgmma::cluster_ctas : 1),
+              cols = plan.tile_cols * (stacked ? 1 : mma::wgmma::cluster_ctas);
+    i32 end = 0;
+    for (int i = 0; i < p.count; ++i) {
+      mma::wgmma::gemm_group& g = p.groups[i];
+      g.row_tiles = static_cast<i32>(ceil_div<i64>(g.d_row_end - g.d_row, rows));
+      g.col_tiles = static_cast<i32>(ceil_div<i64>(p.d.cols, cols));
+      g.end = end += g.row_tiles * g.col_tiles;
+    }
   }
-  errc e = encode_decoded(p.a, tile_rows_of(p.lie), p.map_a);
-  if (e == errc::ok) e = encode_decoded(p.b, plan.tile_cols / w::cluster_ctas, p.map_b);
-  if (e == errc::ok) e = encode_outputs(p, plan.tile_cols, p.map_d);
-  if (e != errc::ok) return e;
-  decode_groups_kernel<Certify><<<decode.groups.ctas(), 32 * decode_warps, 0, stream>>>(decode);
-  if (e = launched(); e != errc::ok) return e;
-  return for_tile_cols(plan.tile_cols, [&]<int Cols>() {
-    return launch_wgmma<w::grouped_memory<Cols>>(&gemm_grouped_kernel<Cols, w::grouped_problem<T>>, p,
-                                                 plan.clusters, stream);
-  });
-}
+};
 
 }  // namespace detail
 

@@ -62,13 +62,17 @@ struct waiting_gemms {
     if (these.count == 0) return errc::ok;
     if (these.count == 1) return all.multiply(machine, experts[0], rows[0]);
     using operand = decltype(all.a(0));
-    using operands = grouped_operands<typename operand::block_format_type, typename operand::layout>;
-    return gemm_groups<Certify>(
-        [&](int i) {
-          return operands{all.a(experts[i]), all.b(experts[i]), rows[i]};
-        },
-        these, as_output(all.d), {1.0f, all.beta}, aligned_begin({workspace.data, workspace.bytes}),
-        machine.stream);
+    using F = typename operand::block_format_type;
+    using L = typename operand::layout;
+    const auto gemm = [&](int i) {
+      return grouped_operands<F, L>{all.a(experts[i]), all.b(experts[i]), rows[i]};
+    };
+    const auto d = as_output(all.d);
+    const grouped_call<F, L, typename decltype(d)::value_type> call(
+        gemm, these, d, {1.0f, all.beta}, aligned_begin({workspace.data, workspace.bytes}));
+    if (call.state != errc::ok) return call.state;
+    const errc e = call.template decode<Certify>(machine.stream);
+    return e != errc::ok ? e : call.multiply(machine.stream);
   }
 };
 
