@@ -176,6 +176,21 @@ TEST_CASE("device gemm grouped: GEMMs one behind the other along K", "[device][g
                                    0.0f);
 }
 
+TEST_CASE("device gemm grouped: the bytes suffice however the GEMMs fall", "[device][gemm][grouped]") {
+  for (u64 seed = 0; seed < 400; ++seed) {
+    const auto count = static_cast<i64>(seed % 70 + 1);
+    grouped_place along_rows{groups_along::rows}, along_k{groups_along::k};
+    i64 all = 0;
+    for (i64 i = 0; i < count; ++i) {
+      const auto tokens = static_cast<i64>(16 * (1 + mix(seed * 1000 + static_cast<u64>(i)) % (seed + 1)));
+      along_rows.add(tokens, 80, 144), along_k.add(80, 144, tokens);
+      all += tokens;
+    }
+    CHECK(along_rows.bytes() <= grouped_bytes(groups_along::rows, all, 80, 144, count));
+    CHECK(along_k.bytes() <= grouped_bytes(groups_along::k, 80, 144, all, count));
+  }
+}
+
 TEST_CASE("device gemm grouped: operands decoded together are as decoded alone", "[device][gemm][grouped]") {
   if (!hopper_or_warn()) return;
   using problem = decode_problem<nvfp4, linear>;

@@ -88,6 +88,54 @@ TEST_CASE("linear: experts in one call have the bits of each alone", "[recipe][l
   check_experts<te>({32, 16, 16}, {0, 0, 0});  // nobody has tokens
 }
 
+namespace {
+
+/// Copies of all experts lie one behind the other, before what GEMMs work in, however the tokens fall.
+template <linear_recipe R, class L>
+void check_places(linear_shape all, i64 count, u64 seed) {
+  using layer = host::grouped_linear_layer<R, L>;
+  using tensors = typename layer::tensors;
+  const linear_bytes n = layer::bytes(all, count);
+  std::vector<u8> weights(static_cast<size_t>(n.weights)), saved(static_cast<size_t>(n.saved)),
+      workspace(static_cast<size_t>(n.workspace));
+  std::vector<i64> offsets{0};
+  for (i64 i = 0; i < count; ++i) {
+    const i64 left = (all.tokens - offsets.back()) / layer::block,
+              share = static_cast<i64>(mix(seed * 1000 + static_cast<u64>(i)) % static_cast<u64>(left + 1));
+    offsets.push_back(offsets.back() + layer::block * (i + 1 == count ? left : share / 2));
+  }
+  std::vector<tensors> t(static_cast<size_t>(count));
+  REQUIRE(layer::place(all, {offsets.data(), count}, {weights.data(), n.weights}, {saved.data(), n.saved},
+                       {workspace.data(), n.workspace}, t.data()) == errc::ok);
+  u8* end = workspace.data();
+  u8* saved_end = saved.data();
+  for (tensors const& x : t) {
+    if (x.x.rowwise.rows == 0) continue;
+    const linear_shape of_expert{x.x.rowwise.rows, all.in, all.out};
+    CHECK(x.x.rowwise.codes == end);
+    void const* const first_saved =
+        x.x.amax == nullptr ? x.x.columnwise.codes : static_cast<void const*>(x.x.amax);
+    CHECK(first_saved == saved_end);
+    end += tensors::before_gemm(of_expert);
+    saved_end += decltype(x.x)::columnwise_bytes(of_expert);
+    CHECK(end <= static_cast<u8*>(x.gemm.data));
+    CHECK(x.gemm.bytes == workspace.data() + n.workspace - static_cast<u8*>(x.gemm.data));
+  }
+  CHECK(saved_end <= saved.data() + n.saved);
+}
+
+}  // namespace
+
+TEST_CASE("linear: the bytes of experts suffice however the tokens fall", "[recipe][linear][grouped]") {
+  for (u64 seed = 0; seed < 50; ++seed) {
+    const auto count = static_cast<i64>(seed % 7 + 1);
+    check_places<te, linear>({480, 48, 80}, count, seed);
+    check_places<te, swizzled_128x4>({480, 48, 336}, count, seed);
+    check_places<presets::mxfp4().linear, swizzled_128x4>({480, 96, 32}, count, seed);
+    check_places<presets::mxfp8().linear, linear>({480, 32, 96}, count, seed);
+  }
+}
+
 TEST_CASE("linear: experts draw independently, and not as the layer itself", "[recipe][linear][grouped]") {
   const draw_key key{5, 1, 17, 3};
   const draw_key a = key.of_expert(0), b = key.of_expert(1);
