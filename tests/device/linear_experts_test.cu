@@ -30,31 +30,6 @@ std::vector<T> part_of(device_buffer<T> const& all, i64 first, i64 count) {
   return r;
 }
 
-/// One expert as a layer of its own, whose dW begins with what `before` has.
-template <linear_recipe R, class L, class How>
-struct alone_on_device {
-  using layer = device::linear_layer<R, L, How>;
-  linear_shape s;
-  linear_bytes n = layer::bytes(s);
-  device_buffer<u8> weights{n.weights}, saved{n.saved}, workspace{n.workspace};
-  device_buffer<bf16> y{s.tokens * s.out}, dx{s.tokens * s.in};
-  device_buffer<float> dw;
-  typename layer::tensors t;
-
-  alone_on_device(linear_shape of_expert, std::vector<float> const& before) : s(of_expert), dw(before) {
-    REQUIRE(layer::place(s, {weights.data(), n.weights}, {saved.data(), n.saved},
-                         {workspace.data(), n.workspace}, &t) == errc::ok);
-  }
-  void step(bf16 const* x, float const* w, bf16 const* dy, draw_key const& key, float beta) {
-    const layer run;
-    REQUIRE(run.forward(matrix_view<bf16 const>{x, s.tokens, s.in}, matrix_view<float const>{w, s.out, s.in},
-                        key, &t, matrix_view<bf16>{y.data(), s.tokens, s.out}) == errc::ok);
-    REQUIRE(run.backward(matrix_view<bf16 const>{dy, s.tokens, s.out}, key, &t,
-                         matrix_view<bf16>{dx.data(), s.tokens, s.in},
-                         matrix_view<float>{dw.data(), s.out, s.in}, beta) == errc::ok);
-  }
-};
-
 /// `change` changes the data, `prepare` what is on the device.
 template <linear_recipe R, class L = linear, class How = accumulate::blackwell>
 void check_at_once(linear_shape all, std::vector<i64> const& offsets, kind what, auto const& change,
@@ -72,27 +47,24 @@ void check_at_once(linear_shape all, std::vector<i64> const& offsets, kind what,
     REQUIRE(d.forward() == errc::ok);
     REQUIRE(d.backward(add) == errc::ok);
     for (i64 i = 0; i < h.count; ++i) {
-      const i64 first = offsets[static_cast<size_t>(i)], count = offsets[static_cast<size_t>(i) + 1] - first;
+      const i64 first = h.first_of(i), count = h.tokens_of(i);
       INFO("expert " << i << ", " << count << " tokens, added " << add);
-      const std::vector<float> dw_before(before.begin() + i * size, before.begin() + (i + 1) * size),
-          dw = part_of(d.dw, i * size, size);
+      const std::vector<float> dw = part_of(d.dw, i * size, size), dw_before = part(before, i * size, size);
       if (count == 0) {
         CHECK(same_values(dw, add ? dw_before : std::vector<float>(dw.size())));
         continue;
       }
-      alone_on_device<R, L, How> alone({count, all.in, all.out}, dw_before);
-      alone.step(d.x.data() + first * all.in, d.w.data() + i * size, d.dy.data() + first * all.out,
-                 h.key.of_expert(static_cast<u32>(i)), add ? 1.0f : 0.0f);
+      linear_case<R, L> of_expert = h.alone(i, before);
+      linear_on_device<R, L, How> alone(of_expert);
+      REQUIRE(alone.step(add ? 1.0f : 0.0f, nullptr) == errc::ok);
       CHECK(same_values(part_of(d.y, first * all.out, count * all.out), alone.y.to_host()));
       CHECK(same_values(part_of(d.dx, first * all.in, count * all.in), alone.dx.to_host()));
       CHECK(same_values(dw, alone.dw.to_host()));
     }
   }
   const i64 end = offsets.back(), rest = all.tokens - end;  // rows of no expert
-  CHECK(same_values(part_of(d.y, end * all.out, rest * all.out),
-                    std::vector<bf16>(h.y.begin() + end * all.out, h.y.end())));
-  CHECK(same_values(part_of(d.dx, end * all.in, rest * all.in),
-                    std::vector<bf16>(h.dx.begin() + end * all.in, h.dx.end())));
+  CHECK(same_values(part_of(d.y, end * all.out, rest * all.out), part(h.y, end * all.out, rest * all.out)));
+  CHECK(same_values(part_of(d.dx, end * all.in, rest * all.in), part(h.dx, end * all.in, rest * all.in)));
 }
 template <linear_recipe R, class L = linear, class How = accumulate::blackwell>
 void check_at_once(linear_shape all, std::vector<i64> const& offsets, kind what) {

@@ -6,16 +6,22 @@
 
 namespace fourscale::test {
 
+/// `count` elements from `first` on.
+template <class T>
+std::vector<T> part(std::vector<T> const& v, i64 first, i64 count) {
+  return {v.begin() + first, v.begin() + first + count};
+}
+
 template <linear_recipe R, class L = linear>
 struct grouped_case {
   using layer = host::grouped_linear_layer<R, L>;
-  using alone = linear_case<R, L>;
+  using case_alone = linear_case<R, L>;
   linear_shape all;
   std::vector<i64> offsets;
   i64 count = static_cast<i64>(offsets.size()) - 1;
   linear_bytes n = layer::bytes(all, count);
-  std::vector<u8> weights = alone::bytes(n.weights), saved = alone::bytes(n.saved),
-                  workspace = alone::bytes(n.workspace);
+  std::vector<u8> weights = case_alone::bytes(n.weights), saved = case_alone::bytes(n.saved),
+                  workspace = case_alone::bytes(n.workspace);
   std::vector<bf16> x = random_values<bf16>(all.tokens * all.in, 1),
                     dy = random_values<bf16>(all.tokens * all.out, 2);
   std::vector<float> w = random_values<float>(count * all.out * all.in, 3, 0.1f);
@@ -29,10 +35,23 @@ struct grouped_case {
     REQUIRE(place(offsets) == errc::ok);
   }
   errc place(std::vector<i64> const& o) {
-    return layer::place(all, {o.data(), static_cast<i64>(o.size()) - 1}, alone::all_of(weights),
-                        alone::all_of(saved), alone::all_of(workspace), t.data());
+    return layer::place(all, {o.data(), static_cast<i64>(o.size()) - 1}, case_alone::all_of(weights),
+                        case_alone::all_of(saved), case_alone::all_of(workspace), t.data());
   }
   typename layer::experts experts() { return {t.data(), count}; }
+  i64 first_of(i64 expert) const { return offsets[static_cast<size_t>(expert)]; }
+  i64 tokens_of(i64 expert) const { return first_of(expert + 1) - first_of(expert); }
+  /// An expert that has tokens as a layer of its own, whose dW begins with the expert's of `dw_before`.
+  case_alone alone(i64 expert, std::vector<float> const& dw_before) const {
+    const i64 first = first_of(expert), tokens = tokens_of(expert), size = all.out * all.in;
+    case_alone c({tokens, all.in, all.out});
+    c.x = part(x, first * all.in, tokens * all.in);
+    c.dy = part(dy, first * all.out, tokens * all.out);
+    c.w = part(w, expert * size, size);
+    c.dw = part(dw_before, expert * size, size);
+    c.key = key.of_expert(static_cast<u32>(expert));
+    return c;
+  }
 
   matrix_view<bf16 const> in_x() const { return {x, all.tokens, all.in}; }
   matrix_view<float const> in_w() const { return {w, count * all.out, all.in}; }

@@ -13,28 +13,17 @@ namespace {
 
 constexpr linear_recipe te = presets::te_nvfp4().linear;
 
-template <class T>
-std::vector<T> part(std::vector<T> const& v, i64 first, i64 count) {
-  return {v.begin() + first, v.begin() + first + count};
-}
-
 /// Every expert by itself, with the matrices of the group; its dW goes on top of `dw_before`.
 template <linear_recipe R, class L>
 void check_expert(grouped_case<R, L>& g, std::vector<float> const& dw_before, i64 i, bool add) {
   const auto [tokens, in, out] = g.all;
-  const i64 first = g.offsets[static_cast<size_t>(i)], count = g.offsets[static_cast<size_t>(i) + 1] - first,
-            size = out * in;
+  const i64 first = g.first_of(i), count = g.tokens_of(i), size = out * in;
   const std::vector<float> dw = part(g.dw, i * size, size), before = part(dw_before, i * size, size);
   if (count == 0) {
     CHECK(same_bits(dw, add ? before : std::vector<float>(static_cast<size_t>(size))));
     return;
   }
-  linear_case<R, L> alone({count, in, out});
-  alone.x = part(g.x, first * in, count * in);
-  alone.dy = part(g.dy, first * out, count * out);
-  alone.w = part(g.w, i * size, size);
-  alone.dw = before;
-  alone.key = g.key.of_expert(static_cast<u32>(i));
+  linear_case<R, L> alone = g.alone(i, dw_before);
   REQUIRE(alone.forward() == errc::ok);
   REQUIRE(alone.backward(add ? 1.0f : 0.0f) == errc::ok);
   CHECK(same_bits(part(g.y, first * out, count * out), alone.y));
@@ -206,8 +195,9 @@ TEST_CASE("linear: what experts refuse", "[recipe][linear][grouped]") {
   using layer = decltype(g)::layer;
   const layer run;
   using memory = linear_memory;
-  const memory w = decltype(g)::alone::all_of(g.weights), saved = decltype(g)::alone::all_of(g.saved),
-               work = decltype(g)::alone::all_of(g.workspace);
+  const memory w = decltype(g)::case_alone::all_of(g.weights),
+               saved = decltype(g)::case_alone::all_of(g.saved),
+               work = decltype(g)::case_alone::all_of(g.workspace);
   const auto smaller = [](memory m) { return memory{m.data, m.bytes - 1}; };
   const auto place = [&](std::vector<i64> const& o, memory a, memory b, memory c) {
     const auto before = g.t[1].w.rowwise.codes;

@@ -72,13 +72,13 @@ struct tile_place {
   u32 tile_row, tile_col;
   bool inside;
 
-  FOURSCALE_D tile_place(u32 rows_inside, u32 cols_inside, u32 first_tile_row)
-      : tile_row((gridDim.y - 1 - blockIdx.y) * Down + blockIdx.x % Down + first_tile_row),
-        tile_col((gridDim.x - 1 - blockIdx.x) / Down),
-        inside(tile_row < rows_inside && tile_col < cols_inside) {}
   struct row_and_col {
     u32 row, col;
   };
+  FOURSCALE_D tile_place(u32 rows_inside, u32 cols_inside, u32 first_tile_row)
+      : tile_place(rows_inside, cols_inside,
+                   {(gridDim.y - 1 - blockIdx.y) * Down + blockIdx.x % Down + first_tile_row,
+                    (gridDim.x - 1 - blockIdx.x) / Down}) {}
   FOURSCALE_D tile_place(u32 rows_inside, u32 cols_inside, row_and_col at)
       : tile_row(at.row), tile_col(at.col), inside(tile_row < rows_inside && tile_col < cols_inside) {}
   FOURSCALE_D i64 row() const { return i64{tile_row} * tile_rows; }

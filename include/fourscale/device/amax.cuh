@@ -37,6 +37,24 @@ FOURSCALE_KERNEL void __launch_bounds__(cta_threads)
     amax_vectors_kernel(matrix_view<T const> x, i32* largest) {
   raise_by_vectors<N>(x, blockIdx.x, largest);
 }
+/// How many threads that takes.
+template <int N, class T>
+i64 amax_vector_threads(matrix_view<T const> const& x) {
+  return ceil_div<i64>(x.rows * (x.cols / N), amax_vectors);
+}
+template <int N, class T>
+bool fits_amax_vectors(matrix_view<T const> const& x) {
+  return x.cols % N == 0 && rows_are_vectors(x);
+}
+/// N for values of T.
+template <class T>
+inline constexpr int amax_values = 32 / static_cast<int>(sizeof(T));
+/// One long row, where there are no gaps: it needs no division.
+template <class T>
+matrix_view<T const> as_few_rows(matrix_view<T const> const& x) {
+  if (x.ld == x.cols) return {x.data, 1, x.rows * x.cols};
+  return x;
+}
 
 /// Any rows, value by value.
 template <class T>
@@ -181,14 +199,13 @@ template <class T>
 errc amax(matrix_view<T> const& x, float* amax, cudaStream_t stream = nullptr) {
   if (const errc e = validate(x); e != errc::ok) return e;
   if (const errc e = fourscale::detail::check_amax_output(amax); e != errc::ok) return e;
-  auto m = detail::as_input(x);
-  constexpr int n = 32 / static_cast<int>(sizeof(T));
-  if (m.ld == m.cols) m = {m.data, 1, m.rows * m.cols};  // one long row needs no division
+  const auto m = detail::as_few_rows(detail::as_input(x));
+  constexpr int n = detail::amax_values<T>;
   if (cudaMemsetAsync(amax, 0, sizeof(float), stream) != cudaSuccess) return errc::cuda_failed;
   i32* const largest = reinterpret_cast<i32*>(amax);
-  if (m.cols % n == 0 && detail::rows_are_vectors(m)) {
-    const i64 threads = ceil_div<i64>(m.rows * (m.cols / n), detail::amax_vectors);
-    detail::amax_vectors_kernel<n><<<detail::grid_for(threads), detail::cta_threads, 0, stream>>>(m, largest);
+  if (detail::fits_amax_vectors<n>(m)) {
+    const unsigned ctas = detail::grid_for(detail::amax_vector_threads<n>(m));
+    detail::amax_vectors_kernel<n><<<ctas, detail::cta_threads, 0, stream>>>(m, largest);
   } else {
     detail::amax_kernel<<<detail::few_ctas(m.rows * m.cols), detail::cta_threads, 0, stream>>>(m, largest);
   }

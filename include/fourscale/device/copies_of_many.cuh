@@ -86,7 +86,7 @@ FOURSCALE_KERNEL void __launch_bounds__(Copies::threads, square_ctas<Copies>)
 template <class F, class T, class Transform>
 struct amaxes_of_many {
   static constexpr bool both = !same_type<Transform, identity>;
-  static constexpr int n = both ? F::block_size : 32 / static_cast<int>(sizeof(T));
+  static constexpr int n = both ? F::block_size : amax_values<T>;
   static constexpr bool can = !both || has_column_amax<n, T, Transform>;
 
   static auto kernel() {
@@ -109,21 +109,22 @@ struct amaxes_of_many {
       : clears{&clear_many_kernel<clear_arguments>, 32, stream}, launches{kernel(), cta_threads, stream} {}
 
   /// Whether add() takes it.
-  static bool fits(matrix_view<T const> const& x, [[maybe_unused]] Transform const& t) {
-    if constexpr (both) return fits_column_amax<n>(x, t);
-    return x.cols % n == 0 && rows_are_vectors(x);
+  static bool fits(matrix_view<T const> const& x) {
+    if constexpr (both)
+      return fits_column_amax<n>(x, Transform{});
+    else
+      return fits_amax_vectors<n>(as_few_rows(x));
   }
   /// To *amax and, if there are two, the one behind it.
-  errc add(matrix_view<T const> x, [[maybe_unused]] Transform const& t, float* amax) {
+  errc add(matrix_view<T const> const& x, [[maybe_unused]] Transform const& t, float* amax) {
     if (const errc e = clears.add({amax, both ? 2u : 1u}, 1); e != errc::ok) return e;
     i32* const largest = reinterpret_cast<i32*>(amax);
     if constexpr (both) {
       return launches.add({x, t.prepared(), ceil_div<i64>(x.cols, 64), largest, largest + 1},
                           column_amax_ctas<n>(x));
     } else {
-      if (x.ld == x.cols) x = {x.data, 1, x.rows * x.cols};  // one long row needs no division
-      const i64 threads = ceil_div<i64>(x.rows * (x.cols / n), amax_vectors);
-      return launches.add({x, largest}, ceil_div<i64>(threads, cta_threads));
+      const auto m = as_few_rows(x);
+      return launches.add({m, largest}, grid_for(amax_vector_threads<n>(m)));
     }
   }
   errc run() {

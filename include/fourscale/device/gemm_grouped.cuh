@@ -21,8 +21,6 @@ enum class groups_along : u8 { rows, k };
 /// One GEMM of many.
 template <class F, class L>
 struct grouped_operands {
-  using format = F;
-  using layout = L;
   block_scaled_view<F, L, u8 const> a, b;
   i64 d_row;  ///< the first one of D
 };
@@ -82,10 +80,7 @@ FOURSCALE_KERNEL void __launch_bounds__(mma::wgmma::threads, 1)
     static_assert(sizeof(m) <= mma::hopper_shared_bytes);
     const int warp = static_cast<int>(threadIdx.x) / 32;
     const bool low = w::has_low_tiles<Cols>(p);
-    if (threadIdx.x == 0) w::init_barriers(m, low);
-    if (threadIdx.x == 32) w::prefetch_maps(p);
-    ptx::barrier_cluster_arrive_relaxed();
-    if (threadIdx.x == 64) w::find_tiles(p, m);
+    w::begin(p, m, low);
     ptx::barrier_cluster_wait();
     cudaGridDependencySynchronize();  // until the operands are decoded
     __syncthreads();                  // the tiles are found
@@ -136,8 +131,8 @@ struct grouped_place {
   }
 };
 
-/// Bytes of workspace, at any address, in which `count` GEMMs go at once: of together `rows` rows of A by n
-/// rows of B each, or of m by n along together `k`.
+/// Bytes of workspace, at any address, in which `count` GEMMs go at once: of together m rows of A by n rows
+/// of B each, or of m by n along together k values.
 inline i64 grouped_bytes(groups_along along, i64 m, i64 n, i64 k, i64 count) {
   grouped_place all{along};
   if (along == groups_along::rows) {
@@ -243,14 +238,11 @@ struct grouped_call {
   }
   /// As the plan cuts them.
   void number_tiles() {
-    const bool stacked = plan.lie == mma::cluster_tiles::stacked;
-    const i64 rows = tile_rows_of(plan.lie) * (stacked ? mma::wgmma::cluster_ctas : 1),
-              cols = plan.tile_cols * (stacked ? 1 : mma::wgmma::cluster_ctas);
     i32 end = 0;
     for (int i = 0; i < p.count; ++i) {
       mma::wgmma::gemm_group& g = p.groups[i];
-      g.row_tiles = static_cast<i32>(ceil_div<i64>(g.d_row_end - g.d_row, rows));
-      g.col_tiles = static_cast<i32>(ceil_div<i64>(p.d.cols, cols));
+      const cluster_counts counts(g.d_row_end - g.d_row, p.d.cols, plan.tile_cols, plan.lie);
+      g.row_tiles = static_cast<i32>(counts.down), g.col_tiles = static_cast<i32>(counts.along);
       g.end = end += g.row_tiles * g.col_tiles;
     }
   }

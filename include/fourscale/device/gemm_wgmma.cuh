@@ -32,10 +32,7 @@ FOURSCALE_KERNEL void __launch_bounds__(mma::wgmma::threads, 1)
     static_assert(sizeof(m_of_blocks) <= offsetof(w::shared_memory<Cols>, walks), "Barriers lie behind it.");
     const int warp = static_cast<int>(threadIdx.x) / 32;
     const bool low = w::has_low_tiles<Cols>(p);
-    if (threadIdx.x == 0) w::init_barriers(m, low);
-    if (threadIdx.x == 32) w::prefetch_maps(p);
-    ptx::barrier_cluster_arrive_relaxed();
-    if (threadIdx.x == 64) w::find_tiles(p, m);
+    w::begin(p, m, low);
     if (p.steps != nullptr && threadIdx.x == 0 && blockIdx.x == 0)
       mma::detail::add_count(p.steps->in_f32, p.d.rows * p.d.cols * p.a.steps);
     ptx::barrier_cluster_wait();
@@ -84,13 +81,22 @@ inline int clusters_at_once() {
 inline constexpr int tile_rows_of(mma::cluster_tiles lie) {
   return lie == mma::cluster_tiles::low ? mma::wgmma::low_tile_rows : mma::wgmma::tile_rows;
 }
+/// The tiles of clusters that a GEMM has, below each other and side by side.
+struct cluster_counts {
+  i64 down, along;
+
+  cluster_counts(i64 rows, i64 cols, int tile_cols, mma::cluster_tiles lie) {
+    using mma::wgmma::cluster_ctas;
+    const bool stacked = lie == mma::cluster_tiles::stacked;
+    down = ceil_div<i64>(rows, tile_rows_of(lie) * (stacked ? cluster_ctas : 1));
+    along = ceil_div<i64>(cols, tile_cols * (stacked ? 1 : cluster_ctas));
+  }
+};
 /// For how many clusters a GEMM has tiles.
 inline i64 clusters_of(i64 rows, i64 cols, int tile_cols,
                        mma::cluster_tiles lie = mma::cluster_tiles::stacked) {
-  using mma::wgmma::cluster_ctas;
-  const bool stacked = lie == mma::cluster_tiles::stacked;
-  return ceil_div<i64>(rows, tile_rows_of(lie) * (stacked ? cluster_ctas : 1)) *
-         ceil_div<i64>(cols, tile_cols * (stacked ? 1 : cluster_ctas));
+  const cluster_counts counts(rows, cols, tile_cols, lie);
+  return counts.down * counts.along;
 }
 /// How a GEMM is cut: columns of a tile, how a cluster's tiles lie, how many clusters multiply, and whether
 /// the last tiles are shared.

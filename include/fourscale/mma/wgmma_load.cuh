@@ -39,7 +39,7 @@ FOURSCALE_D void load(P const& p, Memory<Cols>& m) {
   // before.
   constexpr i32 look_ahead = P::grouped ? 0 : run_steps - 1;
   [[maybe_unused]] float factor = 0.0f;
-  [[maybe_unused]] const auto ask_for_factor = [&] {
+  const auto ask_for_factor = [&] {
     if constexpr (P::grouped)
       if (walk.more()) factor = __ldcg(p.factors + walk.group);
   };

@@ -372,4 +372,14 @@ FOURSCALE_D void multiply(P const& p, Memory<Cols>& m, int group) {
   m.outputs[strip].finish();
 }
 
+/// All threads of a CTA, before its operands are there: barriers, maps, and which tiles it has. All may ask
+/// for these when the cluster and then the CTA have waited.
+template <class P, template <int> class Memory, int Cols>
+FOURSCALE_D void begin(P const& p, Memory<Cols>& m, bool low) {
+  if (threadIdx.x == 0) init_barriers(m, low);
+  if (threadIdx.x == 32) prefetch_maps(p);
+  ptx::barrier_cluster_arrive_relaxed();
+  if (threadIdx.x == 64) find_tiles(p, m);
+}
+
 }  // namespace FOURSCALE_NAMESPACE::mma::wgmma

@@ -111,7 +111,7 @@ struct linear_machine {
         return gemms_at_once<certify>(all, *this);
       }
     }
-    return all.each([&](i64 i, i64 row) { return all.multiply(*this, i, row); });
+    return all.multiply_each(*this);
   }
   /// What gemms() works in besides, where there are small ones.
   template <class F>

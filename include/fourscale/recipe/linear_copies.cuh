@@ -36,9 +36,9 @@ struct many_operands {
   static constexpr bool can = (!finds_amaxes || amaxes::can) && copies::can;
 
   /// Whether one launch for many takes x, to `to`.
-  static bool fits(auto const& x, Operand const& to, draw_key const& key) {
+  static bool fits(auto const& x, Operand const& to) {
     const auto m = as_input(x);
-    return (!finds_amaxes || amaxes::fits(m, transform(key))) && copies::fits(m, to.rowwise, to.columnwise);
+    return (!finds_amaxes || amaxes::fits(m)) && copies::fits(m, to.rowwise, to.columnwise);
   }
 };
 
@@ -55,7 +55,7 @@ errc quantize_many(Layer const& layer, Copies const& all, cudaStream_t stream) {
   if constexpr (many::can) {
     const auto each_that_fits = [&](auto const& action) {
       return all.each([&](i64 i, auto const& x, draw_key const& key) {
-        return many::fits(x, all.to(i), key) ? action(i, x, key) : errc::ok;
+        return many::fits(x, all.to(i)) ? action(i, x, key) : errc::ok;
       });
     };
     const errc valid = each_that_fits([&](i64 i, auto const& x, draw_key const& key) {
@@ -83,7 +83,7 @@ errc quantize_many(Layer const& layer, Copies const& all, cudaStream_t stream) {
   }
   return all.each([&](i64 i, auto const& x, draw_key const& key) {
     if constexpr (many::can)
-      if (many::fits(x, all.to(i), key)) return errc::ok;
+      if (many::fits(x, all.to(i))) return errc::ok;
     return all.quantize(layer, i, x, key);
   });
 }

@@ -31,28 +31,26 @@ struct waiting_gemms {
   Gemms const& all;
   Machine const& machine;
   linear_memory workspace;
+  int clusters = clusters_at_once();
   grouped_place place{along};
   i64 experts[most_groups] = {}, rows[most_groups] = {};  ///< of the GEMMs that wait; the first rows of D
 
-  /// Keeps a GPU busy for so long that nothing is gained at once; where many tiles have few steps, their ends
-  /// are.
-  static bool is_large(i64 m, i64 n, i64 k) {
-    return clusters_of(m, n, 192) >= i64{16} * clusters_at_once() && k >= 2048;
-  }
-  /// One more. Those that wait go first, where there is no room for it besides them. Large GEMMs go alone,
-  /// which is faster for data whose certificates fail.
+  /// One more. Those that wait go first, where there is no room for it besides them. Alone goes what keeps a
+  /// GPU busy for so long that nothing is gained at once, which is faster for data whose certificates fail;
+  /// but not many tiles of few steps, whose ends are shorter at once.
   errc add(i64 expert, i64 row) {
     const auto a = all.a(expert), b = all.b(expert);
-    if (is_large(a.rows, b.rows, a.cols)) return all.multiply(machine, expert, row);
-    const auto with = [&](grouped_place x) {
-      x.add(a.rows, b.rows, a.cols);
-      return x;
-    };
-    if (place.count == most_groups || with(place).bytes() > workspace.bytes)
+    const bool large = a.cols >= 2048 && clusters_of(a.rows, b.rows, 192) >= i64{16} * clusters;
+    grouped_place with = place;
+    with.add(a.rows, b.rows, a.cols);
+    if (!large && (place.count == most_groups || with.bytes() > workspace.bytes)) {
       if (const errc e = run(); e != errc::ok) return e;
-    if (with(place).bytes() > workspace.bytes) return all.multiply(machine, expert, row);
+      with = {along};
+      with.add(a.rows, b.rows, a.cols);
+    }
+    if (large || with.bytes() > workspace.bytes) return all.multiply(machine, expert, row);
     experts[place.count] = expert, rows[place.count] = row;
-    place = with(place);
+    place = with;
     return errc::ok;
   }
   /// All that wait.

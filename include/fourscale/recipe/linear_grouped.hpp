@@ -109,6 +109,11 @@ struct gemms_of_experts {
   FOURSCALE_H errc multiply(Machine const& machine, i64 i, i64 row) const {
     return machine.gemm(a(i), b(i), rows_of(d, row, a(i).rows), {1.0f, beta}, t.data[i].gemm);
   }
+  /// One after the other.
+  template <class Machine>
+  FOURSCALE_H errc multiply_each(Machine const& machine) const {
+    return each([&](i64 i, i64 row) { return multiply(machine, i, row); });
+  }
 };
 
 /// One call for all experts. X, Y, dY and dX hold the rows of one expert after the other; rows behind the

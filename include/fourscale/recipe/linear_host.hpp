@@ -62,7 +62,7 @@ struct linear_machine {
   }
   template <class Gemms>
   static errc gemms(Gemms const& all) {
-    return all.each([&](i64 i, i64 row) { return all.multiply(linear_machine{}, i, row); });
+    return all.multiply_each(linear_machine{});
   }
   template <class F>
   static constexpr i64 gemms_bytes(linear_shape const&, i64) {
