@@ -18,10 +18,10 @@ struct data {
     channels,   ///< one column in 64 times 50, by chance
     sparse,     ///< one value in 100, the others zero
     student_3,  ///< Student's t of three degrees of freedom
-    cols_2,     ///< each column times exp(2 N(0, 1)): tokens of a weight gradient
+    cols,       ///< each column times exp(spread N(0, 1)): tokens of a weight gradient
     blocks      ///< each 16 values of a row times exp(spread N(0, 1))
   } kind = usual;
-  float spread = 1.5f;  ///< of blocks
+  float spread = 1.5f;  ///< of columns and blocks
 
   __device__ float operator()(u64 row, u64 col, u64 i) const {
     if (kind == usual) return f4::test::activation(row, i);
@@ -43,8 +43,8 @@ struct data {
         const float two = -2.0f * logf(uniform(words(c, r, copy, 4).words[0]));
         return x / sqrtf((two + more * more) / 3.0f);
       }
-      case cols_2:
-        return x * expf(2.0f * of_row(c, copy + 1000));
+      case cols:
+        return x * expf(spread * of_row(c, copy + 1000));
       case blocks:
         return x * expf(spread * of_row(r, copy + 2000 + c / 16 * 4096));
       case half_zero:

@@ -6,7 +6,8 @@
 // compared with a kernel that only reads and writes as many bytes.
 //
 // gemm_ways: both ways of the kernel by wgmma, by certificates and by blocks, for blocks of growing spread
-// and other hard data; `uncertified` is the percentage of samples by which it chooses.
+// and other hard data; by `uncertified`, a percentage of samples, and how much these are `alike` it
+// chooses.
 //
 // gemm_plans: tiles of each width, the last ones shared along K or not, from decoded operands.
 //
@@ -233,14 +234,18 @@ void add_gemm(gemm_shape s, std::string const& name, data a, data b) {
   add("gemm/" + name + "/" + s.name(), [=](benchmark::State& state) { measure(state, s, a, b); });
 }
 
-/// Percent of the steps in a decoded call's samples.
+__global__ void sum_kernel(f4::mma::wgmma::way_sample const* samples, f4::mma::wgmma::sample_sums* sums) {
+  const auto all = f4::mma::wgmma::sum_of_samples(samples);
+  if (threadIdx.x == 0) *sums = all;
+}
+/// What a decoded call's samples say.
 template <class Call>
-double uncertified(Call const& call) {
-  std::vector<f4::mma::wgmma::way_sample> samples(f4::mma::wgmma::way_samples);
-  require(cudaMemcpy(samples.data(), call.p.samples, samples.size() * sizeof(samples[0]), cudaMemcpyDefault));
-  double steps = 0, without = 0;
-  for (auto const& sample : samples) steps += sample.steps, without += sample.uncertified;
-  return 100 * without / steps;
+f4::mma::wgmma::sample_sums samples_of(Call const& call) {
+  const buffer<f4::mma::wgmma::sample_sums> sums(1);
+  sum_kernel<<<1, 32>>>(call.p.samples, sums.data());
+  f4::mma::wgmma::sample_sums all;
+  require(cudaMemcpy(&all, sums.data(), sizeof all, cudaMemcpyDefault));
+  return all;
 }
 
 void measure_ways(benchmark::State& state, gemm_shape s, data kind_a, data kind_b) {
@@ -258,7 +263,10 @@ void measure_ways(benchmark::State& state, gemm_shape s, data kind_a, data kind_
                                            [&](i64) { require(by_blocks.multiply(nullptr)); }},
                                           9, 2);
     state.SetIterationTime(t[0] < t[1] ? t[0] : t[1]);
-    state.counters["uncertified"] = uncertified(certified);
+    const f4::mma::wgmma::sample_sums all = samples_of(certified);
+    state.counters["uncertified"] = 100 * static_cast<double>(all.share());
+    state.counters["alike"] = static_cast<double>(all.alike());
+    state.counters["goes_by_blocks"] = is_faster_by_blocks(all);
     state.counters["certified_TFLOP/s"] = s.flop() / t[0] * 1e-12;
     state.counters["by_blocks_TFLOP/s"] = s.flop() / t[1] * 1e-12;
   }
@@ -351,7 +359,7 @@ const bool registered = [] {
   add_gemm(hard, "x50_channels", {data::channels}, gaussian);
   add_gemm(hard, "half_zero", {data::half_zero}, gaussian);
   add_gemm(hard, "t3_by_gaussian", {data::student_3}, gaussian);
-  add_gemm(hard, "lognormal_tokens_by_gaussian", {data::cols_2}, gaussian);
+  add_gemm(hard, "lognormal_tokens_by_gaussian", {data::cols, 2.0f}, gaussian);
   add_gemm(hard, "t2_by_t2", {data::student}, {data::student});
   add_gemm(hard, "lognormal_blocks_by_gaussian", {data::blocks}, gaussian);
   add_gemm(hard, "lognormal_blocks", {data::blocks}, {data::blocks});
@@ -363,11 +371,13 @@ const bool registered = [] {
     add("gemm_fp32/" + s.name(), [=](benchmark::State& state) { measure_fp32(state, s); });
   for (const bool both : {false, true})
     for (const int percent : {30, 50, 60, 70, 85, 100, 150})
-      add_ways(hard, "spread_" + std::to_string(percent), {data::blocks, 0.01f * static_cast<float>(percent)},
+      add_ways(hard, "blocks_" + std::to_string(percent), {data::blocks, 0.01f * static_cast<float>(percent)},
                both);
   add_ways(hard, "t2", {data::student}, true);
   add_ways(hard, "x50_channels", {data::channels}, true);
-  add_ways(hard, "lognormal_tokens", {data::cols_2}, true);
+  add_ways(hard, "tokens_2", {data::cols, 2.0f}, true);
+  add_ways(hard, "tokens_3", {data::cols, 3.0f}, false);
+  add_ways(hard, "tokens_3", {data::cols, 3.0f}, true);
   add_ways(hard, "outliers", {data::usual}, true);
   return true;
 }();

@@ -15,8 +15,9 @@ DATA = {  # of gemm_bench and gemm_mx_bench, of the tables
     "lognormal_blocks_by_gaussian": "lognormal blocks (sigma 1.5) x Gaussian",
     "lognormal_blocks": "lognormal blocks (sigma 1.5), both",
 }
-WAYS = {"t2": "Student's t(2)", "x50_channels": "x50 channels", "lognormal_tokens": "lognormal tokens",
+WAYS = {"t2": "Student's t(2)", "x50_channels": "x50 channels",
         "outliers": "rows of many sizes, one value in 500 x 100"}
+SPREADS = {"blocks": "lognormal blocks", "tokens": "lognormal tokens"}
 LARGE = ("4096x4096x4096", "8192x8192x8192", "8192x14336x4096")
 MX_SHAPES = ("4096x4096x4096", "8192x8192x4096")
 FORMATS = {"mxfp8_e4m3": "MXFP8 E4M3", "mxfp8_e5m2": "MXFP8 E5M2", "mxfp6_e2m3": "MXFP6 E2M3",
@@ -71,10 +72,14 @@ def ways_table(found):
     for name, b in found.items():
         if name[0] == "gemm_ways":
             kind, both = name[1].removesuffix("_by_gaussian").removesuffix("_both"), name[1].endswith("_both")
-            what = WAYS.get(kind) or f"lognormal blocks (sigma {int(kind.removeprefix('spread_')) / 100:g})"
+            what, _, spread = kind.partition("_")
+            what = WAYS.get(kind) or f"{SPREADS[what]} (sigma {float(spread) / (100 if what == 'blocks' else 1):g})"
+            ways = [f"{b[key]:.0f}" for key in ("certified_TFLOP/s", "by_blocks_TFLOP/s")]
+            taken = int(b["goes_by_blocks"])
+            ways[taken] = f"**{ways[taken]}**"
             rows.append([what + (", both" if both else " x Gaussian"), percent(b["uncertified"], 1),
-                         f"{b['certified_TFLOP/s']:.0f}", f"{b['by_blocks_TFLOP/s']:.0f}"])
-    return markdown(["A x B", "uncertified samples", "by certificates, TFLOP/s", "by blocks"], rows)
+                         f"{b['alike']:.2f}", *ways])
+    return markdown(["A x B", "uncertified samples", "alike", "by certificates, TFLOP/s", "by blocks"], rows)
 
 
 def mx_table(found):
@@ -120,7 +125,9 @@ def rivals_table(found):
 
 def experts_table(found):
     times = ("of_bf16", "of_bf16_weights_kept", "of_bf16_in_streams", "of_bf16_launched")
-    rows = [[f"{name[1]} of {spaced(name[2])}", f"{b['bf16_TFLOP/s']:.0f}", *(f"{b[key]:.2f}" for key in times)]
+    kinds = {"gaussian": "", "lognormal_tokens": ", lognormal tokens", "lognormal_blocks": ", lognormal blocks"}
+    rows = [[f"{name[2]} of {spaced(name[3])}{kinds[name[1]]}", f"{b['bf16_TFLOP/s']:.0f}",
+             *(f"{b[key]:.2f}" for key in times)]
             for name, b in found.items() if name[0] == "linear_experts"]
     return markdown(["experts: tokens x in x out", "bf16, TFLOP/s", "of its time", "weights kept",
                      "in four streams", "launch by launch"], rows)

@@ -18,16 +18,18 @@ auto only(int cols, mma::cluster_tiles lie) {
   return [=](wgmma_plan::cut const& c) { return c.cols == cols && c.lie == lie; };
 }
 
+/// Whatever the samples say.
 template <class Call>
-errc multiply(Call const& call) {
+errc multiply(Call call, bool by_blocks) {
   REQUIRE(call.state == errc::ok);
+  call.p.by_blocks_above = by_blocks ? -1.0f : 1.0f;
   const errc e = call.template decode<true>(nullptr);
   return e == errc::ok ? call.multiply(nullptr) : e;
 }
 
 /// A GEMM that is the only one of its group. It has no amaxes of rows, and counts no steps: these, and what
 /// has those, are device::gemm's.
-template <int Cols, mma::cluster_tiles Lie, groups_along Along>
+template <int Cols, mma::cluster_tiles Lie, groups_along Along, bool ByBlocks = false>
 struct grouped_gemm {
   static constexpr bool certifies = true;
   gemm_steps* counted = nullptr;
@@ -47,7 +49,8 @@ struct grouped_gemm {
     return in_workspace(place.bytes(), nullptr, [&](u8* workspace, gemm_steps*) {
       const auto gemm = [&](int) { return grouped_operands<F, L>{a, b, 0}; };
       return multiply(grouped_call<F, L, T>(gemm, place, d, factors,
-                                            aligned_begin({workspace, place.bytes()}), only(Cols, Lie)));
+                                            aligned_begin({workspace, place.bytes()}), only(Cols, Lie)),
+                      ByBlocks);
     });
   }
 };
@@ -96,16 +99,20 @@ void check_group(groups_along along, std::vector<shape> const& shapes, kind what
     const auto first = x.d_row * ld, end = first + x.a.rows * ld;
     std::copy(got.begin() + first, got.begin() + end, want.begin() + first);
   }
+  const auto gemm = [&](int i) { return all[static_cast<size_t>(i)]; };
   for (wgmma_plan::cut const& c : wgmma_plan::cuts) {
-    INFO(c.cols << " columns, " << static_cast<int>(c.lie));
-    const device_buffer<T> d(before);
-    const errc e = in_workspace(place.bytes(), nullptr, [&](u8* workspace, gemm_steps*) {
-      const auto gemm = [&](int i) { return all[static_cast<size_t>(i)]; };
-      return multiply(grouped_call<F, L, T>(gemm, place, matrix_view<T>{d.data(), rows, n, ld}, {0.5f, beta},
-                                            aligned_begin({workspace, place.bytes()}), only(c.cols, c.lie)));
-    });
-    REQUIRE(e == errc::ok);
-    CHECK(same_values(d.to_host(), want));
+    for (const bool by_blocks : {false, true}) {
+      INFO(c.cols << " columns, " << static_cast<int>(c.lie) << (by_blocks ? ", by blocks" : ""));
+      const device_buffer<T> d(before);
+      const errc e = in_workspace(place.bytes(), nullptr, [&](u8* workspace, gemm_steps*) {
+        return multiply(
+            grouped_call<F, L, T>(gemm, place, matrix_view<T>{d.data(), rows, n, ld}, {0.5f, beta},
+                                  aligned_begin({workspace, place.bytes()}), only(c.cols, c.lie)),
+            by_blocks);
+      });
+      REQUIRE(e == errc::ok);
+      CHECK(same_values(d.to_host(), want));
+    }
   }
 }
 
@@ -158,6 +165,14 @@ TEST_CASE("device gemm grouped: the same in tiles of 64 columns", "[device][gemm
   if (hopper_or_warn()) check_each<grouped_gemm<64, low, groups_along::k>>();
 }
 
+TEST_CASE("device gemm grouped: the same by blocks", "[device][gemm][blackwell][grouped]") {
+  if (hopper_or_warn()) check_each<grouped_gemm<192, stacked, groups_along::rows, true>>();
+}
+
+TEST_CASE("device gemm grouped: the same by blocks, in low tiles", "[device][gemm][blackwell][grouped]") {
+  if (hopper_or_warn()) check_each<grouped_gemm<64, low, groups_along::k, true>>();
+}
+
 TEST_CASE("device gemm grouped: GEMMs one behind the other along rows", "[device][gemm][grouped]") {
   if (!hopper_or_warn()) return;
   const std::vector<shape> shapes{{16, 208, 320}, {144, 208, 320}, {272, 208, 320}, {48, 208, 320}};
@@ -191,6 +206,61 @@ TEST_CASE("device gemm grouped: the bytes suffice however the GEMMs fall", "[dev
   }
 }
 
+TEST_CASE("device gemm grouped: samples are those of each GEMM, as many as its share of the work",
+          "[device][gemm][grouped]") {
+  if (!hopper_or_warn()) return;
+  for (const auto along : {groups_along::rows, groups_along::k}) {
+    const bool rows = along == groups_along::rows;
+    const i64 sizes[] = {16, 1040, 272, 640, 80};
+    std::deque<packed_operand<nvfp4, linear>> operands;
+    std::vector<grouped_operands<nvfp4, linear>> all;
+    grouped_place place{along};
+    i64 d_row = 0, work = 0;
+    for (const i64 size : sizes) {
+      const i64 m = rows ? size : 128, k = rows ? 1024 : size;
+      auto const& a = operands.emplace_back(kind::lognormal_blocks, m, k, operands.size());
+      auto const& b = operands.emplace_back(kind::student_2, 144, k, operands.size());
+      all.push_back({a.view, b.view, d_row});
+      place.add(m, 144, k);
+      d_row += m;
+      work += m * round_up<i64>(k, 256);
+    }
+    const device_buffer<bf16> d(d_row * 144);
+    const device_buffer<u8> memory(place.bytes());
+    REQUIRE(cudaMemset(memory.data(), 0xff, static_cast<size_t>(place.bytes())) == cudaSuccess);
+    const auto gemm = [&](int i) { return all[static_cast<size_t>(i)]; };
+    const grouped_call<nvfp4, linear, bf16> call(gemm, place, matrix_view<bf16>{d.data(), d_row, 144}, {},
+                                                 aligned_begin({memory.data(), place.bytes()}));
+    REQUIRE(call.state == errc::ok);
+    constexpr i64 count = mma::wgmma::way_samples, pairs = mma::wgmma::way_pairs;
+    const auto samples = [&] { return bytes_at(call.p.samples, count); };
+    REQUIRE(call.decode<false>(nullptr) == errc::ok);  // the way is then that by certificates
+    CHECK(samples() == std::vector<u8>(count * sizeof(mma::wgmma::way_sample)));
+    REQUIRE(call.decode<true>(nullptr) == errc::ok);
+    const std::vector<u8> together = samples();
+    i64 first = 0;
+    for (size_t i = 0; i < all.size(); ++i) {
+      INFO("GEMM " << i << (rows ? " along rows" : " along K"));
+      auto const& [a, b, row] = all[i];
+      const device_buffer<u8> own(device::gemm_workspace_bytes(a.rows, b.rows, a.cols));
+      const wgmma_call alone(a, b, matrix_view<bf16>{d.data(), a.rows, 144}, {}, own.data(), nullptr);
+      REQUIRE(alone.decode(nullptr) == errc::ok);
+      const std::vector<u8> of_alone = bytes_at(alone.p.samples, count);
+      i64 end = first;
+      for (; end < pairs && call.decoded.group_of_pair[end] == i; ++end)
+        for (const i64 sample : {end, end + pairs}) {
+          const auto at = static_cast<std::ptrdiff_t>(sample * 8), size = std::ptrdiff_t{8};
+          CHECK(std::equal(together.begin() + at, together.begin() + at + size, of_alone.begin() + at));
+        }
+      const double share =
+          static_cast<double>(a.rows * round_up<i64>(a.cols, 256) * pairs) / static_cast<double>(work);
+      CHECK(std::abs(static_cast<double>(end - first) - share) < 1.0);
+      first = end;
+    }
+    CHECK(first == pairs);
+  }
+}
+
 TEST_CASE("device gemm grouped: operands decoded together are as decoded alone", "[device][gemm][grouped]") {
   if (!hopper_or_warn()) return;
   using problem = decode_problem<nvfp4, linear>;
@@ -203,7 +273,7 @@ TEST_CASE("device gemm grouped: operands decoded together are as decoded alone",
       for (int i = 0; i < 3; ++i) place.add(136, 136, k);
       const device_buffer<u8> memory(place.bytes());
       u8* const at = aligned_begin({memory.data(), place.bytes()});
-      problem p{place.a(at), place.b(at), 1.0f, place.factors(at)};
+      problem p{place.a(at), place.b(at), 1.0f, place.factors(at), place.samples(at)};
       const auto steps = static_cast<i32>(place.steps_of(k));
       for (int i = 0; i < 3; ++i) {
         const bool rows = along == groups_along::rows;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Which way the GEMM by wgmma goes, and the samples that say so.
 #include <algorithm>
+#include <bit>
 
 #include "mma/cpu_gemm.hpp"
 #include "mma/gemm_calls.cuh"
@@ -8,7 +9,8 @@
 
 using namespace fourscale;
 using namespace fourscale::test;
-using device::detail::place_of_sample, mma::wgmma::way_sample, mma::wgmma::way_samples;
+using device::detail::place_of_sample;
+using namespace mma::wgmma;
 
 namespace {
 
@@ -37,9 +39,38 @@ struct decoded_facts {
   }
 };
 
-/// That samples are what the decoded operands say at their places. Returns their sum.
+/// As sum_of_samples() has it.
+sample_sums sums_of(std::vector<way_sample> const& samples) {
+  sample_sums sum{};
+  for (size_t i = 0; i < way_pairs; ++i) {
+    way_sample const &x = samples[i], &y = samples[i + way_pairs];
+    sum.steps += u32{x.steps} + y.steps, sum.open += u32{x.open} + y.open;
+    sum.uncertified += static_cast<u32>(std::popcount(x.uncertified) + std::popcount(y.uncertified));
+    sum.refused = sum.refused || x.refused != 0 || y.refused != 0;
+    sum.together += static_cast<u32>(std::popcount(static_cast<u16>(x.uncertified & y.uncertified)));
+  }
+  return sum;
+}
+
+__global__ void sum_kernel(way_sample const* samples, sample_sums* to) {
+  const sample_sums x = sum_of_samples(samples);
+  if (threadIdx.x == 0) *to = x;
+}
+/// That the device has the same sums.
+void check_sums(sample_sums const& want, way_sample const* samples) {
+  const device_buffer<sample_sums> to(1);
+  sum_kernel<<<1, 32>>>(samples, to.data());
+  const sample_sums got = to.to_host()[0];
+  CHECK(got.steps == (want.uncertified == 0 ? 0 : want.steps));
+  CHECK(got.uncertified == want.uncertified);
+  CHECK(got.together == want.together);
+  CHECK(got.open == want.open);
+  CHECK(got.refused == want.refused);
+}
+
+/// That samples are what the decoded operands say at their places. Returns their sums.
 template <class F, class LA, class LB>
-way_sample check_samples(gemm_case<F, LA, F, LB, bf16> const& c) {
+sample_sums check_samples(gemm_case<F, LA, F, LB, bf16> const& c) {
   const device_gemm_operand<F, LA> a(c.a);
   const device_gemm_operand<F, LB> b(c.b);
   const device_buffer<bf16> d(c.before);
@@ -55,7 +86,6 @@ way_sample check_samples(gemm_case<F, LA, F, LB, bf16> const& c) {
   const decoded_facts of_a(call.p.a), of_b(call.p.b);
   const std::vector<way_sample> samples = copied(call.p.samples, way_samples);
   const int steps = static_cast<int>(call.p.a.steps);
-  way_sample sum{};
   for (u32 i = 0; i < way_samples; ++i) {
     const place_of_sample at(i, to.rows, to.cols, steps);
     u16 there = 0, uncertified = 0, open = 0;
@@ -64,19 +94,17 @@ way_sample check_samples(gemm_case<F, LA, F, LB, bf16> const& c) {
       const model::step_bounds x = of_a.bounds_at(at.row_group, step), y = of_b.bounds_at(at.col_group, step);
       ++there;
       open += !sums_are_exact(x, y);
-      uncertified +=
-          !sums_are_exact(x, y) && !sums_are_exact(of_a.magnitudes_at(at.row_group, step), x.width,
-                                                   of_b.magnitudes_at(at.col_group, step), y.width);
+      if (!sums_are_exact(x, y) && !sums_are_exact(of_a.magnitudes_at(at.row_group, step), x.width,
+                                                   of_b.magnitudes_at(at.col_group, step), y.width))
+        uncertified = static_cast<u16>(uncertified | 1u << (step - at.first_step));
     }
     CHECK(there > 0);
     CHECK(samples[i].steps == there);
     CHECK(samples[i].uncertified == uncertified);
     CHECK(samples[i].open == open);
-    sum.steps = static_cast<u16>(sum.steps + there);
-    sum.uncertified = static_cast<u16>(sum.uncertified + uncertified);
-    sum.open = static_cast<u16>(sum.open + open);
   }
-  return sum;
+  check_sums(sums_of(samples), call.p.samples);
+  return sums_of(samples);
 }
 
 struct gemm_size {
@@ -146,6 +174,7 @@ TEST_CASE("device gemm way: samples lie in every part of A, B and K", "[device][
       REQUIRE((0 <= at.row_group && at.row_group < groups));
       REQUIRE((0 <= at.col_group && at.col_group < more));
       REQUIRE((0 <= at.first_step && at.first_step < 16 * 40 - 1 && at.first_step % 16 == 0));
+      CHECK(at.first_step == place_of_sample((i + way_pairs) % way_samples, 1, 1, 16 * 40 - 1).first_step);
       ++of_rows[at.row_group * 4 / groups], ++of_cols[at.col_group * 4 / more],
           ++of_steps[at.first_step / 160];
     }
@@ -162,11 +191,52 @@ TEST_CASE("device gemm way: samples are those of the operands", "[device][gemm][
   check_samples(gemm_case<nvfp4, swizzled_128x4, nvfp4, linear, bf16>({130, 8, 2080}));
   check_samples(gemm_case<mxfp4, linear, mxfp4, linear, bf16>({33, 65, 3104}));
   check_samples(gemm_case<mxfp4, swizzled_128x4, mxfp4, swizzled_128x4, bf16>({200, 100, 1024}));
-  const way_sample blocks = check_samples(case_of(kind::lognormal_blocks, kind::gaussian)),
-                   t2 = check_samples(case_of(kind::student_2, kind::student_2));
+  const sample_sums blocks = check_samples(case_of(kind::lognormal_blocks, kind::gaussian)),
+                    t2 = check_samples(case_of(kind::student_2, kind::student_2));
   CHECK(blocks.steps == 16 * way_samples);
   CHECK((blocks.uncertified > blocks.steps / 2 && blocks.uncertified < blocks.steps));
-  CHECK((t2.uncertified > 0 && t2.uncertified < t2.steps / 64));
+  CHECK((t2.open > 0 && t2.uncertified < t2.steps / 64));
+  CHECK(blocks.alike() < 0.25f);
+}
+
+TEST_CASE("device gemm way: sums of samples", "[device][gemm]") {
+  if (!gpu_or_warn()) return;
+  std::vector<way_sample> samples(way_samples);
+  const auto check = [&] { check_sums(sums_of(samples), device_buffer<way_sample>(samples).data()); };
+  check();
+  for (way_sample& x : samples) x = {16, 0xffff, 16, 1};
+  check();
+  for (u16 i = 0; i < way_samples; ++i) {
+    const u64 bits = mix(i);
+    samples[i] = {static_cast<u16>(i % 16 + 1), static_cast<u16>(bits), static_cast<u16>(i % 17), 0};
+  }
+  check();
+  samples[way_samples - 1].refused = 1;
+  check();
+  for (way_sample& x : samples) x.uncertified = 0;
+  check();
+}
+
+TEST_CASE("device gemm way: what samples say", "[device][gemm]") {
+  const auto by_blocks = [](u32 uncertified, u32 together) {
+    return is_faster_by_blocks({1024, uncertified, together, uncertified, false});
+  };
+  CHECK(sample_sums{1024, 512, 256, 512, false}.alike() == 1.0f);
+  CHECK(sample_sums{1024, 512, 192, 512, false}.alike() == 0.5f);
+  CHECK(sample_sums{1024, 512, 128, 512, false}.alike() == 0.0f);  // by chance
+  CHECK(sample_sums{1024, 512, 0, 512, false}.alike() == 0.0f);
+  CHECK(sample_sums{1024, 0, 0, 0, false}.alike() == 0.0f);
+  CHECK(sample_sums{1024, 1024, 512, 1024, false}.alike() == 0.0f);
+  CHECK_FALSE(by_blocks(0, 0));
+  CHECK_FALSE(by_blocks(64, 0));
+  CHECK(by_blocks(65, 2));
+  CHECK_FALSE(by_blocks(65, 3));
+  CHECK_FALSE(by_blocks(320, 160));
+  CHECK(by_blocks(321, 160));
+  CHECK(by_blocks(1024, 512));
+  CHECK_FALSE(is_faster_by_blocks({}));  // no samples
+  CHECK(is_faster_by_blocks({1024, 0, 0, 0, false}, -1.0f));
+  CHECK_FALSE(is_faster_by_blocks({1024, 1024, 512, 1024, false}, 1.0f));
 }
 
 TEST_CASE("device gemm way: strips are certified ahead as the model says", "[device][gemm][blackwell]") {
@@ -188,7 +258,6 @@ TEST_CASE("device gemm way: strips are certified ahead as the model says", "[dev
 }
 
 TEST_CASE("device gemm way: strips are certified ahead of large GEMMs only", "[device][gemm]") {
-  using mma::wgmma::certifies_ahead, mma::wgmma::certified_strips;
   CHECK(certifies_ahead(4096, 4096, 64));
   CHECK(certifies_ahead(8192, 2048, 64));
   CHECK_FALSE(certifies_ahead(4096, 4096, 63));
@@ -215,4 +284,9 @@ TEST_CASE("device gemm way: by blocks where few sums of 64 products are exact, a
   CHECK(in_f32(kind::gaussian, kind::gaussian) == all);
   CHECK(in_f32(kind::student_2, kind::student_2) > all * 29 / 30);
   CHECK(in_f32(kind::outliers, kind::outliers) > all * 9 / 10);  // scales differ much, and sums are exact
+  // Many sums are inexact, those of the same steps.
+  const sample_sums tokens = check_samples(case_of(kind::lognormal_tokens, kind::lognormal_tokens));
+  CHECK(tokens.share() > share_by_blocks);
+  CHECK(tokens.alike() > 0.25f);
+  CHECK(in_f32(kind::lognormal_tokens, kind::lognormal_tokens) > all / 2);
 }

@@ -22,15 +22,16 @@ enum class kind {
   channels_50,
   zero_rows,
   cancelling,
-  outliers  ///< activation(): not among `kinds`
+  outliers,         ///< activation(): not among `kinds`
+  lognormal_tokens  ///< along K, nor this
 };
 constexpr kind kinds[] = {kind::gaussian,         kind::student_2,       kind::lognormal_rows,
                           kind::lognormal_blocks, kind::lognormal_steps, kind::channels_50,
                           kind::zero_rows,        kind::cancelling};
 constexpr char const* name_of(kind what) {
-  constexpr char const* names[] = {"Gaussian",        "t(2)",         "lognormal rows", "lognormal blocks",
-                                   "lognormal steps", "x50 channels", "zero rows",      "cancelling pairs",
-                                   "outliers"};
+  constexpr char const* names[] = {
+      "Gaussian",     "t(2)",      "lognormal rows",   "lognormal blocks", "lognormal steps",
+      "x50 channels", "zero rows", "cancelling pairs", "outliers",         "lognormal tokens"};
   return names[static_cast<int>(what)];
 }
 
@@ -61,6 +62,8 @@ inline float value_of(kind what, i64 row, i64 col, u64 seed) {
       return x * lognormal(1.5f, row, 30000 + col / 16);
     case kind::lognormal_steps:
       return x * lognormal(2.5f, row % 8, 50000 + col / 64);
+    case kind::lognormal_tokens:
+      return x * lognormal(3.0f, 70000, col);
     case kind::channels_50:
       return col % 97 == 5 ? 50 * x : x;
     case kind::zero_rows:

@@ -42,9 +42,10 @@ struct experts_trial {
   using part = experts_part<R>;
   linear_shape of_one;
   i64 count, parts;
+  data kind;
   linear_shape all{of_one.tokens * count, of_one.in, of_one.out};
-  random_matrix<bf16> x{all.tokens, all.in, 1}, dy{all.tokens, all.out, 2}, y{all.tokens, all.out, 3},
-      dx{all.tokens, all.in, 4};
+  random_matrix<bf16> x{all.tokens, all.in, 1, kind}, dy{all.tokens, all.out, 2, kind};
+  random_matrix<bf16> y{all.tokens, all.out, 3}, dx{all.tokens, all.in, 4};
   random_matrix<bf16> w{count * all.out, all.in, 5};
   random_matrix<float> dw{count * all.out, all.in, 6};
   std::deque<part> all_parts;
@@ -53,7 +54,8 @@ struct experts_trial {
   f4::draw_key key{1, 2, 3, 4};
 
   /// So many parts, in streams that run at the same time; one part is in the stream that everything is in.
-  experts_trial(linear_shape s, i64 n, i64 of_parts) : of_one(s), count(n), parts(of_parts) {
+  experts_trial(linear_shape s, i64 n, data of, i64 of_parts)
+      : of_one(s), count(n), parts(of_parts), kind(of) {
     for (i64 i = 0; i < parts; ++i) all_parts.emplace_back(s, i * count / parts, count / parts);
     require(cudaEventCreateWithFlags(&begun, cudaEventDisableTiming));
     peer.choose(data_of(0));
@@ -98,9 +100,10 @@ struct experts_trial {
   }
 };
 
-void measure_experts(benchmark::State& state, linear_shape s, i64 count) {
+/// X and dY are of this kind, W is Gaussian.
+void measure_experts(benchmark::State& state, linear_shape s, i64 count, data kind) {
   constexpr f4::linear_recipe te = f4::presets::te_nvfp4().linear;
-  experts_trial<te> x(s, count, 1), in_streams(s, count, 4);
+  experts_trial<te> x(s, count, kind, 1), in_streams(s, count, kind, 4);
   for (auto _ : state) {
     const std::vector<launch> launches = {[&](i64) { x.peers(); }, [&](i64) { x.step(true); },
                                           [&](i64) { x.step(false); }, [&](i64) { in_streams.step(true); }};
@@ -116,15 +119,18 @@ void measure_experts(benchmark::State& state, linear_shape s, i64 count) {
   }
 }
 
-void add_experts(linear_shape s, i64 count) {
-  add("linear_experts/" + std::to_string(count) + "/" + to_string(s),
-      [=](benchmark::State& state) { measure_experts(state, s, count); });
+void add_experts(linear_shape s, i64 count, std::string const& name = "gaussian",
+                 data kind = {data::gaussian}) {
+  add("linear_experts/" + name + "/" + std::to_string(count) + "/" + to_string(s),
+      [=](benchmark::State& state) { measure_experts(state, s, count, kind); });
 }
 
 const bool registered = [] {
   add_experts({1024, 4096, 14336}, 8);
   add_experts({512, 2048, 1408}, 64);
   add_experts({128, 2048, 1408}, 64);
+  add_experts({512, 2048, 1408}, 64, "lognormal_tokens", {data::rows_2});
+  add_experts({512, 2048, 1408}, 64, "lognormal_blocks", {data::blocks});
   return true;
 }();
 

@@ -17,12 +17,11 @@ namespace bench {
 
 using f4::bf16, f4::linear_shape, f4::matrix_view;
 
-/// A matrix of Gaussian values.
 template <class T>
 struct random_matrix : buffer<T> {
   i64 rows, cols;
-  random_matrix(i64 r, i64 c, u64 copy) : buffer<T>(r * c), rows(r), cols(c) {
-    fill_kernel<<<2048, 256>>>(data{data::gaussian}, this->data(), r, c, copy);
+  random_matrix(i64 r, i64 c, u64 copy, data of = {data::gaussian}) : buffer<T>(r * c), rows(r), cols(c) {
+    fill_kernel<<<2048, 256>>>(of, this->data(), r, c, copy);
   }
   matrix_view<T> view() const { return {this->data(), rows, cols}; }
 };

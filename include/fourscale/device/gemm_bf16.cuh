@@ -16,7 +16,7 @@ template <class P>
 FOURSCALE_KERNEL void __launch_bounds__(mma::bf16_tile::threads, 1)
     gemm_bf16_kernel(const __grid_constant__ P p, int stages) {
   namespace t = mma::bf16_tile;
-  if (p.samples != nullptr && mma::wgmma::sum_of_samples(p.samples).refused != 0) return;
+  if (p.samples != nullptr && mma::wgmma::sum_of_samples(p.samples).refused) return;
   extern __shared__ __align__(1024) u8 bytes[];
   if (p.steps != nullptr && threadIdx.x == 0 && blockIdx.x == 0)
     mma::detail::add_count(p.steps->in_f32, p.d.rows * p.d.cols * p.a.steps);

@@ -35,12 +35,15 @@ struct decode_problem {
   };
   mma::decoded_operand to_a, to_b;
   float alpha;
-  float* factors;  ///< [group]
+  float* factors;                                ///< [group]
+  mma::wgmma::way_sample* samples;               ///< [way_samples]
+  u8 group_of_pair[mma::wgmma::way_pairs] = {};  ///< of samples
   many_arguments<group> groups{};
   static_assert(many_arguments<group>::most == most_groups);
 };
 
-/// A CTA takes eight rows of an operand, or several times eight.
+/// A CTA takes eight rows of an operand, or several times eight. The last CTAs take samples, as those of
+/// decode_kernel().
 template <bool Certify, class P>
 FOURSCALE_KERNEL void __launch_bounds__(32 * decode_warps, 4)
     decode_groups_kernel(const __grid_constant__ P p) {
@@ -48,6 +51,13 @@ FOURSCALE_KERNEL void __launch_bounds__(32 * decode_warps, 4)
   __shared__ facts_memory known[3];
   __shared__ certify_memory of_rows[2];
   if constexpr (arch::has_wgmma) cudaTriggerProgrammaticLaunchCompletion();  // the next kernel begins early
+  if constexpr (!Certify) {
+    if (blockIdx.x == 0 && threadIdx.x < mma::wgmma::way_samples) p.samples[threadIdx.x] = {};
+  } else if (blockIdx.x >= p.groups.ctas()) {
+    const u32 sample = blockIdx.x - p.groups.ctas();
+    auto const& of_sample = p.groups.of(p.group_of_pair[sample % mma::wgmma::way_pairs]);
+    return take_sample(of_sample.a, of_sample.b, sample, stages, known, of_rows, p.samples);
+  }
   const auto [number, cta] = p.groups.find();
   auto const& group = p.groups.of(number);
   const int groups_at_once = row_groups_at_once(group.steps);
@@ -69,29 +79,15 @@ FOURSCALE_KERNEL void __launch_bounds__(32 * decode_warps, 4)
     decode_rows<Certify>(from, to, row_group, stages, known, of_rows);
 }
 
-/// Persistent, as gemm_wgmma_kernel; it always goes by certificates.
+/// As gemm_wgmma_kernel.
 template <int Cols, class P>
 FOURSCALE_KERNEL void __launch_bounds__(mma::wgmma::threads, 1)
     gemm_grouped_kernel([[maybe_unused]] const __grid_constant__ P p) {
   if constexpr (arch::has_wgmma) {
-    namespace w = mma::wgmma;
     extern __shared__ __align__(1024) u8 bytes[];
-    auto& m = *reinterpret_cast<w::grouped_memory<Cols>*>(bytes);
+    auto& m = *reinterpret_cast<mma::wgmma::grouped_memory<Cols>*>(bytes);
     static_assert(sizeof(m) <= mma::hopper_shared_bytes);
-    const int warp = static_cast<int>(threadIdx.x) / 32;
-    const bool low = w::has_low_tiles<Cols>(p);
-    w::begin(p, m, low);
-    ptx::barrier_cluster_wait();
-    cudaGridDependencySynchronize();  // until the operands are decoded
-    __syncthreads();                  // the tiles are found
-    if (warp < 4) {
-      ptx::setmaxnreg_dec<w::other_registers>();
-      if (warp == 0 && ptx::elect_sync()) w::load(p, m);
-      if (warp > 0) w::certify<false>(p, m, static_cast<u32>(warp) - 1);
-    } else {
-      ptx::setmaxnreg_inc<w::multiply_registers>();
-      if (warp < 8 || !low) w::multiply(p, m, warp / 4 - 1);
-    }
+    multiply_decoded(p, m);
   }
 }
 
@@ -123,12 +119,17 @@ struct grouped_place {
   mma::decoded_operand b(u8* at) const {
     return mma::decoded_operand::in(at + a(at).bytes(), b_rows, steps * mma::decoded_step);
   }
-  float* factors(u8* at) const { return reinterpret_cast<float*>(b(at).bytes() + a(at).bytes() + at); }
+  mma::wgmma::way_sample* samples(u8* at) const {
+    return reinterpret_cast<mma::wgmma::way_sample*>(at + operand_bytes());
+  }
+  float* factors(u8* at) const { return reinterpret_cast<float*>(at + operand_bytes() + sample_bytes); }
   i64 bytes() const {
     constexpr i64 unit = mma::decoded_operand::alignment;
-    return a(nullptr).bytes() + b(nullptr).bytes() + round_up<i64>(most_groups * i64{sizeof(float)}, unit) +
-           unit;
+    return operand_bytes() + sample_bytes + round_up<i64>(most_groups * i64{sizeof(float)}, unit) + unit;
   }
+
+ private:
+  i64 operand_bytes() const { return a(nullptr).bytes() + b(nullptr).bytes(); }
 };
 
 /// Bytes of workspace, at any address, in which `count` GEMMs go at once: of together m rows of A by n rows
@@ -189,13 +190,15 @@ struct grouped_call {
   template <class Gemms, class May = any_cut>
   grouped_call(Gemms const& gemm, grouped_place const& place, matrix_view<T> const& d, gemm_factors factors,
                u8* at, May const& may = {})
-      : decoded{place.a(at), place.b(at), factors.alpha, place.factors(at)},
+      : decoded{place.a(at), place.b(at), factors.alpha, place.factors(at), place.samples(at)},
         p{{{}, {}, {}, decoded.to_a, decoded.to_b, d, {1.0f, 0, 0}, factors.beta, nullptr},
           decoded.factors,
           place.count,
           {}} {
     grouped_place begin{place.along};
     for (int i = 0; i < p.count; ++i) add(gemm(i), begin, p.groups[i]);
+    p.samples = decoded.samples;
+    share_samples();
     const int at_once = clusters_at_once();
     if (at_once == 0) state = errc::cuda_failed;
     if (state != errc::ok) return;
@@ -208,7 +211,8 @@ struct grouped_call {
   }
   template <bool Certify>
   errc decode(cudaStream_t stream) const {
-    decode_groups_kernel<Certify><<<decoded.groups.ctas(), 32 * decode_warps, 0, stream>>>(decoded);
+    const u32 ctas = decoded.groups.ctas() + (Certify ? mma::wgmma::way_samples : 0);
+    decode_groups_kernel<Certify><<<ctas, 32 * decode_warps, 0, stream>>>(decoded);
     return launched();
   }
   errc multiply(cudaStream_t stream) const {
@@ -235,6 +239,20 @@ struct grouped_call {
         mma::decoded_operand::groups_of(x.a.rows) + mma::decoded_operand::groups_of(x.b.rows);
     decoded.groups.add({x.a, x.b, to.a_row, to.b_row, to.first_run * run, steps},
                        row_groups / row_groups_at_once(steps));
+  }
+  /// To GEMMs, by how much there is to multiply: all have as many rows of B.
+  void share_samples() {
+    constexpr i64 pairs = mma::wgmma::way_pairs;
+    const auto work = [&](int i) {
+      return i64{p.groups[i].d_row_end - p.groups[i].d_row} * p.groups[i].runs;
+    };
+    i64 all = 0, end = work(0);
+    for (int i = 0; i < p.count; ++i) all += work(i);
+    int group = 0;
+    for (i64 i = 0; i < pairs; ++i) {
+      while (group + 1 < p.count && (2 * i + 1) * all >= 2 * pairs * end) end += work(++group);
+      decoded.group_of_pair[i] = static_cast<u8>(group);
+    }
   }
   /// As the plan cuts them.
   void number_tiles() {

@@ -44,7 +44,7 @@ template <class F, class LA, class G, class LB, class T>
 FOURSCALE_KERNEL void __launch_bounds__(tile_in_double::threads)
     gemm_in_double_kernel(block_scaled_view<F, LA, u8 const> a, block_scaled_view<G, LB, u8 const> b,
                           matrix_view<T> d, gemm_factors factors, mma::wgmma::way_sample const* samples) {
-  if (mma::wgmma::sum_of_samples(samples).refused == 0) return;
+  if (!mma::wgmma::sum_of_samples(samples).refused) return;
   constexpr int side = tile_in_double::side, each = tile_in_double::each, across = tile_in_double::across;
   __shared__ tile_in_double m;
   const int x = static_cast<int>(threadIdx.x) % across, y = static_cast<int>(threadIdx.x) / across;

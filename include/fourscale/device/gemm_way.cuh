@@ -33,7 +33,8 @@ struct place_of_sample {
   FOURSCALE_HD place_of_sample(u32 sample, i64 rows, i64 cols, int steps)
       : row_group(part(sample * 0xd1b5'4a33u, ceil_div<i64>(rows, mma::bounds_rows))),
         col_group(part(sample * 0xabc9'8389u, ceil_div<i64>(cols, mma::bounds_rows))),
-        first_step(static_cast<int>(part(sample * 0x8cb9'2ba7u, ceil_div(steps, decode_steps))) *
+        first_step(static_cast<int>(
+                       part(sample % mma::wgmma::way_pairs * 0x8cb9'2ba7u, ceil_div(steps, decode_steps))) *
                    decode_steps) {}
 
  private:
@@ -56,8 +57,9 @@ FOURSCALE_D void take_sample(block_scaled_view<F, LA, u8 const> const& a,
   const largest_word at;
   const model::step_bounds of_a{known[0].widths[at.step].largest()}, of_b{known[1].widths[at.step].largest()};
   const bool open = at.word == 0 && !sums_are_exact(of_a, of_b);
+  __shared__ u32 uncertified;
+  if (threadIdx.x == 0) uncertified = 0;
   const int open_steps = __syncthreads_count(open);
-  int uncertified = 0;
   if (open_steps != 0) {  // else widths alone certify all: time counts where operands are small
     leave_magnitudes(parts[0], rows, known[0], of_rows[0]);
     leave_magnitudes(parts[1], cols, known[1], of_rows[1]);
@@ -65,7 +67,8 @@ FOURSCALE_D void take_sample(block_scaled_view<F, LA, u8 const> const& a,
     u32 sum = __dp4a(at.of(of_rows[0]), at.of(of_rows[1]), 0u);
     FOURSCALE_UNROLL
     for (int bit = 1; bit < largest_word::in_step; bit *= 2) sum += __shfl_xor_sync(~0u, sum, bit);
-    uncertified = __syncthreads_count(open && !model::sums_are_exact(sum, of_a.width, of_b.width));
+    if (open && !model::sums_are_exact(sum, of_a.width, of_b.width)) atomicOr(&uncertified, 1u << at.step);
+    __syncthreads();
   }
   if (threadIdx.x == 0)
     to[sample] = {static_cast<u16>(min(decode_steps, steps - first)), static_cast<u16>(uncertified),

@@ -15,6 +15,38 @@ inline namespace FOURSCALE_ARCH {
 
 namespace detail {
 
+/// All threads of a CTA: from decoded operands to D, whichever way it goes.
+template <class P, template <int> class Memory, int Cols>
+FOURSCALE_D void multiply_decoded(P const& p, Memory<Cols>& m) {
+  namespace w = mma::wgmma;
+  auto& m_of_blocks = reinterpret_cast<w::by_blocks::shared_memory<Cols>&>(m);
+  static_assert(sizeof(m_of_blocks) <= offsetof(w::shared_memory<Cols>, walks), "Barriers lie behind it.");
+  const int warp = static_cast<int>(threadIdx.x) / 32;
+  const bool low = w::has_low_tiles<Cols>(p);
+  w::begin(p, m, low);
+  if (p.steps != nullptr && threadIdx.x == 0 && blockIdx.x == 0)
+    mma::detail::add_count(p.steps->in_f32, p.d.rows * p.d.cols * p.a.steps);
+  ptx::barrier_cluster_wait();
+  cudaGridDependencySynchronize();  // until the operands are decoded, and strips certified
+  const w::gemm_way way = w::way_of(p);
+  __syncthreads();  // the tiles are found
+  if (way.refused) return;
+  if (way.by_blocks) {
+    if (threadIdx.x == 0) w::by_blocks::init_barriers(m_of_blocks);
+    __syncthreads();
+    w::by_blocks::run(p, m_of_blocks, warp);
+  } else if (warp < 4) {
+    ptx::setmaxnreg_dec<w::other_registers>();
+    if (warp == 0 && ptx::elect_sync()) w::load(p, m);
+    if (warp > 0 && !way.by_strips) w::certify<false>(p, m, static_cast<u32>(warp) - 1);
+    if constexpr (!P::grouped)
+      if (warp > 0 && way.by_strips) w::certify<true>(p, m, static_cast<u32>(warp) - 1);
+  } else {
+    ptx::setmaxnreg_inc<w::multiply_registers>();
+    if (warp < 8 || !low) w::multiply(p, m, warp / 4 - 1);
+  }
+}
+
 /// Persistent, in clusters of two. In a pass without the instructions the kernel is empty.
 template <int Cols, class P>
 FOURSCALE_KERNEL void __launch_bounds__(mma::wgmma::threads, 1)
@@ -28,31 +60,7 @@ FOURSCALE_KERNEL void __launch_bounds__(mma::wgmma::threads, 1)
     asm volatile("" ::"r"(ptx::shared_address(&own)));
     auto& m = *reinterpret_cast<w::shared_memory<Cols>*>(bytes);
     static_assert(sizeof(m) + sizeof(own) <= mma::hopper_shared_bytes);
-    auto& m_of_blocks = *reinterpret_cast<w::by_blocks::shared_memory<Cols>*>(bytes);
-    static_assert(sizeof(m_of_blocks) <= offsetof(w::shared_memory<Cols>, walks), "Barriers lie behind it.");
-    const int warp = static_cast<int>(threadIdx.x) / 32;
-    const bool low = w::has_low_tiles<Cols>(p);
-    w::begin(p, m, low);
-    if (p.steps != nullptr && threadIdx.x == 0 && blockIdx.x == 0)
-      mma::detail::add_count(p.steps->in_f32, p.d.rows * p.d.cols * p.a.steps);
-    ptx::barrier_cluster_wait();
-    cudaGridDependencySynchronize();  // until the operands are decoded, and strips certified
-    const w::gemm_way way = w::way_of(p);
-    __syncthreads();  // the tiles are found
-    if (way.refused) return;
-    if (way.by_blocks) {
-      if (threadIdx.x == 0) w::by_blocks::init_barriers(m_of_blocks);
-      __syncthreads();
-      w::by_blocks::run(p, m_of_blocks, warp);
-    } else if (warp < 4) {
-      ptx::setmaxnreg_dec<w::other_registers>();
-      if (warp == 0 && ptx::elect_sync()) w::load(p, m);
-      if (warp > 0 && !way.by_strips) w::certify<false>(p, m, static_cast<u32>(warp) - 1);
-      if (warp > 0 && way.by_strips) w::certify<true>(p, m, static_cast<u32>(warp) - 1);
-    } else {
-      ptx::setmaxnreg_inc<w::multiply_registers>();
-      if (warp < 8 || !low) w::multiply(p, m, warp / 4 - 1);
-    }
+    multiply_decoded(p, m);
   }
 }
 

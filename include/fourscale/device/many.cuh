@@ -28,7 +28,7 @@ struct many_arguments {
     end[count] = (count == 0 ? 0 : end[count - 1]) + static_cast<u32>(ctas);
     ++count;
   }
-  u32 ctas() const { return count == 0 ? 0 : end[count - 1]; }
+  FOURSCALE_HD u32 ctas() const { return count == 0 ? 0 : end[count - 1]; }
 
   struct place {
     int problem;

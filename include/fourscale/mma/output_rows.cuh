@@ -152,8 +152,10 @@ struct output_rows_of_warp {
           store_fp32<true>(p, m, there, r, c, pairs, in_boxes, sums);
         else
           store_fp32<false>(p, m, there, r, c, pairs, in_boxes, sums);
-        return;
+      } else {
+        output_store(p).template by_strips<Cols>(p, row, col, sums, m.strip);
       }
+      return;
     }
     output_store(p).template outputs<Cols>(p, row, col, sums, m.strip);
   }
@@ -207,34 +209,7 @@ struct output_rows_of_warp {
     }
   }
 
-  /// The pairs of FP32 outputs that a lane has: two neighbours in a row, and in the one eight below. Four
-  /// lanes have 32 bytes of a row, a whole sector.
-  struct pairs_of_lane {
-    float2* to;
-    i64 eight_rows;  ///< in pairs
-    int cols;        ///< from the lane's first on
-    bool inside[2];
-
-    FOURSCALE_D pairs_of_lane(matrix_view<float> const& d, i64 row, i64 col) {
-      const i64 lane = threadIdx.x % 32, r = row + lane / 4, c = col + lane % 4 * 2;
-      to = reinterpret_cast<float2*>(d.data + r * d.ld + c);
-      eight_rows = 4 * d.ld;
-      cols = static_cast<int>(min(d.cols - c, i64{Cols}));
-      inside[0] = r < d.rows, inside[1] = r + 8 < d.rows;
-    }
-    /// Pair `i` of the accumulators, where D has it.
-    FOURSCALE_D bool has(int i) const { return inside[i % 2] && i / 2 * 8 < cols; }
-    FOURSCALE_D float2& at(int i) const { return to[i % 2 * eight_rows + i / 2 * 4]; }
-  };
-
-  /// With Adds beta * old is added.
-  template <bool Adds>
-  FOURSCALE_D static float2 output_of(float by, float beta, float2 old, float const* sums) {
-    if constexpr (Adds)
-      return {gemm_output<float>(by, sums[0], beta, old.x), gemm_output<float>(by, sums[1], beta, old.y)};
-    else
-      return {gemm_output<float>(by, sums[0]), gemm_output<float>(by, sums[1])};
-  }
+  using pairs_of_lane = detail::pairs_of_lane<Cols>;
 
   /// FP32 outputs. With `in_boxes` the first half of the columns goes by TMA, or all that there is room for.
   /// What D has of the others is asked for as soon as there are registers for it.
@@ -257,7 +232,8 @@ struct output_rows_of_warp {
       FOURSCALE_UNROLL
       for (int i = 0; i < each; ++i) {
         const int pair = eighth * each + i;
-        if (pairs.has(pair)) pairs.at(pair) = output_of<Adds>(by, beta, old[eighth][i], sums + 2 * pair);
+        if (pairs.has(pair))
+          pairs.at(pair) = detail::output_pair<Adds>(by, beta, old[eighth][i], sums + 2 * pair);
       }
     };
     if (in_boxes) {
@@ -305,7 +281,7 @@ struct output_rows_of_warp {
       }
       FOURSCALE_UNROLL
       for (u32 k = 0; k < at_once; ++k)
-        place(first + k) = output_of<Adds>(by, beta, old[k], sums + 2 * (first + k));
+        place(first + k) = detail::output_pair<Adds>(by, beta, old[k], sums + 2 * (first + k));
     }
     send_boxes(p, m, row, col);
     if (lane == 0) asked &= ~1u;

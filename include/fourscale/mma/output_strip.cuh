@@ -101,6 +101,59 @@ FOURSCALE_D inline void transpose_words(u32 (&x)[4]) {
 
 namespace detail {
 
+/// The pairs of FP32 outputs that a lane has of 16 x Cols: two neighbours in a row, and in the one eight
+/// below. Four lanes have 32 bytes of a row, a whole sector.
+template <int Cols>
+struct pairs_of_lane {
+  float2* to;
+  i64 eight_rows;  ///< in pairs
+  int cols;        ///< from the lane's first on
+  bool inside[2];
+
+  FOURSCALE_D pairs_of_lane(matrix_view<float> const& d, i64 row, i64 col) {
+    const i64 lane = threadIdx.x % 32, r = row + lane / 4, c = col + lane % 4 * 2;
+    to = reinterpret_cast<float2*>(d.data + r * d.ld + c);
+    eight_rows = 4 * d.ld;
+    cols = static_cast<int>(min(d.cols - c, i64{Cols}));
+    inside[0] = r < d.rows, inside[1] = r + 8 < d.rows;
+  }
+  /// Pair `i` of the accumulators, where D has it.
+  FOURSCALE_D bool has(int i) const { return inside[i % 2] && i / 2 * 8 < cols; }
+  FOURSCALE_D float2& at(int i) const { return to[i % 2 * eight_rows + i / 2 * 4]; }
+};
+
+/// With Adds beta * old is added.
+template <bool Adds>
+FOURSCALE_D float2 output_pair(float by, float beta, float2 old, float const* sums) {
+  if constexpr (Adds)
+    return {gemm_output<float>(by, sums[0], beta, old.x), gemm_output<float>(by, sums[1], beta, old.y)};
+  else
+    return {gemm_output<float>(by, sums[0]), gemm_output<float>(by, sums[1])};
+}
+
+/// 16 x Cols FP32 outputs under one factor, without shared memory. What D has takes long to come, so as much
+/// is asked for at a time as there are registers.
+template <bool Adds, int Cols>
+FOURSCALE_D void store_pairs(matrix_view<float> const& d, i64 row, i64 col, float by, float beta,
+                             float const (&sums)[Cols / 2]) {
+  constexpr int count = Cols / 4, at_once = count <= 24 ? count : 8;
+  static_assert(count % at_once == 0);
+  const pairs_of_lane<Cols> pairs(d, row, col);
+  FOURSCALE_UNROLL
+  for (int first = 0; first < count; first += at_once) {
+    float2 old[at_once] = {};
+    if constexpr (Adds) {
+      FOURSCALE_UNROLL
+      for (int i = 0; i < at_once; ++i)
+        if (pairs.has(first + i)) old[i] = pairs.at(first + i);
+    }
+    FOURSCALE_UNROLL
+    for (int i = 0; i < at_once; ++i)
+      if (pairs.has(first + i))
+        pairs.at(first + i) = output_pair<Adds>(by, beta, old[i], sums + 2 * (first + i));
+  }
+}
+
 /// 16 x Cols outputs of 16-bit types under one factor, without shared memory: four lanes exchange what they
 /// have of a row, so that each stores eight neighbours.
 template <int Cols, class T>
@@ -145,7 +198,7 @@ __noinline__ FOURSCALE_D void store_strip(P const& p, i64 row, i64 col, float of
 /// How a warp stores its outputs, found once: reading amaxes takes as long as several steps.
 struct output_store {
   float of_all;  ///< the factor, if it is the same for all
-  bool same, vectors;
+  bool same, vectors, pairs;
 
   /// P: .d, .factor_of, .beta.
   template <class P>
@@ -153,7 +206,8 @@ struct output_store {
       : of_all(p.factor_of.same_for_all() ? p.factor_of(0, 0) : 0.0f),
         same(p.factor_of.same_for_all()),
         vectors(reinterpret_cast<u64>(p.d.data) % 16 == 0 &&
-                p.d.ld * static_cast<i64>(sizeof(*p.d.data)) % 16 == 0) {}
+                p.d.ld * static_cast<i64>(sizeof(*p.d.data)) % 16 == 0),
+        pairs(reinterpret_cast<u64>(p.d.data) % 8 == 0 && p.d.ld % 2 == 0 && p.d.cols % 2 == 0) {}
 
   /// The 16 x Cols outputs of a warp to D from (row, col) on: element i of a lane is row lane / 4 + 8 (i / 2
   /// % 2), column 8 (i / 4) + 2 (lane % 4) + i % 2, as mma.sync and wgmma have it.
@@ -166,7 +220,19 @@ struct output_store {
         detail::store_vectors<Cols>(p.d, row, col, of_all, sums);
         return;
       }
+    } else if (pairs && same) {
+      if (p.beta != 0.0f)
+        detail::store_pairs<true, Cols>(p.d, row, col, of_all, p.beta, sums);
+      else
+        detail::store_pairs<false, Cols>(p.d, row, col, of_all, p.beta, sums);
+      return;
     }
+    by_strips<Cols>(p, row, col, sums, strip);
+  }
+  /// The same, whatever D and the factors are.
+  template <int Cols, class P>
+  FOURSCALE_D void by_strips(P const& p, i64 row, i64 col, float const (&sums)[Cols / 2],
+                             output_strip& strip) const {
     const int lane = static_cast<int>(threadIdx.x) % 32;
     FOURSCALE_UNROLL
     for (int first = 0; first < Cols; first += strip_cols) {

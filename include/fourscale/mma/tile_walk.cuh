@@ -31,6 +31,14 @@ struct tile_walk {
         count(rows * cols),
         at(static_cast<int>(blockIdx.x / ClusterCtas)),
         step(static_cast<int>(gridDim.x / ClusterCtas)) {}
+  /// At tile `place` of so many rows and columns of tiles of clusters.
+  FOURSCALE_D tile_walk(int of_rows, int of_cols, cluster_tiles they_lie, int place)
+      : lie(they_lie),
+        rows(of_rows),
+        cols(of_cols),
+        count(rows * cols),
+        at(place),
+        step(static_cast<int>(gridDim.x / ClusterCtas)) {}
   FOURSCALE_D bool more() const { return at < count; }
   FOURSCALE_D void next() { at += step; }
   /// How many there are from here on.

@@ -14,21 +14,9 @@
 #include "../ptx/elect.cuh"
 #include "../ptx/mbarrier.cuh"
 #include "../ptx/wgmma.cuh"  // setmaxnreg
-#include "wgmma_tile.cuh"
+#include "wgmma_by_blocks_tiles.cuh"
 
 namespace FOURSCALE_NAMESPACE::mma::wgmma::by_blocks {
-
-inline constexpr int row_groups = tile_rows / bounds_rows, bound_warps = 3, stages = 4;
-
-/// `Cols`: of a tile of the first way.
-template <int Cols>
-struct tile {
-  static constexpr int cols = wgmma::tile<Cols>::half_cols, col_groups = cols / bounds_rows;
-  static constexpr int b_bytes = cols * decoded_row_bytes, stage_bytes = a_bytes + b_bytes;
-  static constexpr int batch_groups = 2;    ///< whose blocks have registers at a time, twice
-  static constexpr int outputs = cols / 2;  ///< of a lane
-  static_assert(col_groups % batch_groups == 0 && row_groups + col_groups <= 32);
-};
 
 template <int Cols>
 struct shared_memory {
@@ -70,27 +58,6 @@ struct pairs_of_blocks {
   }
 };
 
-/// The tiles of a CTA, down the columns, and the ring of stages that goes on through them. Registers are
-/// scarce: what follows from the problem is found when it is asked for.
-template <int Cols, class P>
-struct walk {
-  P const& p;
-  int at = static_cast<int>(blockIdx.x);
-  u32 place = 0;  ///< in two turns of the ring
-
-  FOURSCALE_D explicit walk(P const& problem) : p(problem) {}
-  FOURSCALE_D int row_tiles() const { return static_cast<int>(ceil_div<i64>(p.d.rows, tile_rows)); }
-  FOURSCALE_D bool more() const {
-    return at < row_tiles() * static_cast<int>(ceil_div<i64>(p.d.cols, tile<Cols>::cols));
-  }
-  FOURSCALE_D void next() { at += static_cast<int>(gridDim.x); }
-  FOURSCALE_D int row() const { return at % row_tiles() * tile_rows; }
-  FOURSCALE_D int col() const { return at / row_tiles() * tile<Cols>::cols; }
-  FOURSCALE_D int stage() const { return static_cast<int>(place % stages); }
-  FOURSCALE_D u32 parity() const { return place / stages; }
-  FOURSCALE_D void next_stage() { place = (place + 1) % (2 * stages); }
-};
-
 /// For a warp that is stages ahead: it takes no time to issue from those that multiply.
 FOURSCALE_D inline void wait_asleep(std::uint64_t* barrier, u32 parity) {
   while (!cuda::ptx::mbarrier_try_wait_parity(barrier, parity)) __nanosleep(100);
@@ -99,10 +66,9 @@ FOURSCALE_D inline void wait_asleep(std::uint64_t* barrier, u32 parity) {
 /// One thread.
 template <class P, int Cols>
 FOURSCALE_D void load(P const& p, shared_memory<Cols>& m) {
-  const i32 steps = static_cast<i32>(p.a.steps);
   for (walk<Cols, P> w(p); w.more(); w.next()) {
-    const i32 row = w.row(), col = w.col();
-    for (i32 step = 0; step < steps; ++step, w.next_stage()) {
+    const i32 row = w.row(), col = w.col(), begin = w.first_step(), end = begin + w.steps();
+    for (i32 step = begin; step < end; ++step, w.next_stage()) {
       wait_asleep(m.empty + w.stage(), w.parity() ^ 1);  // the first time around, at once
       std::uint64_t* const full = m.full + w.stage();
       u8* const to = m.stage[w.stage()];
@@ -137,17 +103,17 @@ FOURSCALE_D void leave_limits(shared_memory<Cols>& m, int stage, u32 own) {
 /// bounds them to a stage, once it is empty, and limits.
 template <class P, int Cols>
 FOURSCALE_D void bound(P const& p, shared_memory<Cols>& m, int warp) {
-  const int lane = static_cast<int>(threadIdx.x) % 32, steps = static_cast<int>(p.a.steps);
+  const int lane = static_cast<int>(threadIdx.x) % 32;
   const bool of_a = lane < row_groups, used = lane < row_groups + tile<Cols>::col_groups;
   decoded_operand const& x = of_a ? p.a : p.b;
   int turn = 1;
   for (walk<Cols, P> w(p); w.more(); w.next()) {
     const i64 groups = x.row_groups(),
               group = of_a ? w.row() / bounds_rows + lane : w.col() / bounds_rows + lane - row_groups;
-    auto const* depths = x.depths + group;
-    auto const* largest = x.of_accumulators + x.bounds_at(group, 0);
+    auto const* depths = x.depths + w.first_step() * groups + group;
+    auto const* largest = x.of_accumulators + x.bounds_at(group, w.first_step());
     const bool there = used && group < groups;
-    for (int step = 0; step < steps;
+    for (int step = 0, steps = w.steps(); step < steps;
          ++step, depths += groups, largest += bounds_chunk, w.next_stage(), turn = turn % bound_warps + 1) {
       if (turn != warp) continue;
       bytes_of_eight eight;
@@ -310,6 +276,16 @@ FOURSCALE_D void add_left(P const& p, shared_memory<Cols>& m, int stage, int str
   add_exactly<tile<Cols>::col_groups>(x, left, sums);
 }
 
+/// A warp that has no outputs of a tile.
+template <class P, int Cols>
+FOURSCALE_D void pass(shared_memory<Cols>& m, walk<Cols, P>& w) {
+  for (int left = w.steps(); left > 0; --left, w.next_stage()) {
+    wait_asleep(m.full + w.stage(), w.parity());
+    __syncwarp();
+    if (threadIdx.x % 32 == 0) cuda::ptx::mbarrier_arrive(m.empty + w.stage());
+  }
+}
+
 /// A warp: 16 rows of every tile. What is asked at the end of a tile, or seldom, is found then: registers are
 /// for the sums.
 template <class P, int Cols>
@@ -319,15 +295,19 @@ FOURSCALE_D void multiply(P const& p, shared_memory<Cols>& m) {
   const auto row = [&](walk<Cols, P> const& w) { return w.row() + strip * output_rows; };
   products<Cols> x(m, strip);
   for (walk<Cols, P> w(p); w.more(); w.next()) {
+    if (!w.has_outputs(strip)) {
+      pass(m, w);
+      continue;
+    }
     float sums[tile::outputs] = {};
     x.begin(w.stage(), w.parity());
 #pragma unroll 1
-    for (int step = 0, more = static_cast<int>(p.a.steps); more-- > 0; ++step) {
+    for (int step = 0, more = w.steps(); more-- > 0; ++step) {
       const int stage = w.stage();
       w.next_stage();
       x.add_step(stage, w, more > 0, sums);
       if (x.left != 0 || p.steps != nullptr) {  // seldom: the inner loop asks once
-        add_left(p, m, stage, strip, {row(w), w.col(), step, 0, 0}, x.left, sums);
+        add_left(p, m, stage, strip, {row(w), w.col(), w.first_step() + step, 0, 0}, x.left, sums);
         if (p.steps != nullptr && x.lane == 0)
           count_steps(*p.steps, min(p.d.rows - row(w), i64{output_rows}), p.d.cols - w.col(),
                       ~x.left & ((1u << tile::col_groups) - 1), x.left);
@@ -335,7 +315,7 @@ FOURSCALE_D void multiply(P const& p, shared_memory<Cols>& m) {
       __syncwarp();
       if (x.lane == 0) cuda::ptx::mbarrier_arrive(m.empty + stage);
     }
-    output_store(p).template outputs<tile::cols>(p, row(w), w.col(), sums, m.outputs[strip]);
+    w.store(strip, sums, m.outputs[strip]);
   }
 }
 

@@ -10,6 +10,12 @@ namespace FOURSCALE_NAMESPACE::mma::wgmma {
 
 inline constexpr int most_groups = 64;  ///< in a launch: they are arguments of the kernel
 
+/// Where the outputs of a part of a tile go.
+struct group_part {
+  i32 row, row_end, col;
+  float factor;
+};
+
 /// One of the GEMMs.
 struct gemm_group {
   i32 end;                   ///< of its tiles of clusters, counted from those of the first group on
@@ -17,6 +23,11 @@ struct gemm_group {
   i32 a_row, b_row;          ///< where it begins in the operands
   i32 first_run, runs;       ///< along K
   i32 d_row, d_row_end;      ///< its rows of D
+
+  /// Of the rows of the operands from `row` and `col` on.
+  FOURSCALE_D group_part outputs(int row, int col, float factor) const {
+    return {d_row + row - a_row, d_row_end, col - b_row, factor};
+  }
 };
 
 template <class T>
@@ -27,17 +38,10 @@ struct grouped_problem : problem<T, one_factor> {
   gemm_group groups[most_groups] = {};
 };
 
-/// Where the outputs of a part of a tile go.
-struct group_part {
-  i32 row, row_end, col;
-  float factor;
-};
-
 /// The tiles of this cluster, group after group, each in the bands of tile_walk. As tile_parts, but no tile
 /// is shared.
 template <int Cols>
 struct group_walk {
-  static constexpr u32 band = tile_walk<tile_rows, Cols, cluster_ctas>::band;
   gemm_group const* groups;
   int count, at, step, group = 0;
   cluster_tiles lie;
@@ -66,10 +70,7 @@ struct group_walk {
     }
     return sum;
   }
-  FOURSCALE_D group_part outputs(float factor) const {
-    gemm_group const& g = groups[group];
-    return {g.d_row + row - g.a_row, g.d_row_end, col - g.b_row, factor};
-  }
+  FOURSCALE_D group_part outputs(float factor) const { return groups[group].outputs(row, col, factor); }
 
  private:
   FOURSCALE_D void seek() {
@@ -77,16 +78,9 @@ struct group_walk {
     runs = 0;
     if (group == count) return;
     gemm_group const& g = groups[group];
-    const bool stacked = lie == cluster_tiles::stacked;
-    const auto of_cluster = [](u32 x, bool follow) {  // as in tile_walk
-      return static_cast<int>(follow ? x * cluster_ctas + blockIdx.x % cluster_ctas : x);
-    };
-    const u32 in_group = static_cast<u32>(group == 0 ? at : at - groups[group - 1].end),
-              band_tiles = band * static_cast<u32>(g.row_tiles), first_col = in_group / band_tiles * band,
-              width = min(band, static_cast<u32>(g.col_tiles) - first_col), in_band = in_group % band_tiles,
-              row_tile = in_band / width;
-    row = g.a_row + of_cluster(row_tile, stacked) * (lie == cluster_tiles::low ? low_tile_rows : tile_rows);
-    col = g.b_row + of_cluster(first_col + in_band % width, !stacked) * Cols;
+    const tile_walk<tile_rows, Cols, cluster_ctas> tile(g.row_tiles, g.col_tiles, lie,
+                                                        group == 0 ? at : at - groups[group - 1].end);
+    row = g.a_row + tile.row(), col = g.b_row + tile.col();
     first = g.first_run, runs = g.runs;
   }
 };

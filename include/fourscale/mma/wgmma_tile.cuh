@@ -124,7 +124,7 @@ struct problem {
   cluster_tiles lie = cluster_tiles::stacked;  ///< low: 64 rows by 64 columns, for one warpgroup
   carried_sums carried = {};
   way_sample* samples = nullptr;            ///< [way_samples]
-  float by_blocks_above = share_by_blocks;  ///< what share of uncertified steps the kernel goes by blocks
+  float by_blocks_above = share_by_blocks;  ///< see is_faster_by_blocks()
   certified_strips certified = {};          ///< if strips are certified ahead
 };
 

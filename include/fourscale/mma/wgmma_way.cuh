@@ -8,27 +8,67 @@
 
 namespace FOURSCALE_NAMESPACE::mma::wgmma {
 
-/// Steps of eight rows with eight columns: how many, how many of them no certificate covers, and how many
-/// widths alone leave open. `refused`: not 0 where values are not what their operand has, so that the kernel
-/// leaves D alone; another one multiplies.
+/// Steps of eight rows with eight columns, sixteen or fewer: how many, which of them no certificate covers, a
+/// bit each, and how many widths alone leave open. `refused`: not 0 where values are not what their operand
+/// has, so that the kernel leaves D alone; another one multiplies.
 struct alignas(8) way_sample {
   u16 steps, uncertified, open, refused;
 };
-inline constexpr u32 way_samples = 64;
+/// Sample i and i + way_pairs are of the same steps, of other rows and columns.
+inline constexpr u32 way_pairs = 32, way_samples = 2 * way_pairs;
 
-/// The share of uncertified steps above which the way by blocks is the faster one, as measured:
-/// docs/gemm_speed.md.
-inline constexpr float share_by_blocks = 1.0f / 16;
+/// What all samples have: steps, those that no certificate covers, those that none covers in either sample
+/// of a pair, and those that widths leave open. Without an uncertified step the steps are not counted.
+struct sample_sums {
+  u32 steps, uncertified, together, open;
+  bool refused;
 
-/// The sum of all samples. Called by a whole warp.
-FOURSCALE_D inline way_sample sum_of_samples(way_sample const* samples) {
-  uint2 sum{};  // each of halves
-  FOURSCALE_UNROLL
-  for (u32 i = 0; i < way_samples; i += 32) {
-    const uint2 x = *reinterpret_cast<uint2 const*>(samples + i + threadIdx.x % 32);
-    sum.x += x.x, sum.y += x.y;
+  /// Of the steps, those that are uncertified.
+  FOURSCALE_HD float share() const {
+    return uncertified == 0 ? 0 : static_cast<float>(uncertified) / static_cast<float>(steps);
   }
-  return bit_cast<way_sample>(uint2{__reduce_add_sync(~0u, sum.x), __reduce_add_sync(~0u, sum.y)});
+  /// How much more often than by chance a step is uncertified if it is so for other rows and columns: from 0,
+  /// not at all, to 1, always. So it is where values along K differ in size, as tokens do.
+  FOURSCALE_HD float alike() const {
+    const float again = 2 * static_cast<float>(together) / static_cast<float>(uncertified);
+    const float more = (again - share()) / (1 - share());
+    return more > 0 ? more : 0;  // so a NaN is none
+  }
+};
+
+/// The share of uncertified steps above which the way by blocks is the faster one, and by how much it is
+/// larger where uncertified steps are alike: all warps then make the same steps again, at the same time, in
+/// place of waiting for each other in most steps. As measured: docs/gemm_speed.md.
+inline constexpr float share_by_blocks = 1.0f / 16, more_if_alike = 4.0f;
+FOURSCALE_HD inline bool is_faster_by_blocks(sample_sums const& x, float above = share_by_blocks) {
+  if (x.uncertified == 0 || above < 0) [[likely]]
+    return above < 0;
+  // x.share() > above * (1 + more_if_alike * x.alike()), without divisions: a small GEMM waits for it.
+  const float all = static_cast<float>(x.steps), some = static_cast<float>(x.uncertified),
+              others = all - some, again = 2 * static_cast<float>(x.together) * all - some * some;
+  if (others == 0) return above < 1;
+  return some * some * others > above * all * (some * others + more_if_alike * (again > 0 ? again : 0));
+}
+
+/// Called by a whole warp.
+FOURSCALE_D inline sample_sums sum_of_samples(way_sample const* samples) {
+  static_assert(way_pairs == 32, "A pair for each lane; sums of 16 steps each take 11, 11 and 10 bits.");
+  const u32 lane = threadIdx.x % 32;
+  const auto load = [samples](u32 i) {
+    return bit_cast<way_sample>(*reinterpret_cast<uint2 const*>(samples + i));
+  };
+  const way_sample x = load(lane), y = load(lane + way_pairs);
+  const u32 others = u32{x.open} + y.open + (u32{x.refused} << 16 | u32{y.refused} << 24),
+            all_others = __reduce_add_sync(~0u, others);
+  sample_sums sums{0, 0, 0, all_others & 0xffffu, all_others >> 16 != 0};
+  if (__any_sync(~0u, (x.uncertified | y.uncertified) != 0)) [[unlikely]] {
+    const auto count = [](int bits) { return static_cast<u32>(__popc(static_cast<u32>(bits))); };
+    const u32 steps = u32{x.steps} + y.steps, uncertified = count(x.uncertified) + count(y.uncertified),
+              together = count(x.uncertified & y.uncertified),
+              all = __reduce_add_sync(~0u, steps | uncertified << 11 | together << 22);
+    sums.steps = all & 0x7ffu, sums.uncertified = all >> 11 & 0x7ffu, sums.together = all >> 22;
+  }
+  return sums;
 }
 
 /// The way of a GEMM: none; by blocks, or else by certificates; and whether strips are certified ahead for
@@ -39,10 +79,9 @@ struct gemm_way {
 /// The same in every warp of every CTA. Called by a whole warp.
 template <class P>
 FOURSCALE_D gemm_way way_of(P const& p) {
-  const way_sample all = sum_of_samples(p.samples);
-  const bool by_blocks =
-      static_cast<float>(all.uncertified) > p.by_blocks_above * static_cast<float>(all.steps);
-  return {all.refused != 0, by_blocks,
+  const sample_sums all = sum_of_samples(p.samples);
+  const bool by_blocks = is_faster_by_blocks(all, p.by_blocks_above);
+  return {all.refused, by_blocks,
           !by_blocks && p.certified.words != nullptr && all.open >= p.certified.least_open};
 }
 
