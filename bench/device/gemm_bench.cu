@@ -9,9 +9,14 @@
 // and other hard data; by `uncertified`, a percentage of samples, and how much these are `alike` it
 // chooses.
 //
+// gemm_draws: eight draws of heavy-tailed data, packed, in percent of the speed of Gaussian values: as fast
+// as all together, the slowest, and the fastest one.
+//
 // gemm_plans: tiles of each width, the last ones shared along K or not, from decoded operands.
 //
 // gemm_fp32: decoded operands to FP32, added to D or stored.
+#include <algorithm>
+#include <deque>
 #include <fourscale/interop/cublaslt.cuh>
 
 #include "cublaslt.cuh"
@@ -278,6 +283,42 @@ void add_ways(gemm_shape s, std::string const& name, data kind, bool both) {
       [=](benchmark::State& state) { measure_ways(state, s, kind, both ? kind : data{data::gaussian}); });
 }
 
+/// Where a few values outweigh all others, the time depends on which these are. Eight draws of such data,
+/// packed.
+void measure_draws(benchmark::State& state, gemm_shape s, data kind, bool both) {
+  constexpr u64 count = 8;
+  std::deque<operand> a, b;
+  a.emplace_back(s.m, s.k, data{data::gaussian}, 1), b.emplace_back(s.n, s.k, data{data::gaussian}, 2);
+  for (u64 i = 1; i <= count; ++i) {
+    a.emplace_back(s.m, s.k, kind, 10 * i);
+    if (both) b.emplace_back(s.n, s.k, kind, 10 * i + 1);
+  }
+  const buffer<bf16> d(s.m * s.n);
+  const i64 bytes = f4::device::gemm_workspace_bytes(s.m, s.n, s.k);
+  const buffer<u8> workspace(bytes);
+  std::vector<launch> launches;
+  for (size_t i = 0; i <= count; ++i)
+    launches.push_back([&, i](i64) {
+      require(f4::device::gemm(a[i].view, b[both ? i : 0].view, f4::matrix_view<bf16>{d.data(), s.m, s.n}, {},
+                               f4::accumulate::blackwell{}, {workspace.data(), bytes}));
+    });
+  for (auto _ : state) {
+    const std::vector<double> t = medians(launches, 9, 2);
+    double sum = 0, most = t[1], least = t[1];
+    for (size_t i = 1; i <= count; ++i)
+      sum += t[i], most = std::max(most, t[i]), least = std::min(least, t[i]);
+    state.SetIterationTime(sum / count);
+    state.counters["mean"] = 100 * t[0] / (sum / count);
+    state.counters["slowest"] = 100 * t[0] / most;
+    state.counters["fastest"] = 100 * t[0] / least;
+  }
+}
+
+void add_draws(gemm_shape s, std::string const& name, data kind, bool both) {
+  add("gemm_draws/" + name + (both ? "_both" : "_by_gaussian"),
+      [=](benchmark::State& state) { measure_draws(state, s, kind, both); });
+}
+
 /// Percent of cublasLt's speed by each plan there is.
 void measure_plans(benchmark::State& state, gemm_shape s) {
   const operand a(s.m, s.k, {data::gaussian}, 1), b(s.n, s.k, {data::gaussian}, 2);
@@ -373,6 +414,8 @@ const bool registered = [] {
     for (const int percent : {30, 50, 60, 70, 85, 100, 150})
       add_ways(hard, "blocks_" + std::to_string(percent), {data::blocks, 0.01f * static_cast<float>(percent)},
                both);
+  for (const bool both : {false, true}) add_draws(hard, "tokens_2", {data::cols, 2.0f}, both);
+  add_draws(hard, "t2", {data::student}, true);
   add_ways(hard, "t2", {data::student}, true);
   add_ways(hard, "x50_channels", {data::channels}, true);
   add_ways(hard, "tokens_2", {data::cols, 2.0f}, true);

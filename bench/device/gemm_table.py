@@ -67,17 +67,28 @@ def fp32_table(found):
     return markdown(["M x N x K, to FP32", "added to D, as wgrad does", "stored"], rows)
 
 
+def operands(name):
+    """Of gemm_ways and gemm_draws."""
+    kind = name.removesuffix("_by_gaussian").removesuffix("_both")
+    what, _, spread = kind.partition("_")
+    what = WAYS.get(kind) or f"{SPREADS[what]} (sigma {float(spread) / (100 if what == 'blocks' else 1):g})"
+    return what + (", both" if name.endswith("_both") else " x Gaussian")
+
+
+def draws_table(found):
+    rows = [[operands(name[1]), *(percent(b[key]) for key in ("mean", "slowest", "fastest"))]
+            for name, b in found.items() if name[0] == "gemm_draws"]
+    return markdown(["A x B, eight draws", "of Gaussian's speed", "slowest", "fastest"], rows)
+
+
 def ways_table(found):
     rows = []
     for name, b in found.items():
         if name[0] == "gemm_ways":
-            kind, both = name[1].removesuffix("_by_gaussian").removesuffix("_both"), name[1].endswith("_both")
-            what, _, spread = kind.partition("_")
-            what = WAYS.get(kind) or f"{SPREADS[what]} (sigma {float(spread) / (100 if what == 'blocks' else 1):g})"
             ways = [f"{b[key]:.0f}" for key in ("certified_TFLOP/s", "by_blocks_TFLOP/s")]
             taken = int(b["goes_by_blocks"])
             ways[taken] = f"**{ways[taken]}**"
-            rows.append([what + (", both" if both else " x Gaussian"), percent(b["uncertified"], 1),
+            rows.append([operands(name[1]), percent(b["uncertified"], 1),
                          f"{b['alike']:.2f}", *ways])
     return markdown(["A x B", "uncertified samples", "alike", "by certificates, TFLOP/s", "by blocks"], rows)
 
@@ -157,8 +168,9 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("json", nargs="+")
     found = {name: b for name, b in benchmarks(parser.parse_args().json) if not b.get("error_occurred")}
-    tables = [make(found) for make in (gemm_table, small_table, fp32_table, ways_table, mx_table, linear_table,
-                                       rivals_table, experts_table, fp8_table, weight_only_table)]
+    makers = (gemm_table, small_table, draws_table, fp32_table, ways_table, mx_table, linear_table, rivals_table,
+              experts_table, fp8_table, weight_only_table)
+    tables = [make(found) for make in makers]
     print("\n\n".join(filter(None, tables)))
 
 

@@ -302,6 +302,36 @@ __noinline__ FOURSCALE_D inline four_groups add_four(u32 rows_a, u32 rows_b, u32
   }
   return x;
 }
+/// All four, two at a time: in less time than one by one.
+__noinline__ FOURSCALE_D inline four_groups add_all_four(u32 rows_a, u32 rows_b, four_groups x) {
+  u32 a[4][4];
+  load_step_a(rows_a, a);
+  const rows_of_step_b rows(rows_b);
+  FOURSCALE_UNROLL
+  for (int half = 0; half < 2; ++half) {
+    u32 b[2][4][2];
+    rows.load(2 * half, b);
+    batch_of_blocks<2> blocks;
+    blocks.multiply(a, b);
+    float sum[8];
+    u32 open = 0;
+    FOURSCALE_UNROLL
+    for (int i = 0; i < 8; ++i) {
+      const detail::bracket ends = detail::bracket_of(x.c[8 * half + i], detail::sum_of(blocks.of(i)));
+      open |= u32{ends.low != ends.high} << i;
+      sum[i] = ends.high;
+    }
+    open = __reduce_or_sync(~0u, open);
+    if (open != 0) {
+      FOURSCALE_UNROLL
+      for (int i = 0; i < 8; ++i)
+        if ((open >> i & 1) != 0) sum[i] = detail::add_in_double(x.c[8 * half + i], blocks.of(i));
+    }
+    FOURSCALE_UNROLL
+    for (int i = 0; i < 8; ++i) x.c[8 * half + i] = sum[i];
+  }
+  return x;
+}
 /// The groups of columns `which` of a step, of whose outputs the adder drops nothing, to a lane's
 /// accumulators. A warp often has few, so that it looks at four at a time.
 template <int Groups>
@@ -314,7 +344,8 @@ FOURSCALE_D void add_kept(u32 rows_a, u32 rows_b, u32 which, float* sums) {
     four_groups x;
     FOURSCALE_UNROLL
     for (int i = 0; i < 16; ++i) x.c[i] = sums[4 * first + i];
-    x = add_four(rows_a, rows_b + static_cast<u32>(first * bounds_rows * decoded_row_bytes), some, x);
+    const u32 rows = rows_b + static_cast<u32>(first * bounds_rows * decoded_row_bytes);
+    x = some == 15 ? add_all_four(rows_a, rows, x) : add_four(rows_a, rows, some, x);
     FOURSCALE_UNROLL
     for (int i = 0; i < 16; ++i) sums[4 * first + i] = x.c[i];
   }

@@ -39,15 +39,18 @@ struct sample_sums {
 /// The share of uncertified steps above which the way by blocks is the faster one, and by how much it is
 /// larger where uncertified steps are alike: all warps then make the same steps again, at the same time, in
 /// place of waiting for each other in most steps. As measured: docs/gemm_speed.md.
-inline constexpr float share_by_blocks = 1.0f / 16, more_if_alike = 4.0f;
+inline constexpr float share_by_blocks = 1.0f / 16;
+inline constexpr int more_if_alike = 4;
 FOURSCALE_HD inline bool is_faster_by_blocks(sample_sums const& x, float above = share_by_blocks) {
   if (x.uncertified == 0 || above < 0) [[likely]]
     return above < 0;
   // x.share() > above * (1 + more_if_alike * x.alike()), without divisions: a small GEMM waits for it.
-  const float all = static_cast<float>(x.steps), some = static_cast<float>(x.uncertified),
-              others = all - some, again = 2 * static_cast<float>(x.together) * all - some * some;
+  const int all = static_cast<int>(x.steps), some = static_cast<int>(x.uncertified), others = all - some,
+            again = 2 * static_cast<int>(x.together) * all - some * some;
   if (others == 0) return above < 1;
-  return some * some * others > above * all * (some * others + more_if_alike * (again > 0 ? again : 0));
+  return static_cast<float>(some * some * others) >
+         above * static_cast<float>(all) *
+             static_cast<float>(some * others + more_if_alike * (again > 0 ? again : 0));
 }
 
 /// Called by a whole warp.
