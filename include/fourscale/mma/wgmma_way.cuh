@@ -44,7 +44,8 @@ inline constexpr int more_if_alike = 4;
 FOURSCALE_HD inline bool is_faster_by_blocks(sample_sums const& x, float above = share_by_blocks) {
   if (x.uncertified == 0 || above < 0) [[likely]]
     return above < 0;
-  // x.share() > above * (1 + more_if_alike * x.alike()), without divisions: a small GEMM waits for it.
+  // x.share() > above * (1 + more_if_alike * x.alike()), without divisions, as a small GEMM waits for it; in
+  // whole numbers, as all kernels must say the same, and a * b + c of floats may become one operation.
   const int all = static_cast<int>(x.steps), some = static_cast<int>(x.uncertified), others = all - some,
             again = 2 * static_cast<int>(x.together) * all - some * some;
   if (others == 0) return above < 1;
