@@ -18,6 +18,7 @@
 #include <algorithm>
 #include <deque>
 #include <fourscale/interop/cublaslt.cuh>
+#include <numeric>
 
 #include "cublaslt.cuh"
 #include "data.cuh"
@@ -278,8 +279,11 @@ void measure_ways(benchmark::State& state, gemm_shape s, data kind_a, data kind_
 }
 
 /// Of A of this kind, B of the same or Gaussian.
+std::string of_operands(std::string const& name, bool both) {
+  return name + (both ? "_both" : "_by_gaussian");
+}
 void add_ways(gemm_shape s, std::string const& name, data kind, bool both) {
-  add("gemm_ways/" + name + (both ? "_both" : "_by_gaussian"),
+  add("gemm_ways/" + of_operands(name, both),
       [=](benchmark::State& state) { measure_ways(state, s, kind, both ? kind : data{data::gaussian}); });
 }
 
@@ -304,18 +308,17 @@ void measure_draws(benchmark::State& state, gemm_shape s, data kind, bool both) 
     });
   for (auto _ : state) {
     const std::vector<double> t = medians(launches, 9, 2);
-    double sum = 0, most = t[1], least = t[1];
-    for (size_t i = 1; i <= count; ++i)
-      sum += t[i], most = std::max(most, t[i]), least = std::min(least, t[i]);
-    state.SetIterationTime(sum / count);
-    state.counters["mean"] = 100 * t[0] / (sum / count);
-    state.counters["slowest"] = 100 * t[0] / most;
-    state.counters["fastest"] = 100 * t[0] / least;
+    const auto first = t.begin() + 1;
+    const double mean = std::accumulate(first, t.end(), 0.0) / count;
+    state.SetIterationTime(mean);
+    state.counters["mean"] = 100 * t[0] / mean;
+    state.counters["slowest"] = 100 * t[0] / *std::max_element(first, t.end());
+    state.counters["fastest"] = 100 * t[0] / *std::min_element(first, t.end());
   }
 }
 
 void add_draws(gemm_shape s, std::string const& name, data kind, bool both) {
-  add("gemm_draws/" + name + (both ? "_both" : "_by_gaussian"),
+  add("gemm_draws/" + of_operands(name, both),
       [=](benchmark::State& state) { measure_draws(state, s, kind, both); });
 }
 

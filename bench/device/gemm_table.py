@@ -88,8 +88,7 @@ def ways_table(found):
             ways = [f"{b[key]:.0f}" for key in ("certified_TFLOP/s", "by_blocks_TFLOP/s")]
             taken = int(b["goes_by_blocks"])
             ways[taken] = f"**{ways[taken]}**"
-            rows.append([operands(name[1]), percent(b["uncertified"], 1),
-                         f"{b['alike']:.2f}", *ways])
+            rows.append([operands(name[1]), percent(b["uncertified"], 1), f"{b['alike']:.2f}", *ways])
     return markdown(["A x B", "uncertified samples", "alike", "by certificates, TFLOP/s", "by blocks"], rows)
 
 

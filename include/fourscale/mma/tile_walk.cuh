@@ -24,13 +24,11 @@ struct tile_walk {
   /// The caller refuses what has more tiles than this can count.
   template <class P>
   FOURSCALE_D explicit tile_walk(P const& p, cluster_tiles they_lie = cluster_tiles::stacked)
-      : lie(they_lie),
-        rows(is_low() ? tiles_of<TileRows / 2>(p.d.rows, is_stacked())
-                      : tiles_of<TileRows>(p.d.rows, is_stacked())),
-        cols(tiles_of<TileCols>(p.d.cols, !is_stacked())),
-        count(rows * cols),
-        at(static_cast<int>(blockIdx.x / ClusterCtas)),
-        step(static_cast<int>(gridDim.x / ClusterCtas)) {}
+      : tile_walk(they_lie == cluster_tiles::low
+                      ? tiles_of<TileRows / 2>(p.d.rows, false)
+                      : tiles_of<TileRows>(p.d.rows, they_lie == cluster_tiles::stacked),
+                  tiles_of<TileCols>(p.d.cols, they_lie != cluster_tiles::stacked), they_lie,
+                  static_cast<int>(blockIdx.x / ClusterCtas)) {}
   /// At tile `place` of so many rows and columns of tiles of clusters.
   FOURSCALE_D tile_walk(int of_rows, int of_cols, cluster_tiles they_lie, int place)
       : lie(they_lie),

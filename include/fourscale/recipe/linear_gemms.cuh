@@ -36,8 +36,8 @@ struct waiting_gemms {
   i64 experts[most_groups] = {}, rows[most_groups] = {};  ///< of the GEMMs that wait; the first rows of D
 
   /// One more. Those that wait go first, where there is no room for it besides them. Alone goes what keeps a
-  /// GPU busy for so long that nothing is gained at once, where strips may be certified ahead;
-  /// but not many tiles of few steps, whose ends are shorter at once.
+  /// GPU busy for so long that nothing is gained at once: its strips may be certified ahead. But not many
+  /// tiles of few steps, whose ends are shorter at once.
   errc add(i64 expert, i64 row) {
     const auto a = all.a(expert), b = all.b(expert);
     const bool large = a.cols >= 2048 && clusters_of(a.rows, b.rows, 192) >= i64{16} * clusters;
