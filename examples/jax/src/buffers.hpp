@@ -3,6 +3,7 @@
 #pragma once
 
 #include "calls.hpp"
+#include "key.hpp"
 
 namespace fourscale_jax {
 
@@ -16,6 +17,11 @@ T* data_of(tensor const& t) {
                            : f4::same_type<T, float> ? element::f32
                                                      : element::bf16;
   return t.type == type ? static_cast<T*>(t.data) : nullptr;
+}
+
+/// The words of a key; null if they are not as many as that.
+inline u32 const* words_of(tensor const& key) {
+  return key.count() == keyed_bits::length ? data_of<u32>(key) : nullptr;
 }
 
 /// v(matrix_view<T>) for bf16 or float; bad_recipe for other types.

@@ -4,6 +4,7 @@
 
 #include <fourscale/block/ms_eden.hpp>
 
+#include "buffers.hpp"
 #include "key.hpp"
 
 namespace fourscale_jax {
@@ -59,6 +60,13 @@ struct ms_eden_copy {
 template <class Copy>
 auto range_of(Copy const& copy) {
   return f4::quantizer_range<typename Copy::format>(copy.quantizer({}));
+}
+
+/// The view that a copy is quantized into.
+template <class Copy>
+auto view_for(Copy const& copy, tensor const& codes, tensor const& scales, i64 rows, i64 cols,
+              tensor const& amaxes) {
+  return view_of(codes, scales, rows, cols, amax_at(amaxes, Copy::amax_at, range_of(copy)));
 }
 
 /// The quantizers of the presets, of all those that visit() knows.

@@ -1,14 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-// The calls on a GPU.
+// The functions of device/ on a stream.
+#pragma once
+
 #include <fourscale/device/dequantize.cuh>
 #include <fourscale/device/ms_eden.cuh>
 #include <fourscale/recipe/linear.cuh>
 
-#include "buffers.hpp"
 #include "key.hpp"
 
 namespace fourscale_jax {
 
+/// A template, so that only the call that launches it has its code.
+template <class = void>
 __global__ void signs_kernel(u32 const* key, u32 gemm, float* to) {
   to[threadIdx.x] = sign_of(key, gemm, static_cast<int>(threadIdx.x));
 }
@@ -39,7 +42,7 @@ struct machine {
     return f4::device::quantize(arguments..., stream);
   }
   errc signs(u32 const* key, u32 gemm, float* to) const {
-    signs_kernel<<<1, 128, 0, stream>>>(key, gemm, to);
+    signs_kernel<><<<1, 128, 0, stream>>>(key, gemm, to);
     return cudaGetLastError() == cudaSuccess ? errc::ok : errc::cuda_failed;
   }
   template <class Q, class Y>
@@ -56,18 +59,3 @@ struct machine {
 };
 
 }  // namespace fourscale_jax
-
-#include "calls_text.hpp"
-
-/// Whether fourscale_gemm() multiplies FP8 by FP8 tensor cores on the current device. Elsewhere it is for
-/// what others multiply its values by.
-FOURSCALE_EXPORT bool fourscale_has_fp8_gemm() {
-  namespace f4 = fourscale;
-  return f4::device::has_fp8_tensor_cores<f4::fp8_e4m3, f4::fp8_e4m3, float>();
-}
-
-/// The workspace that fourscale_gemm() asks for, in 4 bits.
-FOURSCALE_EXPORT fourscale_jax::i64 fourscale_gemm_bytes(fourscale_jax::i64 m, fourscale_jax::i64 n,
-                                                         fourscale_jax::i64 k) {
-  return fourscale::device::gemm_workspace_bytes(m, n, k);
-}

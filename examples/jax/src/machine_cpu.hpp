@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// The calls on the CPU.
+// The functions of host/.
+#pragma once
+
 #include <cfenv>
 #include <fourscale/host/dequantize.hpp>
 #include <fourscale/host/ms_eden.hpp>
 #include <fourscale/recipe/linear_host.hpp>
 
-#include "buffers.hpp"
 #include "key.hpp"
 
 namespace fourscale_jax {
@@ -64,5 +65,3 @@ class machine {
 };
 
 }  // namespace fourscale_jax
-
-#include "calls_text.hpp"
