@@ -191,6 +191,41 @@ TEST_CASE("linear: steps refuse what does not fit, and write nothing", "[recipe]
                 [&] { return run.backward(c.in_x(), c.key, &c.t, c.out_dx(), c.out_dw(), 0.0f); });
 }
 
+TEST_CASE("linear: no matrix may lie in what the layer's tensors view", "[recipe][linear]") {
+  linear_case<te> c({48, 64, 80});
+  using layer = decltype(c)::layer;
+  const layer run;
+  REQUIRE(c.forward() == errc::ok);
+  REQUIRE(c.backward() == errc::ok);
+  // A call that begins would now write other bits.
+  c.x = random_values<bf16>(48 * 64, 4), c.dy = random_values<bf16>(48 * 80, 5);
+  c.w = random_values<float>(80 * 64, 6);
+  std::vector<u8> gemm(64);  // on a CPU GEMMs need none
+  c.t.gemm = {gemm.data(), 64};
+  auto const& t = c.t;
+  for (void* in : {static_cast<void*>(t.x.rowwise.codes), static_cast<void*>(t.x.columnwise.scales),
+                   static_cast<void*>(t.x.amax), static_cast<void*>(t.w.rowwise.scales),
+                   static_cast<void*>(t.w.columnwise.codes), static_cast<void*>(t.dy.rowwise.codes),
+                   static_cast<void*>(t.dy.columnwise.codes), t.gemm.data}) {
+    const matrix_view<bf16> tokens_out{static_cast<bf16*>(in), 48, 80}, tokens_in{tokens_out.data, 48, 64};
+    const matrix_view<float> weights{static_cast<float*>(in), 80, 64};
+    const matrix_view<bf16 const> x = tokens_in, dy = tokens_out;
+    const matrix_view<float const> w = weights;
+    check_refused(c, errc::overlap, [&] { return run.forward(x, c.key, &c.t, c.out_y()); });
+    check_refused(c, errc::overlap, [&] { return run.forward(c.in_x(), w, c.key, &c.t, c.out_y()); });
+    check_refused(c, errc::overlap, [&] { return run.forward(c.in_x(), c.key, &c.t, tokens_out); });
+    check_refused(c, errc::overlap, [&] { return run.fprop(t, tokens_out); });
+    check_refused(c, errc::overlap, [&] { return run.dgrad(t, tokens_in); });
+    check_refused(c, errc::overlap, [&] { return run.wgrad(t, weights, 0.0f); });
+    check_refused(c, errc::overlap,
+                  [&] { return run.backward(dy, c.key, &c.t, c.out_dx(), c.out_dw(), 0.0f); });
+    check_refused(c, errc::overlap,
+                  [&] { return run.backward(c.in_dy(), c.key, &c.t, tokens_in, c.out_dw(), 0.0f); });
+    check_refused(c, errc::overlap,
+                  [&] { return run.backward(c.in_dy(), c.key, &c.t, c.out_dx(), weights, 0.0f); });
+  }
+}
+
 TEST_CASE("linear: X and dY under other signs are refused", "[recipe][linear]") {
   linear_case<drawn> c({48, 64, 80});
   const decltype(c)::layer run;

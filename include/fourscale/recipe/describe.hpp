@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// A recipe as one readable line, for logs and error texts. Different recipes give different lines.
+// describe(): a recipe or a policy as one readable line, for logs and error texts. Different recipes give
+// different lines.
 #pragma once
 
 #include "policy.hpp"
 
 namespace FOURSCALE_NAMESPACE {
 
-/// Text in place, without allocation; too long a line is cut.
+/// A text in a fixed buffer, without allocation. A line that is too long is cut.
 struct description {
   char text[1024] = {};
   int length = 0;
@@ -30,7 +31,8 @@ struct description {
   }
 };
 
-/// "?" for a number that names nothing, as for name(format_name) and name(scale_rule).
+/// The name of a value; "?" for a number that names nothing. name(format_name) and name(scale_rule) do the
+/// same.
 FOURSCALE_H constexpr char const* name(rounding_rule r) {
   switch (r) {
     case rounding_rule::nearest_even:
@@ -71,7 +73,7 @@ FOURSCALE_H constexpr char const* name(amax_source a) {
 
 namespace detail {
 
-/// Only what differs from the plainest operand is printed.
+/// Prints the format, the block shape, and whatever else differs from the plainest operand.
 FOURSCALE_H constexpr void describe(description& d, operand_recipe const& o) {
   d.add(name(o.format));
   if (const int n = block_size_of(o.format); n != 0 || o.blocks == block_kind::tiles)
@@ -102,7 +104,7 @@ FOURSCALE_H constexpr void describe(description& d, linear_recipe const& r) {
 
 }  // namespace detail
 
-/// "nvfp4 1x16 columnwise hadamard16:te stochastic".
+/// For example "nvfp4 1x16 columnwise hadamard16:te stochastic".
 FOURSCALE_H constexpr description describe(operand_recipe const& o) {
   description d;
   detail::describe(d, o);
@@ -116,7 +118,7 @@ FOURSCALE_H constexpr description describe(linear_recipe const& r) {
   return d;
 }
 
-/// The recipe, and where and when it holds.
+/// The recipe of a policy, with the layers and the steps that it holds for.
 FOURSCALE_H constexpr description describe(precision_policy const& p) {
   description d;
   if (p.linear == linear_recipe{})

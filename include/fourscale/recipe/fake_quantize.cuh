@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Fake quantization by a recipe, on a stream.
+// device::fake_quantize(): fake quantization by a recipe, on a stream. The steps are in
+// fake_quantize_steps.hpp; `machine` gives them the functions of device/.
 #pragma once
 
 #include "../device/amax.cuh"
@@ -56,8 +57,8 @@ struct machine {
 
 }  // namespace detail
 
-/// As host::fake_quantize, with x, y and buffers in device memory, and the same bits. A few kernels on the
-/// stream; never synchronises, never allocates.
+/// As host::fake_quantize, with the same bits; x, y and the buffers lie in device memory. A few kernels on
+/// the stream; never synchronises, never allocates.
 template <matrix_like M>
 errc fake_quantize(operand_recipe const& o, operand_recipe const& stored, operand_place const& at, M const& x,
                    matrix_view<float> const& y, fake_quantize_buffers const& b,

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Fake quantization by a recipe, on the CPU.
+// host::fake_quantize(): fake quantization by a recipe, on the CPU. The steps are in fake_quantize_steps.hpp;
+// `machine` gives them the functions of host/.
 #pragma once
 
 #include "../host/amax.hpp"
@@ -50,12 +51,13 @@ struct machine {
 
 }  // namespace detail
 
-/// y = the values that operand `o` of a GEMM has once it is quantized from its tensor x: y is [x.rows,
-/// x.cols], or the transpose for a columnwise copy, and in the coordinates of the transform. A GEMM of two
-/// such operands is the GEMM that the hardware does, up to the order of its sums. `stored` is the recipe of
-/// the rowwise copy, which counts where o.source is `dequantized`; it may be `o` otherwise. Errors:
-/// bad_recipe, null_pointer for buffers that the recipe needs, partial_block and the rest of validate(); y is
-/// then undefined.
+/// y = the values that operand `o` of a GEMM has once it is quantized from its tensor x. y is [x.rows,
+/// x.cols], or [x.cols, x.rows] for a columnwise copy; its values are in the coordinates of the Hadamard
+/// transform. A GEMM of two such operands is the GEMM that the hardware does, up to the order of its sums.
+///
+/// `stored` is the recipe of the rowwise copy. It counts only where o.source is `dequantized`; otherwise pass
+/// `o`. Errors: bad_recipe, null_pointer for buffers that the recipe needs, shape_mismatch for y,
+/// partial_block and the rest of validate(); y is then undefined.
 template <matrix_like M>
 errc fake_quantize(operand_recipe const& o, operand_recipe const& stored, operand_place const& at, M const& x,
                    matrix_view<float> const& y, fake_quantize_buffers const& b) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The steps of fake_quantize(), shared by host (fake_quantize.hpp) and device (fake_quantize.cuh): `Machine`
-// says which functions do the work. Here too: the buffers that both take.
+// has the functions that do the work. Also the buffers that both take.
 #pragma once
 
 #include "../view/percentile.hpp"
@@ -9,12 +9,12 @@
 
 namespace FOURSCALE_NAMESPACE {
 
-/// What fake_quantize() works in, all of it in the machine's memory. For an operand of rows x cols in its own
-/// orientation:
+/// The buffers that fake_quantize() works in, all in the memory of the machine, host or device. rows x cols
+/// is the shape of the operand in its own orientation.
 struct fake_quantize_buffers {
   u8* codes = nullptr;        ///< rows * cols bytes are enough for every format
   u8* scales = nullptr;       ///< rows * cols / 4 bytes are enough for every format
-  float* amax = nullptr;      ///< one float; the amax in use, for amax_source::delayed and fixed an input
+  float* amax = nullptr;      ///< one float, the amax in use: an input for amax_source::delayed and fixed
   float* row_amax = nullptr;  ///< rows floats, for amax_source::per_row
   float* original = nullptr;  ///< rows * cols floats, for value_source::dequantized
   percentile_workspace* percentile = nullptr;  ///< for amax_source::percentile
@@ -23,13 +23,14 @@ struct fake_quantize_buffers {
 
 namespace detail {
 
-/// A copy is a transform that does nothing.
+/// Copies x to y, by a transform that does nothing.
 template <class Machine, matrix_like M>
 FOURSCALE_H errc copy_values(Machine machine, M const& x, matrix_view<float> const& y) {
   return machine.template transform<1>(x, y, identity{});
 }
 
-/// y = hadamard<size> of y, in place: each thread reads its values before it writes them.
+/// Applies the Hadamard transform of the recipe to y, in place: each thread reads its values before it writes
+/// them.
 template <class Machine>
 FOURSCALE_H errc rotate(Machine machine, operand_recipe const& o, operand_place const& at,
                         matrix_view<float> const& y) {
@@ -52,7 +53,8 @@ FOURSCALE_H errc rotate(Machine machine, operand_recipe const& o, operand_place 
   }
 }
 
-/// Computes the amax where the recipe takes it from the values; null_pointer if the memory for it is missing.
+/// Computes the amax, where the recipe takes it from the values. null_pointer if the memory for it is
+/// missing.
 template <class Machine, class Transform>
 FOURSCALE_H errc find_amax(Machine machine, operand_recipe const& o, matrix_view<float const> const& y,
                            Transform transform, fake_quantize_buffers const& b) {
@@ -71,7 +73,8 @@ FOURSCALE_H errc find_amax(Machine machine, operand_recipe const& o, matrix_view
   }
 }
 
-/// Quantizes y and dequantizes it in place, under policies that are types.
+/// Quantizes y and dequantizes it in place. visit() calls it with the policies of the recipe, which are
+/// types.
 template <class Machine>
 struct round_trip {
   Machine machine;
@@ -94,7 +97,8 @@ struct round_trip {
   }
 };
 
-/// y = the values of Q(T(y)), in the transform's coordinates; y is [rows, K] with K the summed dimension.
+/// y = Q(T(y)): transforms, quantizes and dequantizes y, which stays in the coordinates of the transform. y
+/// is [rows, K], where K is the dimension that the GEMM sums over.
 template <class Machine>
 FOURSCALE_H errc fake_quantize_in_place(Machine machine, operand_recipe const& o, operand_place const& at,
                                         matrix_view<float> const& y, fake_quantize_buffers const& b) {
@@ -109,7 +113,7 @@ FOURSCALE_H errc fake_quantize_in_place(Machine machine, operand_recipe const& o
   return result;
 }
 
-/// The operand of a GEMM from its tensor x, as fake_quantize() says.
+/// The operand of a GEMM from its tensor x: all of fake_quantize().
 template <class Machine, matrix_like M>
 FOURSCALE_H errc fake_quantize_operand(Machine machine, operand_recipe const& o, operand_recipe const& stored,
                                        operand_place const& at, M const& x, matrix_view<float> const& y,

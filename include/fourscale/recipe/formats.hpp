@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// The formats that a recipe may name. This file is their only list: names, sizes and the types that visit()
-// finds follow from it.
+// The formats that a recipe may name (`format_name`). This file is their only list: their names, block sizes
+// and the types that visit() finds follow from it.
 #pragma once
 
 #include "../formats/block_formats.hpp"
 
 namespace FOURSCALE_NAMESPACE {
 
-/// bf16 means: left as it is.
+/// The name of a format at run time. bf16: the operand is left as it is.
 enum class format_name : u8 {
   bf16,
   nvfp4,
@@ -21,8 +21,8 @@ enum class format_name : u8 {
   fp8_block_e5m2,
 };
 
-/// v(F{}) for the format F that f names, or `otherwise` where it names none: bf16, and any number that is not
-/// listed.
+/// Returns v(F{}) for the format F that f names. Returns `otherwise` where f names no block format: bf16, and
+/// any number that is not listed.
 template <class Result, class Visitor>
 FOURSCALE_H constexpr Result visit_format(format_name f, Result otherwise, Visitor const& v) {
   switch (f) {  // compilers warn of a name that is missing here
@@ -50,12 +50,12 @@ FOURSCALE_H constexpr Result visit_format(format_name f, Result otherwise, Visit
   return otherwise;
 }
 
-/// "nvfp4"; "?" for a number that names no format.
+/// The name, such as "nvfp4"; "?" for a number that names no format.
 FOURSCALE_H constexpr char const* name(format_name f) {
   return visit_format(f, f == format_name::bf16 ? "bf16" : "?", []<class F>(F) { return F::name; });
 }
 
-/// How many values share a scale; 0 where blocks have none.
+/// How many values share a scale; 0 for formats whose blocks have no scale.
 FOURSCALE_H constexpr int block_size_of(format_name f) {
   return visit_format(f, 0, []<class F>(F) { return block_scale_bytes<F> == 0 ? 0 : F::block_size; });
 }

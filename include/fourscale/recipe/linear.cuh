@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Opt-in, as gemm.cuh: a linear layer under a recipe, on a stream.
+// Opt-in, as gemm.cuh: device::linear_layer, a linear layer under a recipe on a stream, and
+// device::grouped_linear_layer for experts. The steps are in linear_steps.hpp and linear_grouped.hpp;
+// `linear_machine` gives them the functions of device/.
 #pragma once
 
 #include "../device/amax_of_producer.cuh"
@@ -13,7 +15,8 @@ inline namespace FOURSCALE_ARCH {
 
 namespace detail {
 
-/// A tensor as kernels read it: a matrix in memory, or a producer, which a computed_view becomes.
+/// A tensor as kernels read it: a matrix in memory stays one, a producer too; a computed_view becomes a
+/// producer.
 template <class F, class T>
 matrix_view<T> const& source_for(matrix_view<T> const& x) {
   return x;
@@ -93,12 +96,12 @@ struct linear_machine {
     else
       return gemm_workspace_bytes(m, n, k, how_for<F>({}));
   }
-  /// X, W or dY of all experts, quantized both ways.
+  /// Quantizes X, W or dY of all experts, both copies of each.
   template <class Layer, class Copies>
   errc quantize_experts(Layer const& layer, Copies const& all) const {
     return quantize_many(layer, all, stream);
   }
-  /// The GEMMs of all experts: on Hopper many at once, if a library does not multiply.
+  /// The GEMMs of all experts. On Hopper many run at once, unless a library multiplies.
   template <class Gemms>
   errc gemms(Gemms const& all) const {
     using operand = decltype(all.a(0));
@@ -113,7 +116,7 @@ struct linear_machine {
     }
     return all.multiply_each(*this);
   }
-  /// What gemms() works in besides, where there are small ones.
+  /// Bytes of workspace in which gemms() runs small GEMMs at once. Large ones need gemm_bytes().
   template <class F>
   static i64 gemms_bytes(linear_shape const& all, i64 count) {
     if constexpr (at_once<F>)
@@ -127,8 +130,8 @@ struct linear_machine {
   static constexpr bool at_once = model::has_steps_of_64<F> &&
                                   (same_type<How, accumulate::blackwell> ||
                                    same_type<How, accumulate::native<>> || !F::has_tensor_scale);
-  /// What `How` comes to: in MX formats there is no plan, and no memory for one, and in MXFP4 native is
-  /// Blackwell's bits.
+  /// How GEMMs of F add, where the layer asks for `How`. NVFP4 and FP8: as asked. MX formats take no plan and
+  /// need no memory for one: MXFP8 is native<> for any native, and MXFP4 always has Blackwell's bits.
   template <class F>
   static auto how_for([[maybe_unused]] How given) {
     static_assert(!is_fp8<F> || same_type<How, accumulate::native<>>,
@@ -146,14 +149,17 @@ struct linear_machine {
 }  // namespace detail
 
 /// A linear layer under recipe R, with scales in layout L: the steps of linear_steps.hpp on a stream. All
-/// memory is the device's. Never allocates, never synchronises, can be captured in a graph.
+/// memory is device memory. Never allocates, never synchronises, can be captured in a graph.
 ///
-/// `How` its GEMMs add: accumulate::blackwell, with the bits of host::linear_layer, or accumulate::native,
-/// within a bound. A plan of native is for all three GEMMs, such as interop::cublaslt_linear_plans, and
-/// outlives the layer; no plan, or one for other GEMMs, is an error of forward() and backward() as it is of
-/// gemm(): null_pointer, other_plan. MX formats take no plan, whatever `How` says; MXFP4 is always multiplied
-/// as by accumulate::blackwell, and MXFP8 is slow by it before Blackwell; FP8 by accumulate::native<> only,
-/// on Hopper by its FP8 tensor cores: no other `How` compiles.
+/// `How` says how its GEMMs add: accumulate::blackwell, with the bits of host::linear_layer, or
+/// accumulate::native, within a bound.
+/// - A plan of native is for all three GEMMs, such as interop::cublaslt_linear_plans, and must outlive the
+/// layer. A null plan, or one for other GEMMs, is an error of forward() and backward(), as it is of gemm():
+/// null_pointer, other_plan.
+/// - MX formats take no plan, whatever `How` says. MXFP4 is always multiplied as by accumulate::blackwell.
+/// MXFP8 is slow by accumulate::blackwell on GPUs before Blackwell.
+/// - FP8 is multiplied by accumulate::native<> only, on Hopper by its FP8 tensor cores: no other `How`
+/// compiles.
 template <linear_recipe R, scale_layout L = linear, class How = accumulate::blackwell>
 struct linear_layer : fourscale::detail::linear_steps<detail::linear_machine<How>, R, L> {
   explicit linear_layer(cudaStream_t stream = nullptr, How how = {})
@@ -161,8 +167,8 @@ struct linear_layer : fourscale::detail::linear_steps<detail::linear_machine<How
 };
 
 /// Linear layers of one shape for the experts of an MoE layer, many of them by one launch: see
-/// linear_grouped.hpp. All memory but the offsets is the device's. A plan of accumulate::native is for the
-/// GEMMs of each expert that has tokens.
+/// linear_grouped.hpp. All memory is device memory, except the offsets, which are host memory. A plan of
+/// accumulate::native is for the GEMMs of each expert that has tokens.
 template <linear_recipe R, scale_layout L = linear, class How = accumulate::blackwell>
 struct grouped_linear_layer : fourscale::detail::grouped_linear_steps<linear_layer<R, L, How>> {
   explicit grouped_linear_layer(cudaStream_t stream = nullptr, How how = {})

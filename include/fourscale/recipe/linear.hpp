@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// A linear layer Y = X * W^T under a recipe, as far as it is the same on every machine: which recipes it
-// takes, the quantized copies of its three tensors, and how many bytes they need. Nothing here allocates, and
-// nothing reads an element. The steps: linear_steps.hpp. See docs/linear.md.
+// The part of a linear layer Y = X * W^T under a recipe that is the same on every machine: which recipes it
+// takes (validate()), the quantized copies of its three tensors (linear_operand, linear_tensors), and how
+// many bytes these need. Nothing here allocates or reads an element. The steps are in linear_steps.hpp. See
+// docs/linear.md.
 #pragma once
 
 #include "../view/validate.hpp"
@@ -9,23 +10,23 @@
 
 namespace FOURSCALE_NAMESPACE {
 
-/// X is [tokens, in], W [out, in], Y [tokens, out]. Each is a multiple of the format's block (16 for NVFP4,
-/// 32 for MXFP4 and MXFP8, 128 for FP8 under block scales): blocks run along each of them in one of the three
-/// GEMMs.
+/// X is [tokens, in], W [out, in], Y [tokens, out]. tokens, in and out are each a multiple of the format's
+/// block (16 for NVFP4, 32 for MXFP4 and MXFP8, 128 for FP8 under block scales): blocks run along each of
+/// them in one of the three GEMMs.
 struct linear_shape {
   i64 tokens = 0, in = 0, out = 0;
   friend FOURSCALE_H constexpr bool operator==(linear_shape const&, linear_shape const&) = default;
 };
 
-/// Memory that somebody else owns; it begins at a multiple of 16 bytes.
+/// Memory that the caller owns. It begins at a multiple of 16 bytes.
 struct linear_memory {
   void* data = nullptr;
   i64 bytes = 0;
 };
 
-/// What a layer asks for up front. `weights`: both copies of W, as long as W stays the same. `saved`: what
-/// forward keeps for backward, of each microbatch, which is the columnwise copy of X. `workspace`: for one
-/// pass at a time, so layers can share it.
+/// The bytes that a layer asks for up front. `weights`: both copies of W, kept as long as W stays the same.
+/// `saved`: what forward keeps for backward, for each microbatch: the columnwise copy of X. `workspace`: used
+/// by one pass at a time, so layers can share it.
 struct linear_bytes {
   i64 weights = 0, saved = 0, workspace = 0;
   friend FOURSCALE_H constexpr bool operator==(linear_bytes const&, linear_bytes const&) = default;
@@ -33,7 +34,7 @@ struct linear_bytes {
 
 namespace detail {
 
-/// What may meet in a GEMM of a linear layer.
+/// Formats of one family may meet in a GEMM of a linear layer.
 enum class format_family : u8 { none, nvfp4, mxfp4, mxfp8, fp8, fp8_blocks };
 FOURSCALE_H constexpr format_family family_of(format_name f) {
   switch (f) {
@@ -63,8 +64,8 @@ FOURSCALE_H constexpr bool is_linear_operand(operand_recipe const& o, format_fam
   return visit(o, {}, [](auto, auto const&, auto) {});
 }
 
-/// Both copies of a tensor come from one call: one format, blocks of one shape, one amax. Tiles share their
-/// scales.
+/// Whether one call can make both copies of a tensor: they need one format, one block shape and one amax. In
+/// tiles both copies share their scales, so they need one scale rule too.
 FOURSCALE_H constexpr bool are_copies(operand_recipe const& rowwise, operand_recipe const& columnwise) {
   if (rowwise.format != columnwise.format || rowwise.blocks != columnwise.blocks ||
       rowwise.amax != columnwise.amax)
@@ -74,11 +75,12 @@ FOURSCALE_H constexpr bool are_copies(operand_recipe const& rowwise, operand_rec
 
 }  // namespace detail
 
-/// Whether linear layers take a recipe: all six operands in NVFP4, all in MXFP4, all in MXFP8, all in FP8 per
-/// tensor, or all in FP8 under scales of 128 values, where E4M3 and E5M2 may meet; a Hadamard transform on
-/// both operands of wgrad alone, no longer than a block, and none in 8 bits; the amax of the tensor, current
-/// or of the caller's. Errors: other_signs if the operands of wgrad have different transforms; bad_recipe. A
-/// GEMM that stays in bf16 is left to the caller.
+/// Whether linear layers take a recipe. All six operands are in NVFP4, all in MXFP4, all in MXFP8, all in FP8
+/// per tensor, or all in FP8 under scales of 128 values; in 8 bits E4M3 and E5M2 may meet. A Hadamard
+/// transform is on both operands of wgrad alone, no longer than a block; in 8 bits there is none. The amax is
+/// that of the tensor: current, or given by the caller. A GEMM that stays in bf16 is left to the caller.
+///
+/// Errors: other_signs if the operands of wgrad have different transforms; else bad_recipe.
 FOURSCALE_H constexpr errc validate(linear_recipe const& r) {
   using enum copy_kind;
   const detail::format_family f = detail::family_of(r.fprop.a.format);
@@ -96,8 +98,8 @@ FOURSCALE_H constexpr errc validate(linear_recipe const& r) {
   return cancel ? errc::ok : errc::other_signs;
 }
 
-/// Rules for a shape under blocks of `block` values: not empty, sizes that matrices may have (empty_matrix,
-/// too_large), whole blocks (partial_block).
+/// Rules for a shape under blocks of `block` values: not empty (empty_matrix), of sizes that matrices may
+/// have (too_large), whole blocks (partial_block).
 FOURSCALE_H constexpr errc validate(linear_shape const& s, int block) {
   const errc of_each[] = {detail::check_shape(s.tokens, s.in), detail::check_shape(s.out, s.in),
                           detail::check_shape(s.tokens, s.out)};
@@ -108,7 +110,7 @@ FOURSCALE_H constexpr errc validate(linear_shape const& s, int block) {
 
 namespace detail {
 
-/// True, or a sentence of the compiler.
+/// True, or a compile-time error with a sentence.
 template <linear_recipe R>
 FOURSCALE_H constexpr bool is_linear() {
   constexpr errc e = validate(R);
@@ -123,7 +125,7 @@ FOURSCALE_H constexpr bool is_linear() {
   return e == errc::ok;
 }
 
-/// Each part of a linear_memory begins at a multiple of this from its start.
+/// Each part of a linear_memory begins at a multiple of this many bytes from its start.
 inline constexpr i64 linear_part = 256;
 
 /// Rules for memory of at least `bytes`: null_pointer, misaligned, no_workspace.
@@ -133,7 +135,8 @@ FOURSCALE_H inline errc validate_memory(linear_memory const& m, i64 bytes) {
   return m.bytes < bytes ? errc::no_workspace : errc::ok;
 }
 
-/// Rules for the three memories of a layer, which need so much: those of validate_memory(), overlap.
+/// Rules for the three memories of a layer, which must have the bytes `need`: those of validate_memory(), and
+/// overlap.
 FOURSCALE_H inline errc validate_memories(linear_memory const& weights, linear_memory const& saved,
                                           linear_memory const& workspace, linear_bytes const& need) {
   const linear_memory memories[] = {weights, saved, workspace};
@@ -148,12 +151,12 @@ FOURSCALE_H inline errc validate_memories(linear_memory const& weights, linear_m
   return apart ? errc::ok : errc::overlap;
 }
 
-/// The part of m from `at` on.
+/// The rest of m from byte `at` on.
 FOURSCALE_H inline linear_memory from(linear_memory const& m, i64 at) {
   return {m.data == nullptr ? nullptr : static_cast<u8*>(m.data) + at, m.bytes - at};
 }
 
-/// Bytes of one copy: codes, then scales.
+/// Bytes of one copy: its codes, then its scales. copy_in() makes the view of such a copy at the start of m.
 template <class F, class L>
 FOURSCALE_H constexpr i64 copy_bytes(i64 rows, i64 cols) {
   return round_up<i64>(code_bytes<F>(rows, cols), linear_part) +
@@ -172,8 +175,9 @@ FOURSCALE_H block_scaled_view<F, L> copy_in(linear_memory const& m, i64 rows, i6
 
 }  // namespace detail
 
-/// One tensor of a linear layer, quantized: views of both copies, where their amaxes are, and the signs that
-/// the columnwise copy was transformed by. A value that owns nothing; place() says where it lies.
+/// One quantized tensor of a linear layer: views of both copies, where their amaxes are, and the signs that
+/// the columnwise copy was transformed by. It is a value that owns no memory; place() says where the copies
+/// lie.
 template <linear_recipe R, tensor_role Role, scale_layout L = linear>
 struct linear_operand {
   static_assert(detail::is_linear<R>());
@@ -185,21 +189,22 @@ struct linear_operand {
                                                   : Role == tensor_role::weight   ? R.dgrad.b
                                                                                   : R.wgrad.a;
   using format = format_of<of_rowwise>;
-  /// How many amaxes there are: none without a tensor scale, one, or a second one of the transformed tensor.
+  /// How many amaxes there are: none without a tensor scale, else one of the tensor, and a second one of the
+  /// transformed tensor if the columnwise copy is transformed.
   static constexpr int amax_count = !format::has_tensor_scale ? 0 : of_columnwise.hadamard != 0 ? 2 : 1;
 
   block_scaled_view<format, L> rowwise, columnwise;
-  float* amax = nullptr;  ///< amax_count floats, one after the other: what ranks reduce
-  sign_vector signs;      ///< of the transform of the columnwise copy, once it is quantized
+  float* amax = nullptr;  ///< amax_count floats, one after the other; ranks reduce them
+  sign_vector signs;      ///< of the columnwise copy's transform, set when it is quantized
 
-  /// The tensor itself, which is also the shape of the rowwise copy.
+  /// The shape of the tensor, which is also that of the rowwise copy.
   static FOURSCALE_H constexpr i64 rows(linear_shape const& s) {
     return Role == tensor_role::weight ? s.out : s.tokens;
   }
   static FOURSCALE_H constexpr i64 cols(linear_shape const& s) {
     return Role == tensor_role::gradient ? s.out : s.in;
   }
-  /// Bytes of the rowwise copy; of the columnwise one and the amaxes.
+  /// Bytes of the rowwise copy, and of the columnwise copy with the amaxes.
   static FOURSCALE_H constexpr i64 rowwise_bytes(linear_shape const& s) {
     return detail::copy_bytes<format, L>(rows(s), cols(s));
   }
@@ -210,20 +215,21 @@ struct linear_operand {
     return rowwise_bytes(s) + columnwise_bytes(s);
   }
 
-  /// Which operand of which GEMM each copy is.
+  /// Which operand of which GEMM each copy is, for its random streams and signs.
   static FOURSCALE_H constexpr operand_place at_rowwise(draw_key const& key) {
     return {key, Role, Role == tensor_role::gradient ? 1u : 0u};
   }
   static FOURSCALE_H constexpr operand_place at_columnwise(draw_key const& key) {
     return {key, Role, Role == tensor_role::weight ? 1u : 2u};
   }
-  /// The signs that quantizing under `key` transforms the columnwise copy by; none without a transform.
+  /// The signs of the columnwise copy's transform when it is quantized under `key`; no_signs without a
+  /// transform.
   static FOURSCALE_H constexpr sign_vector signs_under(draw_key const& key) {
     return of_columnwise.hadamard == 0 ? no_signs : detail::signs_of(of_columnwise, at_columnwise(key));
   }
 
-  /// Lays both copies into memory. Errors: those of validate(shape), null_pointer, misaligned, no_workspace,
-  /// overlap; *this is then untouched.
+  /// Lays the two copies into two memories. Errors: those of validate(shape), null_pointer, misaligned,
+  /// no_workspace, overlap; *this is then untouched.
   FOURSCALE_H errc place(linear_shape const& s, linear_memory const& for_rowwise,
                          linear_memory const& for_columnwise) {
     if (const errc e = validate(s, format::block_size); e != errc::ok) return e;
@@ -243,7 +249,7 @@ struct linear_operand {
         detail::from(for_columnwise, amax_count > 0 ? detail::linear_part : 0), cols(s), rows(s), range_t);
     return errc::ok;
   }
-  /// Both copies in one memory of bytes(shape).
+  /// Lays both copies into one memory of bytes(shape).
   FOURSCALE_H errc place(linear_shape const& s, linear_memory const& m) {
     if (const errc e = validate(s, format::block_size); e != errc::ok) return e;
     if (const errc e = detail::validate_memory(m, bytes(s)); e != errc::ok) return e;
@@ -251,9 +257,9 @@ struct linear_operand {
   }
 };
 
-/// The tensors of a layer where they lie, and what is left for GEMMs to work in. X's rowwise copy and the
-/// gradient share the workspace: one lives in forward, the other in backward. Further microbatches copy this
-/// value and place `x` in `saved` memory of their own.
+/// The tensors of a layer, placed in memory, and the memory that GEMMs work in. X's rowwise copy and the
+/// gradient share the workspace: the former lives in forward, the latter in backward. For another microbatch,
+/// copy this value and place `x` in `saved` memory of its own.
 template <linear_recipe R, scale_layout L = linear>
 struct linear_tensors {
   linear_operand<R, tensor_role::activation, L> x;
@@ -261,7 +267,7 @@ struct linear_tensors {
   linear_operand<R, tensor_role::gradient, L> dy;
   linear_memory gemm;
 
-  /// Bytes of all memories, of which each GEMM gets `gemm_bytes` to work in.
+  /// Bytes of all memories. `gemm_bytes`: the part of the workspace that GEMMs work in.
   static FOURSCALE_H constexpr linear_bytes bytes(linear_shape const& s, i64 gemm_bytes = 0) {
     return {decltype(w)::bytes(s), decltype(x)::columnwise_bytes(s), before_gemm(s) + gemm_bytes};
   }
@@ -283,18 +289,20 @@ struct linear_tensors {
     return errc::ok;
   }
 
-  /// Bytes of the workspace before what GEMMs work in.
+  /// Bytes of the workspace that lie before the memory that GEMMs work in.
   static FOURSCALE_H constexpr i64 before_gemm(linear_shape const& s) {
     const i64 forward = decltype(x)::rowwise_bytes(s), backward = decltype(dy)::bytes(s);
     return forward > backward ? forward : backward;
   }
 };
 
-/// Two quantized matrices whose rows follow one another in memory, such as the weights of gate and up, as
-/// one: to *all. Only under one amax: codes under different tensor scales are never merged. Quantize both
-/// under the larger amax instead (from dequantized(q), if the originals are gone), or multiply by each.
-/// Errors: those of validate(), shape_mismatch for rows of different lengths, other_amax, not_adjacent for
-/// gaps and for scale tiles that have rows of both; *all is then untouched.
+/// Joins two quantized matrices whose rows follow one another in memory, such as the weights of gate and up,
+/// to one: *all. Both must have the same amax, as codes under different tensor scales are never merged. If
+/// their amaxes differ, quantize both under the larger one (from dequantized(q), if the originals are gone),
+/// or multiply by each.
+///
+/// Errors: those of validate(); shape_mismatch for rows of different lengths; other_amax, also for amaxes of
+/// rows; not_adjacent for gaps and for scale tiles that have rows of both; *all is then untouched.
 template <class F, class L, class Byte>
 FOURSCALE_H errc merge_rows(block_scaled_view<F, L, Byte> const& first,
                             block_scaled_view<F, L, Byte> const& second, block_scaled_view<F, L, Byte>* all) {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which tensors of experts are quantized by one launch for many.
+// quantize_many(): quantizes a tensor of all experts, with one launch for many experts where
+// device/copies_of_many.cuh can.
 #pragma once
 
 #include "../device/copies_of_many.cuh"
@@ -10,7 +11,8 @@ inline namespace FOURSCALE_ARCH {
 
 namespace detail {
 
-/// Amaxes and copies of a tensor of experts, whose operands are `Operand`s, from matrices of T.
+/// The kernels that find the amaxes and make the copies of many experts' tensors at once. `Operand`: the
+/// linear_operand of an expert; T: the type of the values.
 template <class Operand, class T>
 struct many_operands {
   static constexpr operand_recipe of_rowwise = Operand::of_rowwise, of_columnwise = Operand::of_columnwise;
@@ -35,7 +37,7 @@ struct many_operands {
                                 decltype(columnwise({}))>;
   static constexpr bool can = (!finds_amaxes || amaxes::can) && copies::can;
 
-  /// Whether one launch for many takes x, to `to`.
+  /// Whether the launch for many experts takes matrix x and its copies `to`.
   static bool fits(auto const& x, Operand const& to) {
     const auto m = as_input(x);
     return (!finds_amaxes || amaxes::fits(m)) && copies::fits(m, to.rowwise, to.columnwise);
@@ -43,10 +45,11 @@ struct many_operands {
 };
 
 template <class T>
-T value_of(T const&);  // a type
+T value_of(T const&);  // for decltype only
 
-/// Both copies of a tensor of all experts, amaxes first: for as many as can by one launch, then one by one.
-/// Errors: those of linear_steps::quantize(), before anything is written.
+/// Makes both copies of a tensor of all experts, and its amaxes before. All experts whose matrices fit share
+/// launches; the others follow one by one. Errors: those of linear_steps::quantize(), before anything is
+/// written.
 template <class Layer, class Copies>
 errc quantize_many(Layer const& layer, Copies const& all, cudaStream_t stream) {
   using T = typename decltype(all.from)::value_type;

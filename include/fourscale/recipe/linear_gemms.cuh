@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which GEMMs of experts go at once, on Hopper: as many small ones as there is memory to decode operands in.
+// gemms_at_once(): which GEMMs of experts run at once on Hopper. As many small ones share a launch as there
+// is workspace to decode their operands in; a large GEMM runs alone. The joint launch is
+// device/gemm_grouped.cuh.
 #pragma once
 
 #include "../device/gemm_grouped.cuh"
@@ -10,11 +12,11 @@ inline namespace FOURSCALE_ARCH {
 
 namespace detail {
 
-/// More memory than this is not asked for, unless a GEMM by itself needs it: 300 M decoded values.
+/// The most workspace that is asked for, unless a GEMM by itself needs more: 300 M decoded values.
 inline constexpr i64 most_bytes_at_once = i64{640} << 20;
 
-/// Bytes in which all GEMMs of `count` experts with together all.tokens tokens go at once, or as many as go
-/// in most_bytes_at_once.
+/// Bytes of workspace in which the GEMMs of `count` experts run at once, with all.tokens tokens in total.
+/// Where that is more than most_bytes_at_once, as many run at once as fit in most_bytes_at_once.
 inline i64 gemms_at_once_bytes(linear_shape const& all, i64 count) {
   const i64 of_each[] = {grouped_bytes(groups_along::rows, all.tokens, all.out, all.in, count),
                          grouped_bytes(groups_along::rows, all.tokens, all.in, all.out, count),
@@ -24,7 +26,7 @@ inline i64 gemms_at_once_bytes(linear_shape const& all, i64 count) {
   return most < most_bytes_at_once ? most : most_bytes_at_once;
 }
 
-/// GEMMs of experts that wait for others, so that all go at once.
+/// Collects the GEMMs of experts until they are launched at once.
 template <bool Certify, class Gemms, class Machine>
 struct waiting_gemms {
   static constexpr groups_along along = Gemms::along_k ? groups_along::k : groups_along::rows;
@@ -33,11 +35,12 @@ struct waiting_gemms {
   linear_memory workspace;
   int clusters = clusters_at_once();
   grouped_place place{along};
-  i64 experts[most_groups] = {}, rows[most_groups] = {};  ///< of the GEMMs that wait; the first rows of D
+  i64 experts[most_groups] = {}, rows[most_groups] = {};  ///< of the GEMMs that wait: expert, first row of D
 
-  /// One more. Those that wait go first, where there is no room for it besides them. Alone goes what keeps a
-  /// GPU busy for so long that nothing is gained at once: its strips may be certified ahead. But not many
-  /// tiles of few steps, whose ends are shorter at once.
+  /// Adds one GEMM. If there is no room for it beside those that wait, those are launched first. A large GEMM
+  /// runs alone: it keeps a GPU busy for so long that a joint launch gains nothing, and its strips may be
+  /// certified ahead. A GEMM of many tiles but few steps is not large: the ends of its tiles are shorter in a
+  /// joint launch. A GEMM that does not fit in the workspace of a joint launch also runs alone.
   errc add(i64 expert, i64 row) {
     const auto a = all.a(expert), b = all.b(expert);
     const bool large = a.cols >= 2048 && clusters_of(a.rows, b.rows, 192) >= i64{16} * clusters;
@@ -53,7 +56,7 @@ struct waiting_gemms {
     place = with;
     return errc::ok;
   }
-  /// All that wait.
+  /// Launches all GEMMs that wait.
   errc run() {
     const grouped_place these = place;
     place = {along};

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Linear layers of one shape whose tokens are packed rows: the experts of an MoE layer. Shared by host
-// (linear_host.hpp) and device (linear.cuh).
+// grouped_linear_steps: linear layers of one shape whose tokens are packed rows, such as the experts of an
+// MoE layer. Shared by host (linear_host.hpp) and device (linear.cuh), as linear_steps.hpp is.
 #pragma once
 
 #include "../view/row_groups.hpp"
@@ -8,7 +8,7 @@
 
 namespace FOURSCALE_NAMESPACE {
 
-/// The tensors of `count` experts: an array of the caller's, which place() fills.
+/// The tensors of `count` experts: an array that the caller owns and place() fills.
 template <class Tensors>
 struct linear_experts {
   Tensors* data = nullptr;
@@ -23,14 +23,7 @@ FOURSCALE_H matrix_view<T> rows_of(matrix_view<T> const& m, i64 first, i64 count
   return {m.data + first * m.ld, count, m.cols, m.ld};
 }
 
-/// Whether a matrix shares a byte with a quantized copy of a layer.
-template <class T, class Tensors>
-FOURSCALE_H bool overlaps_copies(matrix_view<T> const& m, Tensors const& t) {
-  return overlaps(m, t.x.rowwise) || overlaps(m, t.x.columnwise) || overlaps(m, t.w.rowwise) ||
-         overlaps(m, t.w.columnwise) || overlaps(m, t.dy.rowwise) || overlaps(m, t.dy.columnwise);
-}
-
-/// X, W or dY of all experts: the quantized copies of each, from rows of its own of `from`.
+/// The copies of X, W or dY of all experts. Each expert quantizes its own rows of `from`.
 template <tensor_role Role, class Tensors, class T>
 struct copies_of_experts {
   linear_experts<Tensors> t;
@@ -46,7 +39,7 @@ struct copies_of_experts {
       return &Tensors::dy;
   }
   FOURSCALE_H auto& to(i64 i) const { return t.data[i].*member(); }
-  /// Calls action(expert, its rows, its key), for those that have rows, until one fails.
+  /// Calls action(expert, its rows, its key) for each expert that has rows, until one call fails.
   template <class Action>
   FOURSCALE_H errc each(Action const& action) const {
     i64 row = 0;
@@ -60,7 +53,7 @@ struct copies_of_experts {
     }
     return errc::ok;
   }
-  /// Those of one expert.
+  /// Makes the copies of one expert, and the amaxes before.
   template <class Layer>
   FOURSCALE_H errc quantize(Layer const& layer, i64 i, matrix_view<T> const& x,
                             draw_key const& of_expert) const {
@@ -69,13 +62,13 @@ struct copies_of_experts {
   }
 };
 
-/// Which GEMM of a layer: Y = X * W^T, dX = dY * W, dW = dY^T * X.
+/// Which GEMM of a layer: Y = X * W^T, dX = dY * W, or dW = dY^T * X.
 enum class linear_gemm : u8 { fprop, dgrad, wgrad };
 
-/// That GEMM of all experts: D = A * B^T + beta * D, each to rows of its own of d.
+/// One of these GEMMs for all experts: D = A * B^T + beta * D. Each expert writes its own rows of d.
 template <linear_gemm Which, class Tensors, class T>
 struct gemms_of_experts {
-  static constexpr bool along_k = Which == linear_gemm::wgrad;  ///< tokens are what sums are made along
+  static constexpr bool along_k = Which == linear_gemm::wgrad;  ///< sums run along the tokens
   linear_experts<Tensors> t;
   matrix_view<T> d;
   float beta;
@@ -92,7 +85,7 @@ struct gemms_of_experts {
     if constexpr (Which == linear_gemm::dgrad) return of.w.columnwise;
     if constexpr (Which == linear_gemm::wgrad) return of.x.columnwise;
   }
-  /// Calls action(expert, its first row of d), for those that have tokens, until one fails.
+  /// Calls action(expert, its first row of d) for each expert that has tokens, until one call fails.
   template <class Action>
   FOURSCALE_H errc each(Action const& action) const {
     i64 row = 0;
@@ -104,24 +97,26 @@ struct gemms_of_experts {
     }
     return errc::ok;
   }
-  /// One of them, by itself.
+  /// The GEMM of one expert, by itself.
   template <class Machine>
   FOURSCALE_H errc multiply(Machine const& machine, i64 i, i64 row) const {
     return machine.gemm(a(i), b(i), rows_of(d, row, a(i).rows), {1.0f, beta}, t.data[i].gemm);
   }
-  /// One after the other.
+  /// The GEMMs of all experts, one after the other.
   template <class Machine>
   FOURSCALE_H errc multiply_each(Machine const& machine) const {
     return each([&](i64 i, i64 row) { return multiply(machine, i, row); });
   }
 };
 
-/// One call for all experts. X, Y, dY and dX hold the rows of one expert after the other; rows behind the
-/// last one's are neither read nor written. W and dW are stacked: expert e has the rows from e * out on. Each
-/// has the bits of a `Layer` by itself, with amaxes of its own, under key.of_expert(e).
+/// The steps of a linear layer, each one call for all experts. X, Y, dY and dX hold the rows of one expert
+/// after the other; rows behind those of the last expert are neither read nor written. W and dW are stacked:
+/// expert e has the `out` rows from e * out on. Each expert has amaxes of its own and gets the bits of a
+/// `Layer` by itself under key.of_expert(e).
 ///
-/// An expert without tokens writes no Y and no dX, and its dW is 0. The host knows how many tokens each has.
-/// The layer's machine quantizes and multiplies for all: one after the other, or many at once.
+/// An expert without tokens writes no Y and no dX; its dW is 0, or stays as it is where dW is added to. The
+/// host must know how many tokens each expert has. The layer's machine quantizes and multiplies for all
+/// experts: one after the other, or many at once.
 template <class Layer>
 struct grouped_linear_steps {
   using tensors = typename Layer::tensors;
@@ -132,7 +127,8 @@ struct grouped_linear_steps {
 
   Layer layer;
 
-  /// The bytes that suffice however `all.tokens` tokens, or fewer, fall to `count` experts.
+  /// The bytes that suffice for `count` experts with all.tokens tokens in total, or fewer, however the tokens
+  /// are distributed.
   static FOURSCALE_H linear_bytes bytes(linear_shape const& all, i64 count) {
     const linear_bytes of_one = Layer::bytes(all);
     const i64 padding = scale_bytes<format, layout>(all.in, block) + 3 * linear_part;
@@ -142,11 +138,12 @@ struct grouped_linear_steps {
             before_gemms(all, count) + (alone > together ? alone : together)};
   }
 
-  /// Lays the tensors of groups.count experts into memories of bytes(all, groups.count), to t[0] and those
-  /// after it. The offsets lie in host memory. Called again with other offsets, it leaves the quantized
-  /// weights where they are. Errors: those of linear_layer::place() and of the groups, bad_offsets;
-  /// partial_block for an expert whose tokens are no whole blocks (pad with rows of 0, which change nothing).
-  /// The tensors are then untouched.
+  /// Lays the tensors of groups.count experts into memories of bytes(all, groups.count), and writes their
+  /// views to t[0] to t[groups.count - 1]. The offsets lie in host memory. Called again with other offsets,
+  /// it leaves the quantized weights where they are.
+  ///
+  /// Errors: those of linear_layer::place() and of the groups; bad_offsets; partial_block for an expert whose
+  /// tokens are no whole blocks (pad with rows of 0, which change nothing). The tensors are then untouched.
   static FOURSCALE_H errc place(linear_shape const& all, row_groups const& groups,
                                 linear_memory const& weights, linear_memory const& saved,
                                 linear_memory const& workspace, tensors* t) {
@@ -173,9 +170,9 @@ struct grouped_linear_steps {
     return errc::ok;
   }
 
-  /// Y of each expert's X under the weights that it already has: see linear_layer::forward(). Errors: those
-  /// of it, and shape_mismatch for fewer rows than tokens; all outputs are then untouched, unless CUDA
-  /// failed.
+  /// Y of each expert's X, under the weights that the expert already has: see linear_layer::forward().
+  /// Errors: as there, and shape_mismatch for fewer rows than tokens; all outputs are then untouched, unless
+  /// CUDA failed.
   template <class T, class Y>
   FOURSCALE_H errc forward(matrix_view<T> const& x, draw_key const& key, experts const& t,
                            matrix_view<Y> const& y) const {
@@ -183,7 +180,7 @@ struct grouped_linear_steps {
     const errc e = quantize(copies_of_experts<tensor_role::activation, tensors, T>{t, x, key});
     return e != errc::ok ? e : multiply<linear_gemm::fprop>(t, y, 0.0f);
   }
-  /// The same, with the weights of all experts quantized first, those of experts without tokens too.
+  /// As above, but quantizes the weights of all experts first, also of experts without tokens.
   template <class T, class W, class Y>
   FOURSCALE_H errc forward(matrix_view<T> const& x, matrix_view<W> const& w, draw_key const& key,
                            experts const& t, matrix_view<Y> const& y) const {
@@ -194,8 +191,8 @@ struct grouped_linear_steps {
     return e != errc::ok ? e : forward(x, key, t, y);
   }
 
-  /// dX and dW of each expert's dY, after forward() under the same key: see linear_layer::backward(). `add`
-  /// adds to dW, as for each microbatch but the first. Errors: as forward().
+  /// dX and dW of each expert's dY, after forward() under the same key: see linear_layer::backward(). `add`:
+  /// adds to dW, as every microbatch but the first does. Errors: as for forward().
   template <class T, class D, class G>
   FOURSCALE_H errc backward(matrix_view<T> const& dy, draw_key const& key, experts const& t,
                             matrix_view<D> const& dx, matrix_view<G> const& dw, bool add) const {
@@ -213,14 +210,14 @@ struct grouped_linear_steps {
   }
 
  private:
-  /// Bytes of the workspace before what GEMMs work in: each expert's part begins behind the one before, and
-  /// pads its scales by itself.
+  /// Bytes of the workspace that lie before the memory that GEMMs work in. The parts of experts follow one
+  /// another, and each pads its scales by itself.
   static FOURSCALE_H i64 before_gemms(linear_shape const& all, i64 count) {
     const i64 scales = scale_bytes<format, layout>(1, all.in) + scale_bytes<format, layout>(1, all.out) +
                        scale_bytes<format, layout>(all.out, block);
     return tensors::before_gemm(all) + count * (round_up<i64>(scales, linear_part) + 6 * linear_part);
   }
-  /// X, W or dY of all experts.
+  /// Quantizes X, W or dY of all experts.
   template <class Copies>
   FOURSCALE_H errc quantize(Copies const& all) const {
     return layer.machine.quantize_experts(layer, all);
@@ -229,7 +226,7 @@ struct grouped_linear_steps {
   FOURSCALE_H errc multiply(experts const& t, matrix_view<T> const& d, float beta) const {
     return layer.machine.gemms(gemms_of_experts<Which, tensors, T>{t, d, beta});
   }
-  /// Calls action(expert, first row, rows) until one fails.
+  /// Calls action(expert, first row, rows) for all experts, until one call fails.
   template <class Action>
   static FOURSCALE_H errc each(experts const& t, Action action) {
     i64 first = 0;
@@ -246,7 +243,8 @@ struct grouped_linear_steps {
     return sum;
   }
 
-  /// Rules for packed rows: those of validate(), shape_mismatch for too few; overlap with quantized copies.
+  /// Rules for packed rows: those of validate(); shape_mismatch for fewer rows than tokens; overlap with
+  /// what the tensors of an expert view.
   template <class T>
   static FOURSCALE_H errc validate_packed(matrix_view<T> const& m, experts const& t) {
     if (t.data == nullptr) return errc::null_pointer;
@@ -254,7 +252,7 @@ struct grouped_linear_steps {
     if (const errc e = validate(m); e != errc::ok) return e;
     return m.rows < tokens_of(t) ? errc::shape_mismatch : apart(m, t);
   }
-  /// Rules for W or dW: as many rows as all experts have outputs.
+  /// Rules for W or dW: as many rows as all experts together have outputs.
   template <class T>
   static FOURSCALE_H errc validate_stacked(matrix_view<T> const& m, experts const& t) {
     if (const errc e = validate(m); e != errc::ok) return e;
@@ -269,7 +267,7 @@ struct grouped_linear_steps {
   template <class T>
   static FOURSCALE_H errc apart(matrix_view<T> const& m, experts const& t) {
     for (i64 i = 0; i < t.count; ++i)
-      if (overlaps_copies(m, t.data[i])) return errc::overlap;
+      if (overlaps_layer(m, t.data[i])) return errc::overlap;
     return errc::ok;
   }
 

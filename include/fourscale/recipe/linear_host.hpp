@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Opt-in, because its GEMM allocates and includes <vector>: a linear layer under a recipe, on the CPU.
+// Opt-in, because its GEMM allocates and includes <vector>: host::linear_layer, a linear layer under a recipe
+// on the CPU, and host::grouped_linear_layer for experts. The steps are in linear_steps.hpp and
+// linear_grouped.hpp; `linear_machine` gives them the functions of host/.
 #pragma once
 
 #include "../host/copies.hpp"
@@ -73,9 +75,10 @@ struct linear_machine {
 }  // namespace detail
 
 /// A linear layer under recipe R, with scales in layout L: the steps of linear_steps.hpp on the CPU. GEMMs of
-/// NVFP4, MXFP4 and MXFP8 have the bits of Blackwell's block-scaled MMA, those of device::linear_layer. They
-/// allocate about 2 MB a thread and throw what std::vector throws. GEMMs of FP8 are those of host/gemm.hpp,
-/// in double and rounded once; the device's are within the bound of docs/native_gemm.md.
+/// NVFP4, MXFP4 and MXFP8 have the bits of Blackwell's block-scaled MMA, as those of device::linear_layer
+/// have. They allocate about 2 MB a thread and throw what std::vector throws. GEMMs of FP8 are those of
+/// host/gemm.hpp, added in double and rounded once; those of the device are within the bound of
+/// docs/native_gemm.md.
 template <linear_recipe R, scale_layout L = linear>
 struct linear_layer : fourscale::detail::linear_steps<detail::linear_machine, R, L> {
   linear_layer() = default;

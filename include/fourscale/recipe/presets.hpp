@@ -26,13 +26,13 @@ FOURSCALE_H constexpr operand_recipe scaled(operand_recipe o, scale_rule s) {
   o.scale = s;
   return o;
 }
-/// Activations x and weights w quantized once for all their GEMMs, gradients g.
+/// Activations x, weights w and gradients g: each tensor is quantized under one recipe for all its GEMMs.
 FOURSCALE_H constexpr linear_recipe each(operand_recipe x, operand_recipe w, operand_recipe g) {
   return {{x, w}, {g, columnwise(w)}, {columnwise(g), columnwise(x)}};
 }
 
-/// NVIDIA's shape of a 4-bit recipe: tiles for weights, stochastic gradients, a Hadamard transform on both
-/// operands of wgrad.
+/// NVIDIA's form of a 4-bit recipe: weights in tiles, gradients rounded stochastically, a Hadamard transform
+/// on both operands of wgrad.
 FOURSCALE_H constexpr linear_recipe four_bit(format_name format, u8 hadamard, sign_source signs) {
   const operand_recipe x{.format = format}, w{.format = format, .blocks = block_kind::tiles};
   linear_recipe r = each(x, w, rounded(x, rounding_rule::stochastic));
@@ -55,7 +55,7 @@ FOURSCALE_H constexpr precision_policy te_nvfp4_no_rht() {
   return {.linear = detail::four_bit(format_name::nvfp4, 0, sign_source::none)};
 }
 
-/// te_nvfp4 with disable_stochastic_rounding: gradients to nearest, as all else.
+/// te_nvfp4 with disable_stochastic_rounding: gradients are rounded to nearest, as all else.
 FOURSCALE_H constexpr precision_policy te_nvfp4_no_sr() {
   precision_policy p = te_nvfp4();
   linear_recipe& r = p.linear;
@@ -72,7 +72,7 @@ FOURSCALE_H constexpr precision_policy te_nvfp4_no_2d() {
   return p;
 }
 
-/// The paper's: the first 2 and the last 8 of its 62 blocks stay in BF16.
+/// The recipe of the paper (arXiv 2509.25149): the first 2 and the last 8 of its 62 blocks stay in BF16.
 FOURSCALE_H constexpr precision_policy paper() {
   precision_policy p = te_nvfp4();
   p.first_in_bf16 = 2;
@@ -95,8 +95,8 @@ FOURSCALE_H constexpr precision_policy nemotron3() {
   return p;
 }
 
-/// The MXFP4 recipe that the paper compares with: 32 x 32 weights, scales rounded up, Hadamard size 32,
-/// stochastic gradients.
+/// The MXFP4 recipe that the paper compares with: weights in tiles of 32 x 32, scales rounded up, a Hadamard
+/// transform of size 32, gradients rounded stochastically.
 FOURSCALE_H constexpr precision_policy mxfp4() {
   return {.linear = detail::four_bit(format_name::mxfp4, 32, sign_source::te_fixed)};
 }
@@ -107,20 +107,22 @@ FOURSCALE_H constexpr precision_policy mxfp8() {
   return {.linear = detail::each(x, x, x)};
 }
 
-/// Float8CurrentScaling(): E4M3 forward, E5M2 gradients, the amax of the tensor itself.
+/// Transformer Engine's Float8CurrentScaling(): E4M3 forward, E5M2 gradients, under the amax of the tensor
+/// itself.
 FOURSCALE_H constexpr precision_policy fp8_current() {
   constexpr operand_recipe x{.format = format_name::fp8_e4m3}, g{.format = format_name::fp8_e5m2};
   return {.linear = detail::each(x, x, g)};
 }
 
-/// DelayedScaling(): the same under an amax of the past.
+/// Transformer Engine's DelayedScaling(): as fp8_current, under an amax of past steps.
 FOURSCALE_H constexpr precision_policy fp8_delayed() {
   constexpr operand_recipe x{.format = format_name::fp8_e4m3, .amax = amax_source::delayed};
   constexpr operand_recipe g{.format = format_name::fp8_e5m2, .amax = amax_source::delayed};
   return {.linear = detail::each(x, x, g)};
 }
 
-/// Float8BlockScaling(), DeepSeek-V3: E4M3, 1 x 128 for activations and gradients, 128 x 128 for weights.
+/// Transformer Engine's Float8BlockScaling(), DeepSeek-V3: E4M3, 1 x 128 for activations and gradients, 128 x
+/// 128 for weights.
 FOURSCALE_H constexpr precision_policy fp8_block() {
   constexpr operand_recipe x{.format = format_name::fp8_block_e4m3};
   constexpr operand_recipe w{.format = format_name::fp8_block_e4m3, .blocks = block_kind::tiles};
@@ -138,8 +140,8 @@ FOURSCALE_H constexpr precision_policy four_over_six() {
   return p;
 }
 
-/// Quartet II: forward 1 x 16 with four over six; backward MS-EDEN on all four operands, from the stored
-/// 4-bit copies of activations and weights, signs drawn anew.
+/// Quartet II: forward in 1 x 16 with four over six. Backward uses MS-EDEN on all four operands; activations
+/// and weights are requantized from their stored 4-bit copies, and signs are drawn anew.
 FOURSCALE_H constexpr precision_policy quartet2() {
   operand_recipe x{.format = format_name::nvfp4, .scale = scale_rule::four_over_six_mse};
   operand_recipe g{.format = format_name::nvfp4,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// From a recipe that is known at compile time to the library's policies: the types that visit() finds,
-// without its switch, and with the Hadamard transform as a part of the quantizer.
+// Turns a recipe that is known at compile time into the library's policies. The types are those that visit()
+// finds, but there is no switch, and the Hadamard transform is part of the quantizer.
 #pragma once
 
 #include "../transform/hadamard.hpp"
@@ -10,12 +10,12 @@ namespace FOURSCALE_NAMESPACE {
 
 namespace detail {
 
-/// Whether f names F.
+/// Whether the name f is that of format F.
 template <class F>
 FOURSCALE_H constexpr bool is_named(format_name f) {
   return visit_format(f, false, []<class G>(G) { return same_type<F, G>; });
 }
-/// Of these formats, the one that f names.
+/// The one of these formats that f names.
 template <format_name f, class... Of>
 struct format_among {};
 template <format_name f, class F, class... Others>
@@ -76,7 +76,7 @@ template <operand_recipe O>
 using format_of = typename detail::format_among<O.format, nvfp4, mxfp4, mxfp8_e4m3, mxfp8_e5m2, fp8_e4m3,
                                                 fp8_e5m2, fp8_block_e4m3, fp8_block_e5m2>::type;
 
-/// The blocks of an operand.
+/// The block shape of an operand.
 template <operand_recipe O>
 FOURSCALE_H constexpr auto blocks_of() {
   constexpr int n = format_of<O>::block_size;
@@ -86,8 +86,8 @@ FOURSCALE_H constexpr auto blocks_of() {
     return blocks_1d{};
 }
 
-/// The quantizer of an operand: rounding and scale as visit() makes them, and the transform, which is no
-/// longer than a block. Not for ms_eden.
+/// The quantizer of an operand: rounding and scale rule as visit() makes them, and the Hadamard transform,
+/// which must be no longer than a block. Not for ms_eden.
 template <operand_recipe O>
 FOURSCALE_H constexpr auto quantizer_of(operand_place const& at) {
   static_assert(O.scale != scale_rule::ms_eden,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The rules for block scales that a recipe may name. This file is their only list: names, policies and the
-// formats that each goes with follow from it.
+// The rules for block scales that a recipe may name (`scale_rule`). This file is their only list: their
+// names, their policies and the formats that each goes with follow from it.
 #pragma once
 
 #include "../block/ms_eden.hpp"
@@ -10,7 +10,7 @@
 
 namespace FOURSCALE_NAMESPACE {
 
-/// How block scales follow from the block: `standard` is amax_scale, NVIDIA's rule for the format.
+/// How the scale of a block follows from its values. `standard` is amax_scale, NVIDIA's rule for the format.
 enum class scale_rule : u8 {
   standard,
   two_level_division,
@@ -25,7 +25,7 @@ enum class scale_rule : u8 {
   fp32_scale,
 };
 
-/// The formats that a rule goes with.
+/// The formats that a rule goes with: has<F> is true for these.
 struct any_format {
   template <block_format F>
   static constexpr bool has = true;
@@ -43,14 +43,14 @@ struct fp8_blocks {
   static constexpr bool has = same_type<typename F::scale, f32>;
 };
 
-/// The random numbers of the rules that need them.
+/// The random numbers for the rules that need them.
 struct scale_draws {
   philox<> bits{};
   sign_vector signs{};
 };
 
-/// v(formats, name, policy) for the rule s, or `otherwise` where s is a number that names none. For ms_eden,
-/// which is a whole quantizer, the policy is ms_eden itself.
+/// Returns v(formats, name, policy) for rule s, or `otherwise` where the number s names no rule. ms_eden is a
+/// whole quantizer, so its policy is ms_eden itself.
 template <class Result, class Visitor>
 FOURSCALE_H constexpr Result visit_scale_rule(scale_rule s, scale_draws const& draws, Result otherwise,
                                               Visitor const& v) {
@@ -82,7 +82,7 @@ FOURSCALE_H constexpr Result visit_scale_rule(scale_rule s, scale_draws const& d
   return otherwise;
 }
 
-/// "standard"; "?" for a number that names no rule.
+/// The name, such as "standard"; "?" for a number that names no rule.
 FOURSCALE_H constexpr char const* name(scale_rule s) {
   return visit_scale_rule(s, {}, "?", [](auto, char const* text, auto const&) { return text; });
 }

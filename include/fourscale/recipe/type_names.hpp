@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// From types that are known at run time, as in inference engines, to those of the templates.
+// visit_types(): from types that are known only at run time, as in inference engines, to the types of the
+// templates.
 #pragma once
 
 #include "../formats/real.hpp"
@@ -11,10 +12,10 @@ namespace FOURSCALE_NAMESPACE {
 /// The type of a matrix's values.
 enum class element_name : u8 { f32, bf16, fp16 };
 
-/// Where block scales lie.
+/// How block scales lie in memory.
 enum class layout_name : u8 { linear, swizzled_128x4 };
 
-/// v(T{}) for the type that e names, or `otherwise` where the number names none.
+/// Returns v(T{}) for the type that e names, or `otherwise` where the number e names none.
 template <class Result, class Visitor>
 FOURSCALE_H constexpr Result visit_element(element_name e, Result otherwise, Visitor const& v) {
   switch (e) {
@@ -28,7 +29,7 @@ FOURSCALE_H constexpr Result visit_element(element_name e, Result otherwise, Vis
   return otherwise;
 }
 
-/// v(Layout{}) for the layout that l names, or `otherwise` where the number names none.
+/// Returns v(Layout{}) for the layout that l names, or `otherwise` where the number l names none.
 template <class Result, class Visitor>
 FOURSCALE_H constexpr Result visit_layout(layout_name l, Result otherwise, Visitor const& v) {
   switch (l) {
@@ -47,8 +48,8 @@ struct type_names {
   layout_name layout = layout_name::linear;
 };
 
-/// v(T{}, F{}, Layout{}) for the types of those names, or `otherwise` where F is not one of Formats, or a
-/// number names nothing. Only the listed formats are compiled; without a list, all that format_name has:
+/// Returns v(T{}, F{}, Layout{}) for the types of these names, or `otherwise` where F is not one of Formats
+/// or a number names nothing. Only the listed formats are compiled; without a list, all of format_name:
 ///
 ///     auto call = [&]<class T, class F, class Layout>(T, F, Layout) {
 ///       return device::quantize(matrix_view<T const>{static_cast<T const*>(x), rows, cols},

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// From a recipe that is chosen at run time to the library's policies, which are types.
+// visit(): turns a recipe that is chosen at run time into the library's policies, which are types.
+// quantizer_of.hpp does so for a recipe that is known at compile time.
 #pragma once
 
 #include "../rounding/stochastic.hpp"
@@ -9,7 +10,7 @@
 
 namespace FOURSCALE_NAMESPACE {
 
-/// What a visit needs to know in addition to the recipe: which operand it is.
+/// Which operand a recipe is for: random streams and signs depend on it.
 struct operand_place {
   draw_key key;
   tensor_role role = tensor_role::activation;
@@ -33,7 +34,7 @@ FOURSCALE_H constexpr sign_vector signs_of(operand_recipe const& o, operand_plac
   return no_signs;
 }
 
-/// Tiles share one set of scales between both copies, so they are only ever rounded to nearest.
+/// Visits with 2-D blocks. Both copies share one set of scales, so they are only ever rounded to nearest.
 template <class F, class Scale, class Visitor>
 FOURSCALE_H constexpr bool visit_tiles(operand_recipe const& o, [[maybe_unused]] Scale const& scale,
                                        [[maybe_unused]] Visitor const& v) {
@@ -46,7 +47,8 @@ FOURSCALE_H constexpr bool visit_tiles(operand_recipe const& o, [[maybe_unused]]
   }
 }
 
-/// A rule that weighs candidates does so by the codes of rounding to nearest, so it goes with that only.
+/// Visits with the rounding of the recipe. A rule that weighs candidates compares them by codes that are
+/// rounded to nearest, so it goes with that rounding only.
 template <class F, class Scale, class Visitor>
 FOURSCALE_H constexpr bool visit_rounding(operand_recipe const& o, operand_place const& at,
                                           Scale const& scale, Visitor const& v) {
@@ -71,7 +73,8 @@ FOURSCALE_H constexpr bool visit_rounding(operand_recipe const& o, operand_place
   return false;
 }
 
-/// ms_eden is more than a scaling policy: it transforms 128 values and rounds them to nearest by itself.
+/// Visits with ms_eden, which is more than a scaling policy: it transforms 128 values and rounds them to
+/// nearest by itself.
 template <class F, class Bits, class Visitor>
 FOURSCALE_H constexpr bool visit_rounding(operand_recipe const& o, operand_place const&,
                                           ms_eden<Bits> const& scale, Visitor const& v) {
@@ -81,7 +84,7 @@ FOURSCALE_H constexpr bool visit_rounding(operand_recipe const& o, operand_place
   return true;
 }
 
-/// Rules that hold for every format: a switch that would change nothing is refused.
+/// Rules that hold for every format. A switch that would change nothing is refused.
 template <class F>
 FOURSCALE_H constexpr bool is_consistent(operand_recipe const& o) {
   const bool size_is_known =
@@ -91,7 +94,7 @@ FOURSCALE_H constexpr bool is_consistent(operand_recipe const& o) {
   return has_known_values(o) && (F::has_tensor_scale || o.amax == amax_source::current);
 }
 
-/// Visits a known format, under the scale rule of the recipe.
+/// Visits with a known format, under the scale rule of the recipe.
 template <class F, class Visitor>
 FOURSCALE_H constexpr bool visit_as(operand_recipe const& o, operand_place const& at, Visitor const& v) {
   const scale_draws draws{at.key.scales(at.role, o.copy == copy_kind::columnwise), signs_of(o, at)};
@@ -107,10 +110,10 @@ FOURSCALE_H constexpr bool visit_as(operand_recipe const& o, operand_place const
 
 }  // namespace detail
 
-/// Calls v(F{}, quantizer, blocks) with the types that `o` names; ms_eden in place of a quantizer where it
-/// says so. The Hadamard transform is not part of the quantizer (only of ms_eden): the matrix is transformed
-/// before. False, without a call, if the parts of the recipe do not go together, if one of them is a number
-/// that names nothing, or if it says bf16.
+/// Calls v(F{}, quantizer, blocks) with the types that `o` names; if `o` names ms_eden, that takes the
+/// quantizer's place. The quantizer does not contain the Hadamard transform (only ms_eden does): transform
+/// the matrix before. Returns false, without a call, if the parts of the recipe do not go together, if one of
+/// them is a number that names nothing, or if the format is bf16.
 template <class Visitor>
 FOURSCALE_H constexpr bool visit(operand_recipe const& o, operand_place const& at, Visitor const& v) {
   return visit_format(o.format, false, [&]<class F>(F) { return detail::visit_as<F>(o, at, v); });
