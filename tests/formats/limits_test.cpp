@@ -17,10 +17,11 @@ template <class F>
 using limits = std::numeric_limits<F>;
 
 template <format F>
-constexpr bool values_are(float lowest, float min, float denorm_min, float max, float epsilon) {
+constexpr bool values_are(float lowest, float min, float denorm_min, float max, float epsilon,
+                          float round_error = 0.5f) {
   return decode(limits<F>::lowest()) == lowest && decode(limits<F>::min()) == min &&
          decode(limits<F>::denorm_min()) == denorm_min && decode(limits<F>::max()) == max &&
-         decode(limits<F>::epsilon()) == epsilon && decode(limits<F>::round_error()) == 0.5f;
+         decode(limits<F>::epsilon()) == epsilon && decode(limits<F>::round_error()) == round_error;
 }
 // OCP MX v1.0 tables 2 to 5 and OCP OFP8 v1.0 table 1.
 static_assert(values_are<e2m1>(-6, 1, 0.5f, 6, 0.5f));
@@ -29,6 +30,8 @@ static_assert(values_are<e3m2>(-28, 0.25f, 0.0625f, 28, 0.25f));
 static_assert(values_are<e4m3>(-448, 0x1p-6f, 0x1p-9f, 448, 0.125f));
 static_assert(values_are<e5m2>(-57344, 0x1p-14f, 0x1p-16f, 57344, 0.25f));
 static_assert(values_are<e8m0>(0x1p-127f, 0x1p-127f, 0x1p-127f, 0x1p127f, 1));
+// A grid of whole numbers: the step above 1 is 1, and half of that is none of its numbers.
+static_assert(values_are<e1m2>(-7, 4, 1, 7, 1, 0));
 
 static_assert(limits<e4m3>::max_exponent == 9 && limits<e4m3>::min_exponent == -5 &&
               limits<e4m3>::digits == 4);
@@ -119,4 +122,5 @@ TEST_CASE("limits: the numbers of the specifications, at run time", "[formats][l
   check_values<e2m1>(-6, 0.5f, 0.5f);
   check_values<e4m3>(-448, 0x1p-9f, 0.125f);
   check_values<e8m0>(0x1p-127f, 0x1p-127f, 1);
+  check_values<e1m2>(-7, 1, 1);
 }

@@ -45,14 +45,22 @@ struct limits {
     return F{u8(F::is_signed ? F::max_bits | (1 << (F::width - 1)) : 0)};
   }
   FOURSCALE_H static constexpr F denorm_min() noexcept { return F::is_signed ? F{1} : min(); }
-  /// 2^-mantissa_bits, the step above 1: a subnormal in E2M3 and below it in no format.
-  FOURSCALE_H static constexpr F epsilon() noexcept { return power_of_two(-F::mantissa_bits); }
-  FOURSCALE_H static constexpr F round_error() noexcept { return power_of_two(-1); }
+  /// The step above 1. It is 2^-mantissa_bits; in E1M2, where 1 is subnormal, the step of subnormals.
+  FOURSCALE_H static constexpr F epsilon() noexcept {
+    return power_of_two(least_exponent > -F::mantissa_bits ? least_exponent : -F::mantissa_bits);
+  }
+  /// 1/2; 0 in E1M2, which has no such number.
+  FOURSCALE_H static constexpr F round_error() noexcept {
+    return least_exponent > -1 ? F{} : power_of_two(-1);
+  }
   FOURSCALE_H static constexpr F infinity() noexcept { return F{u8(F::has_infinity ? F::max_bits + 1 : 0)}; }
   FOURSCALE_H static constexpr F quiet_NaN() noexcept { return F{u8(F::has_nan ? F::nan_bits : 0)}; }
   FOURSCALE_H static constexpr F signaling_NaN() noexcept { return F{}; }
 
  private:
+  static constexpr int least_exponent = 1 - F::bias - F::mantissa_bits;  ///< of the step of subnormals
+
+  /// 2^e, from least_exponent on.
   FOURSCALE_H static constexpr F power_of_two(int e) {
     const int biased = e + F::bias;
     if (!F::is_signed || biased > 0) return F{u8(biased << F::mantissa_bits)};
