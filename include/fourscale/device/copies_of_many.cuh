@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The amaxes and both copies of many small matrices, one launch for all: the same work as that of
-// amax(), amax_both() and quantize_both().
+// The amaxes and both copies of many small matrices, in one launch for all (many.cuh). The CTAs do the same
+// work as those of amax(), amax_both() and quantize_both().
 #pragma once
 
 #include "amax.cuh"
@@ -12,7 +12,7 @@ inline namespace FOURSCALE_ARCH {
 
 namespace detail {
 
-/// Zeros for up to 32 floats.
+/// Zeroes `count` floats from `at` on, at most 32.
 struct clear_arguments {
   float* at;
   u32 count;
@@ -51,13 +51,14 @@ FOURSCALE_KERNEL void __launch_bounds__(cta_threads)
   raise_by_columns<N>(one.x, one.transform, one.ctas_along, at.cta, one.largest, one.largest_transformed);
 }
 
-/// The tiles of a matrix.
+/// The tiles of one matrix: `along` in a row, `down` in a column.
 template <class Copies>
 struct tiles_arguments {
   Copies copies;
   u32 along, down;
 
-  /// From the last one on, in columns of Copies::place_of_tile::down: as a grid of them takes them.
+  /// The place of the tile that CTA number `cta` of the matrix takes. CTAs begin at the last tile and take
+  /// columns of place_of_tile::down tiles, as those of a grid for this matrix alone do.
   FOURSCALE_D typename Copies::place_of_tile place(u32 cta) const {
     constexpr u32 step = Copies::place_of_tile::down;
     const u32 at = along * down - 1 - cta, first = at / (along * step) * step, in_band = at - first * along,
@@ -82,7 +83,8 @@ FOURSCALE_KERNEL void __launch_bounds__(Copies::threads, square_ctas<Copies>)
   cta::quantize_tile_of_squares(own.get().copies, own.get().place(at), tile);
 }
 
-/// Amaxes of many matrices of T; those of the columnwise copies too, where Transform is not identity.
+/// Collects the amaxes of many matrices of T; those of the columnwise copies too, if Transform is not
+/// identity. Call add() for each matrix, then run().
 template <class F, class T, class Transform>
 struct amaxes_of_many {
   static constexpr bool both = !same_type<Transform, identity>;
@@ -108,32 +110,40 @@ struct amaxes_of_many {
   explicit amaxes_of_many(cudaStream_t stream)
       : clears{&clear_many_kernel<clear_arguments>, 32, stream}, launches{kernel(), cta_threads, stream} {}
 
-  /// Whether add() takes it.
+  /// True if add() takes x.
   static bool fits(matrix_view<T const> const& x) {
     if constexpr (both)
       return fits_column_amax<n>(x, Transform{});
     else
       return fits_amax_vectors<n>(as_few_rows(x));
   }
-  /// To *amax and, if there are two, the one behind it.
+  /// Writes the amax of x to *amax, and, if there are two, the second one to amax[1].
   errc add(matrix_view<T const> const& x, [[maybe_unused]] Transform const& t, float* amax) {
-    if (const errc e = clears.add({amax, both ? 2u : 1u}, 1); e != errc::ok) return e;
     i32* const largest = reinterpret_cast<i32*>(amax);
     if constexpr (both) {
-      return launches.add({x, t.prepared(), ceil_div<i64>(x.cols, 64), largest, largest + 1},
-                          column_amax_ctas<n>(x));
+      return add({x, t.prepared(), ceil_div<i64>(x.cols, 64), largest, largest + 1}, column_amax_ctas<n>(x),
+                 amax);
     } else {
       const auto m = as_few_rows(x);
-      return launches.add({m, largest}, grid_for(amax_vector_threads<n>(m)));
+      return add({m, largest}, grid_for(amax_vector_threads<n>(m)), amax);
     }
   }
   errc run() {
     const errc e = clears.run();
     return e != errc::ok ? e : launches.run();
   }
+
+ private:
+  errc add(decltype(arguments()) const& one, i64 ctas, float* amax) {
+    // Amaxes are zeroed before the kernel that raises them is launched.
+    if (launches.is_full(ctas))
+      if (const errc e = clears.run(); e != errc::ok) return e;
+    if (const errc e = clears.add({amax, both ? 2u : 1u}, 1); e != errc::ok) return e;
+    return launches.add(one, ctas);
+  }
 };
 
-/// Both copies of many matrices of T.
+/// Collects both copies of many matrices of T. Call add() for each matrix, then run().
 template <class T, class F, class L, bool Is2d, class Rowwise, class Columnwise>
 struct copies_of_many {
   static constexpr path best = best_path_of_both<F, Is2d, T, Rowwise, Columnwise>();
@@ -157,7 +167,7 @@ struct copies_of_many {
   explicit copies_of_many(cudaStream_t stream)
       : launches{kernel(), static_cast<int>(copies::threads), stream} {}
 
-  /// Whether add() takes it. Scales of large matrices have a kernel of their own.
+  /// True if add() takes the matrix. It takes no large ones, because their scales have a kernel of their own.
   static bool fits(matrix_view<T const> const& x, block_scaled_view<F, L> const& q,
                    block_scaled_view<F, L> const& qt) {
     return x.rows * x.cols < spread_from && path_of_both<Is2d, Rowwise, Columnwise>(x, q, qt) == best;

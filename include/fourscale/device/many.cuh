@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// One launch for many small problems, such as those of the experts of an MoE layer: each CTA finds whose it
-// is. One by one, kernels that do not fill a GPU wait for each other.
+// One launch for many small problems, such as those of the experts of an MoE layer. The arguments of all
+// problems are arguments of the kernel, and each CTA finds the problem to which it belongs. Launched one by
+// one, kernels that do not fill a GPU wait for each other.
 #pragma once
 
 #include "launch.cuh"
@@ -10,19 +11,19 @@ inline namespace FOURSCALE_ARCH {
 
 namespace detail {
 
-/// The arguments of a kernel for many problems, of which each takes some CTAs. A kernel has less than 32 KiB
-/// of arguments.
+/// The arguments of a kernel for many problems, each of which takes consecutive CTAs. All arguments of a
+/// kernel together have less than 32 KiB.
 template <class Arguments>
 struct many_arguments {
   static constexpr u64 room = 31 << 10, each = sizeof(Arguments) + sizeof(u32);
   static constexpr int most = static_cast<int>(room / each < 64 ? room / each : 64);
 
   int count = 0;
-  u32 end[most] = {};  ///< of the CTAs of each problem, and of those before it
+  u32 end[most] = {};  ///< one past the last CTA of each problem
   alignas(16) unsigned char arguments[most][sizeof(Arguments)];
 
   FOURSCALE_HD Arguments const& of(int i) const { return reinterpret_cast<Arguments const&>(arguments[i]); }
-  /// One more: there must be room.
+  /// Adds a problem that takes `ctas` CTAs. There must be room: count < most.
   void add(Arguments const& one, i64 ctas) {
     __builtin_memcpy(arguments[count], &one, sizeof(one));
     end[count] = (count == 0 ? 0 : end[count - 1]) + static_cast<u32>(ctas);
@@ -32,9 +33,9 @@ struct many_arguments {
 
   struct place {
     int problem;
-    u32 cta;  ///< of the problem's own
+    u32 cta;  ///< its number among those of the problem
   };
-  /// Of this CTA.
+  /// The place of this CTA.
   FOURSCALE_D place find() const {
     int low = 0, high = count - 1;
     while (low < high) {
@@ -48,13 +49,13 @@ struct many_arguments {
   }
 };
 
-/// The arguments of this CTA in shared memory: to read them takes one instruction there, and no register for
-/// where they are.
+/// The arguments of this CTA's problem in shared memory. To read them there takes one instruction, and no
+/// register for their address.
 template <class Arguments>
 struct shared_arguments {
   alignas(16) unsigned char bytes[sizeof(Arguments)];
 
-  /// All threads. The CTA's number among those of its problem.
+  /// Copies them, and returns the CTA's number among those of its problem. All threads call it.
   FOURSCALE_D u32 take(many_arguments<Arguments> const& all) {
     static_assert(sizeof(Arguments) % 4 == 0 && alignof(Arguments) % 4 == 0);
     const auto at = all.find();
@@ -67,7 +68,8 @@ struct shared_arguments {
   FOURSCALE_D Arguments const& get() const { return reinterpret_cast<Arguments const&>(bytes); }
 };
 
-/// Launches a kernel for as many problems as are added, whenever there is no room for one more.
+/// Collects problems and launches the kernel for all of them: before one more when there is no room for it,
+/// and in run().
 template <class Arguments>
 struct many_launches {
   using all_arguments = many_arguments<Arguments>;
@@ -76,13 +78,17 @@ struct many_launches {
   cudaStream_t stream;
   all_arguments waiting{};
 
+  /// True if the problems that wait must be launched before one more of `ctas` CTAs.
+  bool is_full(i64 ctas) const {
+    return waiting.count == waiting.most || waiting.ctas() + ctas > 0x7fff'ffff;
+  }
   errc add(Arguments const& one, i64 ctas) {
-    if (waiting.count == waiting.most || waiting.ctas() + ctas > 0x7fff'ffff)
+    if (is_full(ctas))
       if (const errc e = run(); e != errc::ok) return e;
     waiting.add(one, ctas);
     return errc::ok;
   }
-  /// Those that wait.
+  /// Launches the kernel for the problems that wait. Call it after the last add().
   errc run() {
     if (waiting.count == 0) return errc::ok;
     kernel<<<waiting.ctas(), static_cast<unsigned>(threads), 0, stream>>>(waiting);
