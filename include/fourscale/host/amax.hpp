@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The largest magnitude of a matrix, on the CPU.
+// The largest magnitude (amax) of a matrix, or of each of its rows, on the CPU.
 #pragma once
 
 #include "../view/validate.hpp"
@@ -9,7 +9,7 @@ inline namespace FOURSCALE_CPU {
 
 namespace detail {
 
-/// The largest magnitude of m, of any number of rows: no rows give 0.
+/// The largest magnitude of m, without validation. m may have any number of rows; no rows give 0.
 template <matrix_like M>
 float amax_of(M const& m) {
   i32 largest = 0;
@@ -29,9 +29,9 @@ float amax_of(M const& m) {
 
 }  // namespace detail
 
-/// Writes the largest magnitude of m to *amax: NaN is dropped, infinity stays. On all cores under OpenMP; the
-/// result does not depend on their number. A separate step from quantize(), so that ranks can reduce it in
-/// between. Errors: see validate(); *amax is then untouched.
+/// Writes the largest magnitude of m to *amax. NaN is dropped, infinity stays. It uses all cores under
+/// OpenMP; the result does not depend on their number. It is a separate step from quantize(), so that ranks
+/// can reduce the amax in between. Errors: see validate(); *amax is then untouched.
 template <matrix_like M>
 errc amax(M const& m, float* amax) {
   if (const errc e = validate(m); e != errc::ok) return e;
@@ -40,8 +40,8 @@ errc amax(M const& m, float* amax) {
   return errc::ok;
 }
 
-/// The largest magnitude of each row, to out[0 .. m.rows): for amax_of_rows(). Of transposed(x) it gives
-/// those of the columns, for the columnwise copy. Errors as amax().
+/// Writes the largest magnitude of each row to out[0 .. m.rows), for amax_of_rows(). For transposed(x) these
+/// are the largest magnitudes of the columns of x, for the columnwise copy. Errors: as for amax().
 template <matrix_like M>
 errc row_amax(M const& m, float* out) {
   if (const errc e = validate(m); e != errc::ok) return e;

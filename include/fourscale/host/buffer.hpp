@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Opt-in, because it allocates and includes <vector>: a quantized matrix that owns its memory, on the CPU.
+// A quantized matrix that owns its memory, on the CPU. Opt-in, because it allocates and includes <vector>.
 #pragma once
 
 #include <vector>
@@ -8,9 +8,9 @@
 
 namespace FOURSCALE_NAMESPACE {
 
-/// The codes and scales of a rows x cols matrix in format F, zero at first, and its amax: host functions take
-/// its view(). A shape that validate() would refuse gets no memory, and the function that is given the view
-/// says what is wrong with it. Throws what std::vector throws where there is not enough memory.
+/// The codes and scales of a rows x cols matrix in format F, zero at first, and its amax. Pass view() to host
+/// functions. A shape that validate() would refuse gets no memory; the function that is given the view then
+/// returns the error. Throws what std::vector throws if there is not enough memory.
 template <block_format F, scale_layout Layout = linear>
 struct host_buffer {
   std::vector<u8> codes, scales;
@@ -24,7 +24,8 @@ struct host_buffer {
     scales.resize(static_cast<u64>(scale_bytes<F, Layout>(r, c)));
   }
 
-  /// Valid until the buffer is destroyed, moved from or assigned to. It has the amax of now.
+  /// A view that is valid until the buffer is destroyed, moved from or assigned to. It copies the current
+  /// amax.
   FOURSCALE_H block_scaled_view<F, Layout> view() { return {codes, scales, rows, cols, amax}; }
   FOURSCALE_H block_scaled_view<F, Layout, u8 const> view() const {
     return {codes, scales, rows, cols, amax};

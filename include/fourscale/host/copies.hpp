@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Both copies of a tensor, and one copy from another.
+// The rowwise and the columnwise copy of a quantized tensor, on the CPU: both from the tensor, or one from
+// the other.
 #pragma once
 
 #include "../view/dequantized_view.hpp"
@@ -8,10 +9,10 @@
 namespace FOURSCALE_NAMESPACE::host {
 inline namespace FOURSCALE_CPU {
 
-/// The transpose of a matrix quantized with 2-D blocks, without requantizing: nibbles and scales move,
+/// Writes the transpose of q, which has 2-D blocks, to qt without requantizing: codes and scales move,
 /// nothing is rounded. qt must have the amax of q (other_amax). Errors: q.rows no multiple of the block
-/// (partial_block), shape_mismatch, overlap, and those of validate(); qt is then untouched. With 1-D blocks
-/// the result would be meaningless, and nothing here can tell.
+/// (partial_block), shape_mismatch, overlap, and those of validate(); qt is then untouched. If q has 1-D
+/// blocks, the result is meaningless; this function cannot detect it.
 template <class F, class Layout, class Byte, class LayoutT>
 errc transpose(block_scaled_view<F, Layout, Byte> const& q, block_scaled_view<F, LayoutT, u8> const& qt) {
   constexpr i64 n = F::block_size;
@@ -33,10 +34,10 @@ errc transpose(block_scaled_view<F, Layout, Byte> const& q, block_scaled_view<F,
   return errc::ok;
 }
 
-/// Both copies in one call: q from x under `rowwise`, qt from the transpose of x under `columnwise`. Each has
-/// its own transform, rounding, random stream and amax (that of qt is taken after its transform). With 2-D
-/// blocks there is one set of scales and qt is the transpose of q, so `columnwise` and qt.amax must be as for
-/// q. Errors: see validate(); both outputs are then untouched.
+/// Makes both copies in one call: q from x with the quantizer `rowwise`, qt from the transpose of x with
+/// `columnwise`. Each has its own transform, rounding, random stream and amax (that of qt is taken after its
+/// transform). With 2-D blocks there is one set of scales and qt is the transpose of q, so `columnwise` and
+/// qt.amax must equal those of q. Errors: see validate(); both outputs are then untouched.
 template <matrix_like M, class F, class Layout, class LayoutT, quantizer_for<F> Rowwise = quantizer<>,
           quantizer_for<F> Columnwise = quantizer<>, class Blocks = blocks_1d>
 errc quantize_both(M const& x, block_scaled_view<F, Layout, u8> const& q,

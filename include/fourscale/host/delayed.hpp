@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The end of a step under delayed scaling, on the CPU.
+// Delayed scaling (scaling/delayed.hpp) on the CPU: the update at the end of a step.
 #pragma once
 
 #include "../view/validate.hpp"
@@ -7,9 +7,9 @@
 namespace FOURSCALE_NAMESPACE::host {
 inline namespace FOURSCALE_CPU {
 
-/// Takes the next amax from the history and rolls it. A step that recorded no amax (history[0] = 0) changes
-/// nothing. NaN in the history counts for nothing. Errors: see
-/// validate(); history and amax are then untouched.
+/// Takes the next amax from the history, then rolls the history. If the step recorded no amax (history[0] =
+/// 0), nothing changes. NaN in the history is ignored. Errors: see validate(); history and amax are then
+/// untouched.
 inline errc update(delayed_amax const& d) {
   if (const errc e = validate(d); e != errc::ok) return e;
   const float newest = d.history[0];

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Back to float, bf16 or fp16, on the CPU.
+// Dequantizes a whole matrix to float, bf16 or fp16, on the CPU.
 #pragma once
 
 #include "../view/requirements.hpp"
@@ -11,7 +11,7 @@ inline namespace FOURSCALE_CPU {
 
 namespace detail {
 
-/// Some blocks of q to floats; dequantize_block() says what they must be.
+/// Dequantizes the blocks `at` of q to floats. The values must be those of dequantize_block().
 template <class F, class Layout, class Byte>
 void dequantize_blocks(block_scaled_view<F, Layout, Byte> const& q, block_range const& at, float* values) {
   using element = typename F::element;
@@ -53,8 +53,8 @@ void dequantize_valid(block_scaled_view<F, Layout, Byte> const& q, M const& y) {
 
 }  // namespace detail
 
-/// Writes the values of q into y (or into transposed(y), for a columnwise copy), each rounded once to float
-/// as dequantize_block() says and once more to y's type. Errors: see validate(); y is then untouched.
+/// Writes the values of q to y (pass transposed(y) for a columnwise copy). Each value is rounded once to
+/// float, as in dequantize_block(), and once more to y's type. Errors: see validate(); y is then untouched.
 template <class F, class Layout, class Byte, class M>
 errc dequantize(block_scaled_view<F, Layout, Byte> const& q, M const& y) {
   if constexpr (fourscale::detail::can_write<M>()) {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The block-scaled GEMM that others are compared with: simple, and as exact as double allows.
+// The reference block-scaled GEMM on the CPU, which the others are compared with: simple, and as exact as
+// double allows. host/gemm_blackwell.hpp has the GEMM with the bits of Blackwell.
 #pragma once
 
 #include "../block/quantize.hpp"
@@ -11,8 +12,8 @@ inline namespace FOURSCALE_CPU {
 
 namespace detail {
 
-/// What the sum of code * scale products is still to be multiplied by: amax / 2688 for each operand under a
-/// tensor scale.
+/// The factor of one operand that the sum of code * scale products still lacks: the inverse of its tensor
+/// scale (amax / 2688 for NVFP4), or 1 for formats without a tensor scale.
 template <class F>
 double tensor_factor(tensor_scale<F> const& tensor) {
   if constexpr (block_scale_bytes<F> == 0)
@@ -23,8 +24,8 @@ double tensor_factor(tensor_scale<F> const& tensor) {
     return 1.0;
 }
 
-/// One row of A times one row of B in units of the tensor scales, in order, in double. Products are exact,
-/// and so is the sum of a block except for E5M2, whose range is too wide.
+/// Row i of A times row j of B, without the tensor scales: summed in order, in double. Products are exact,
+/// and so is the sum of a block, except for E5M2, whose range is too wide.
 template <class F, class LA, class BA, class G, class LB, class BB>
 double dot(block_scaled_view<F, LA, BA> const& a, i64 i, block_scaled_view<G, LB, BB> const& b, i64 j) {
   constexpr int n = F::block_size;
@@ -40,24 +41,24 @@ double dot(block_scaled_view<F, LA, BA> const& a, i64 i, block_scaled_view<G, LB
   return sum;
 }
 
-/// x to odd: truncated to float, with its last bit set if that lost anything. Rounding the result to bf16 or
-/// fp16 is then rounding x once.
+/// x rounded to odd: truncated to float, and the last bit is set (a sticky bit) if that lost anything.
+/// Rounding the result to bf16 or fp16 then gives x rounded once.
 inline float to_odd(double x) {
   const float nearest = static_cast<float>(x);
   const double error = x - static_cast<double>(nearest);
   if (!(error != 0.0) || error != error) return nearest;
   u32 bits = bit_cast<u32>(nearest);
-  if ((error < 0.0) != (x < 0.0)) --bits;  // it was rounded away from zero
+  if ((error < 0.0) != (x < 0.0)) --bits;  // `nearest` is beyond x: back toward zero
   return bit_cast<float>(bits | 1u);
 }
 
 }  // namespace detail
 
-/// D = alpha * A * B^T + beta * D for A (M x K), B (N x K), D (M x N); the two formats may differ but their
-/// block size may not. Rounded once, at the end: |error| <= (K / block_size + 4) * 2^-53 * sum |a||b| |alpha|
-/// before that rounding, since only the sum over blocks and the last four operations are inexact in double
-/// (with E5M2, K in place of K / block_size). D is not read when beta = 0. Errors: see validate_gemm(); D is
-/// then untouched.
+/// D = alpha * A * B^T + beta * D for A (M x K), B (N x K), D (M x N). The two formats may differ, but must
+/// have the same block size. D is rounded once, at the end. Before that rounding |error| <= (K / block_size +
+/// 4) * 2^-53 * sum |a||b| |alpha|, since only the sum over blocks and the last four operations are inexact
+/// in double; with E5M2, K takes the place of K / block_size. D is not read when beta = 0. Errors: see
+/// validate_gemm(); D is then untouched.
 template <class F, class LA, class BA, class G, class LB, class BB, class T>
 errc gemm(block_scaled_view<F, LA, BA> const& a, block_scaled_view<G, LB, BB> const& b,
           matrix_view<T> const& d, gemm_factors factors = {}) {

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Opt-in, because it allocates and includes <vector>: a GEMM on the CPU with the bits of Blackwell's tensor
-// cores. Operands are decoded to f32, where a code times its scale is exact; a step is then an ordinary sum,
-// one addition rounded toward zero, and a certificate that this was exact. See docs/exact_gemm.md.
+// A GEMM on the CPU with the bits of Blackwell's tensor cores. Opt-in, because it allocates and includes
+// <vector>. Operands are decoded to f32, where a code times its scale is exact. Where a certificate proves it
+// exact, a step along K is an ordinary f32 sum and one addition rounded toward zero; elsewhere it is added
+// with more care. gemm_step.hpp has the steps of 64, gemm_step_of_32.hpp those of 32. See docs/exact_gemm.md.
 #pragma once
 
 #ifdef _OPENMP
@@ -23,8 +24,9 @@ namespace detail {
 
 inline constexpr i64 chunk_steps = 32, panel_cols = 512;
 
-/// Rows of A that a thread takes at a time, for each of which B is decoded anew: many, unless threads would
-/// have nothing to do. `along`: panels side by side.
+/// Rows of A in a panel, which is a thread's unit of work. B is decoded anew for each panel, so panels are
+/// tall: 512 rows, or down to 128 where there would be fewer than two panels for each thread. `along`: panels
+/// along N.
 inline i64 rows_of_panel(i64 rows, i64 along, i64 threads) {
   i64 panel = 512;
   while (panel > 128 && along * ceil_div<i64>(rows, panel) < 2 * threads) panel /= 2;
@@ -32,12 +34,12 @@ inline i64 rows_of_panel(i64 rows, i64 along, i64 threads) {
   return all < panel ? all : panel;
 }
 
-/// Rows of A, decoded over `chunk_steps` steps.
+/// The rows of A of a panel, decoded over `chunk_steps` steps.
 template <class Steps>
 struct decoded_rows {
   std::vector<float> values;                   ///< [row][step][value]
   std::vector<typename Steps::bounds> bounds;  ///< [row][step]
-  std::vector<typename Steps::state> state;
+  std::vector<typename Steps::state> state;    ///< [row]
 
   explicit decoded_rows(i64 rows)
       : values(static_cast<u64>(rows * chunk_steps * Steps::values)),
@@ -47,12 +49,12 @@ struct decoded_rows {
   auto& bound(i64 row, i64 step) { return bounds[static_cast<u64>(row * chunk_steps + step)]; }
 };
 
-/// strip_cols rows of B, decoded over `chunk_steps` steps and transposed.
+/// A strip: strip_cols rows of B (columns of D), decoded over `chunk_steps` steps and transposed.
 template <class Steps>
 struct decoded_strip {
   std::vector<float> values;                     ///< [step][value][column]
   std::vector<typename Steps::columns> columns;  ///< [step]
-  std::vector<typename Steps::bounds> most;      ///< [step]: of all columns
+  std::vector<typename Steps::bounds> most;      ///< [step]: bounds that hold for all columns
 
   decoded_strip()
       : values(static_cast<u64>(chunk_steps * Steps::values * strip_cols)),
@@ -61,7 +63,8 @@ struct decoded_strip {
   float* at(i64 step) { return values.data() + step * Steps::values * strip_cols; }
 };
 
-/// What a thread works on: `panel_rows` rows of A with panel_cols rows of B.
+/// A panel: `panel_rows` rows of A by panel_cols rows of B, computed by one thread. It holds the decoded
+/// operands of a chunk of steps and the accumulators (`sums`) of all its outputs.
 template <class F, class LA, class BA, class G, class LB, class BB>
 struct gemm_panel {
   using of_a = steps_of<F, G>;
@@ -105,7 +108,7 @@ struct gemm_panel {
     }
   }
 
-  /// A step of `count` rows from r on whose certificates do not hold for all of the strip.
+  /// Adds one step of `count` rows from r on where a certificate fails for some row and column of the strip.
   void step_with_care(i64 r, i64 count, i64 c, i64 step, i64 in_chunk, i64 cols,
                       float const* const (&values)[rows_at_once], float* const (&to)[rows_at_once]) {
     if constexpr (step_values == 64) {
@@ -124,7 +127,7 @@ struct gemm_panel {
       for (i64 i = 0; i < count; ++i) step_by_rule(r + i, c, step, in_chunk, cols, values[i], to[i]);
     }
   }
-  /// The same for a row and steps of 32.
+  /// The same for one row, in steps of 32.
   void step_by_rule(i64 r, i64 c, i64 step, i64 in_chunk, i64 cols, float const* values, float* to) {
     if (rows.bound(r, in_chunk).is_none()) {
       for (i64 j = 0; j < cols; ++j) to[j] = by_model(r, c + j, step, to[j]);
@@ -149,10 +152,12 @@ struct gemm_panel {
     __builtin_memcpy(to, results, sizeof results);
     steps.in_double += kept, steps.by_model += cols - kept;
   }
+  /// One step of one output by the integers of the model.
   float by_model(i64 r, i64 c, i64 step, float sum) const {
     return block_scaled_dot(format, of_a::read(a, row + r, step), of_b::read(b, col + c, step), sum);
   }
 
+  /// Adds `count` steps to all rows of the panel and the strip at column c.
   void add_strip(i64 c, i64 first, i64 count) {
     const i64 cols = b.rows - col - c < strip_cols ? b.rows - col - c : strip_cols,
               last = a.rows - row < panel_rows ? a.rows - row : panel_rows;
@@ -177,7 +182,8 @@ struct gemm_panel {
       }
   }
 
-  /// Steps of 64: in line, g++ makes loops of them that are a quarter slower; those of 32 are faster there.
+  /// add_strip() for steps of 64, kept out of line: inlined, its loops are a quarter slower with g++. Steps
+  /// of 32 are faster inlined.
   [[gnu::noinline]] void add_strip_of_64(i64 c, i64 first, i64 count) { add_strip(c, first, count); }
 
   void multiply() {
@@ -198,10 +204,10 @@ struct gemm_panel {
 
 }  // namespace detail
 
-/// D = alpha * A * B^T + beta * D for A (M x K), B (N x K), D (M x N), with the bits of
-/// model::block_scaled_dot chained along K in order, and of the epilogue in view/gemm_epilogue.hpp: those of
-/// device::gemm. NVFP4 by NVFP4, MXFP4 by MXFP4, and any two of MXFP8, MXFP6 and MXFP4; any M and N. A NaN
-/// gives NaN in its row or column. D is not read when beta = 0. `steps`, if it is not null, receives how the
+/// D = alpha * A * B^T + beta * D for A (M x K), B (N x K), D (M x N), with the bits of device::gemm:
+/// model::block_scaled_dot chained along K in order, then the epilogue of view/gemm_epilogue.hpp. Formats:
+/// NVFP4 by NVFP4, MXFP4 by MXFP4, and any two of MXFP8, MXFP6 and MXFP4; any M and N. A NaN in an operand
+/// gives NaN in its row or column of D. D is not read when beta = 0. `steps`, if not null, receives how the
 /// steps were added. Allocates 1 to 6 MB a thread; throws what std::vector throws. Errors: see
 /// validate_gemm(); D is then untouched.
 template <class F, class LA, class BA, class G, class LB, class BB, class T>

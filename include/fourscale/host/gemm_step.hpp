@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// A step of 64 along K of a GEMM with Blackwell's bits on the CPU, NVFP4 and MXFP4: what an instruction reads
-// of a row, its values in f32 and its certificate; and how a step is added. docs/exact_gemm.md has the
-// reasons.
+// Steps of 64 along K for the CPU GEMM with Blackwell's bits, NVFP4 and MXFP4. steps_of_64 reads what one
+// instruction takes of a row, decodes it to f32 and finds its bounds for the certificate. The functions below
+// add a step to the accumulators of some rows and a strip of 32 columns, in vectors. docs/exact_gemm.md
+// proves them right.
 #pragma once
 
 #include "../model/certificate.hpp"
@@ -20,15 +21,15 @@ inline constexpr int vector_bytes = 32;
 inline constexpr int vector_bytes = 16;
 #endif
 inline constexpr int strip_cols = 32;
-inline constexpr int rows_at_once = vector_bytes / 16;  ///< so that their sums fit in registers
+inline constexpr int rows_at_once = vector_bytes / 16;  ///< rows in one pass: sums fit in registers
 
 template <class F>
 concept fp4_format = model::has_steps_of_64<F>;
-/// The formats whose step is 64 values of E2M1.
+/// True for two formats that are multiplied in steps of 64 values of E2M1.
 template <class F, class G>
 concept has_steps_of_64 = fp4_format<F> && same_type<F, G>;
 
-/// What a byte of two codes stands for: their values, and what the certificate asks of them.
+/// Table, indexed by a byte of two codes: their values, and their facts for the certificate.
 struct code_pairs {
   float values[256][2] = {};
   model::code_facts facts[256] = {};
@@ -44,13 +45,13 @@ struct code_pairs {
 };
 inline constexpr code_pairs of_code_pair{};
 
-/// What is known of a step of 64 values of a row, or of the rows of a strip: of those, what accumulators are
-/// asked for is not needed.
+/// Bounds of a step of 64 values of a row. add() merges the rows of a strip, and only `step`: the bounds of
+/// accumulators are kept for each column, in bounds_of_columns.
 struct bounds_of_64 : model::known_bounds {
   constexpr void add(bounds_of_64 const& other) { step.add(other.step); }
 };
 
-/// What is known of a strip's columns in a step of 64.
+/// The bounds of each column of a strip in a step of 64.
 struct bounds_of_columns {
   int span[strip_cols], of_accumulators[strip_cols], depth[strip_cols];
 
@@ -60,15 +61,16 @@ struct bounds_of_columns {
   }
 };
 
-/// NVFP4 and MXFP4: kinds mxf4nvf4 and mxf4.
+/// How an operand of format F is read and decoded in steps of 64 (kinds mxf4nvf4 and mxf4). steps_of_32 has
+/// the same members.
 template <class F>
 struct steps_of_64 {
   static constexpr int values = 64;
   using bounds = bounds_of_64;
   using columns = bounds_of_columns;
-  using state = model::row_bounds;  ///< of the row's steps before this one
+  using state = model::row_bounds;  ///< what the row's earlier steps leave
 
-  /// One row, one step: as the model reads it; zero behind the matrix.
+  /// Reads one step of one row as the model takes it. Rows and blocks beyond the matrix are zeros.
   template <class L, class B>
   static model::operand_row read(block_scaled_view<F, L, B> const& q, i64 row, i64 step) {
     constexpr int blocks = values / F::block_size, words = 4 / blocks;
@@ -83,7 +85,7 @@ struct steps_of_64 {
     }
     return result;
   }
-  /// Decodes a step of a row; and what the certificate asks of it.
+  /// Decodes one step of a row to f32, and returns its bounds. Call it for the steps of a row in order.
   static bounds decode(model::operand_row const& x, state& row, float* to) {
     using scale = typename F::scale;
     model::code_facts facts[4];
@@ -102,20 +104,21 @@ struct steps_of_64 {
   }
 };
 
-/// x as f32, rounded toward zero.
+/// x as f32, rounded toward zero: to nearest, and one step back if that is beyond x.
 inline float toward_zero(double x) {
   const float nearest = static_cast<float>(x);
   const double back = static_cast<double>(nearest);
   return bit_cast<float>(bit_cast<u32>(nearest) - u32{(back < 0.0 ? -back : back) > (x < 0.0 ? -x : x)});
 }
 
-/// Columns of a strip that fit in a register.
+/// A vector register of columns of a strip, and the number of registers that a strip takes.
 using float_lanes [[gnu::vector_size(vector_bytes)]] = float;
 inline constexpr int strip_lanes = strip_cols * static_cast<int>(sizeof(float)) / vector_bytes;
 
 using int_lanes [[gnu::vector_size(vector_bytes)]] = i32;
 
-/// Register `i` of the numbers at x. One by one, g++ does not take them by way of the stack.
+/// Loads and stores register `i` of a strip's numbers at x. With a copy for each register, g++ keeps the
+/// values in registers instead of passing them through the stack.
 inline float_lanes load_lanes(float const* x, int i) {
   float_lanes lanes;
   __builtin_memcpy(&lanes, x + i * (strip_cols / strip_lanes), sizeof lanes);
@@ -136,8 +139,8 @@ inline float_lanes magnitude(float_lanes x) {
   return __builtin_bit_cast(float_lanes, __builtin_bit_cast(int_lanes, x) & 0x7fff'ffff);
 }
 
-/// Products of `Count` values of Rows rows with a strip, added up: take(row, register of the strip, sums).
-/// Every sum is exact, so the order is free.
+/// Multiplies `Count` values of Rows rows by those of a strip and sums the products. Calls take(row, register
+/// of the strip, sums). Every sum is exact, so the order of additions is free.
 template <int Rows, int Count, class Take>
 void add_products(float const* const (&a)[Rows], float const* b, Take const& take) {
   float_lanes sums[Rows][strip_lanes] = {};
@@ -155,18 +158,19 @@ void add_products(float const* const (&a)[Rows], float const* b, Take const& tak
   for (int l = 0; l < strip_lanes; ++l) take(r, l, sums[r][l]);
 }
 
-/// a + b of numbers in f32, rounded toward zero. What the nearest sum leaves out is a float (Knuth's
-/// two-sum): if it points toward zero, the nearest one is a unit beyond. So it is if it is infinite, and what
-/// it leaves out NaN.
+/// a + b in f32, rounded toward zero. By Knuth's two-sum, what the nearest sum leaves out is a float, `rest`.
+/// If it points toward zero, the nearest sum is beyond a + b, and one step back is the result. If the nearest
+/// sum is infinite, `rest` is NaN: again one step back.
 inline float_lanes add_toward_zero(float_lanes a, float_lanes b) {
   const float_lanes sum = a + b, of_b = sum - a, rest = (a - (sum - of_b)) + (b - of_b);
   const int_lanes of_sum = __builtin_bit_cast(int_lanes, sum),
                   signs = of_sum ^ __builtin_bit_cast(int_lanes, rest);
-  const int_lanes beyond = (rest != 0.0f) & ((signs < 0) | (rest != rest));  // -1 where it is
+  const int_lanes beyond = (rest != 0.0f) & ((signs < 0) | (rest != rest));  // -1 where one step back
   return __builtin_bit_cast(float_lanes, of_sum + beyond);
 }
 
-/// A step of Rows rows whose certificates hold for the whole strip.
+/// Adds a step of Rows rows whose certificates hold for the whole strip: f32 products, then one addition to
+/// the accumulator.
 template <int Values, int Rows>
 void step_in_f32(float const* const (&a)[Rows], float const* b, float* const (&sums)[Rows]) {
   add_products<Rows, Values>(a, b, [&](int r, int l, float_lanes lanes) {
@@ -174,8 +178,9 @@ void step_in_f32(float const* const (&a)[Rows], float const* b, float* const (&s
   });
 }
 
-/// A step of 64 of Rows rows whose sums f32 may not hold, where nothing is dropped: by blocks of 16, each of
-/// them exact in f32.
+/// A step of 64 of Rows rows for which f32 may not hold the sum of 64 products: four blocks of 16, each sum
+/// exact in f32, are added to the accumulator in double. `results` has the MMA's bits only where the adder
+/// drops nothing.
 template <int Rows>
 void step_in_double(float const* const (&a)[Rows], float const* b, float* const (&sums)[Rows],
                     float (&results)[Rows][strip_cols]) {
@@ -195,13 +200,14 @@ void step_in_double(float const* const (&a)[Rows], float const* b, float* const 
     for (int j = 0; j < strip_cols; ++j) results[r][j] = toward_zero(all[r][j]);
 }
 
-/// Sums of a step in f32 are exact, and the adder drops nothing whatever the accumulators are.
+/// True if the step's sums in f32 are exact and the adder drops nothing, whatever the accumulators are.
 inline bool is_fast(bounds_of_64 const& a, bounds_of_64 const& b, float const*) {
   return sums_are_exact(a.step, b.step) && nothing_is_dropped(a.step, b.step);
 }
 
-/// In which columns the adder drops nothing of a row's accumulators nor of the products added to them, -1
-/// there: by norms, or by the accumulators' limits. As model::nothing_is_dropped() and largest_kept() say.
+/// For each column: -1 where the adder drops nothing, neither of the row's accumulator nor of the products
+/// added to it. Norms or the accumulator's limit prove it, as model::nothing_is_dropped() and largest_kept()
+/// do.
 inline void find_kept(bounds_of_64 const& a, bounds_of_columns const& b, float const* sums,
                       int (&kept)[strip_cols]) {
   static_assert(model::scales_drop_nothing(35) && !model::scales_drop_nothing(36));

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// A step of 32 along K of a GEMM with Blackwell's bits on the CPU, MXFP8, MXFP6 and MXFP4 by one another:
-// what an instruction reads of a row, its values in f32, their exponents and its certificate; and how a step
-// is added where a certificate does not hold: by the adder's own rule, 32 columns at a time.
-// docs/exact_gemm.md has the reasons.
+// Steps of 32 along K for the CPU GEMM with Blackwell's bits: MXFP8, MXFP6 and MXFP4 by one another.
+// steps_of_32 reads what one instruction takes of a row, decodes it to f32 and finds its bounds. Where a
+// certificate fails, add_by_rule() adds the step as the adder itself does, without branches, 32 columns at a
+// time. docs/exact_gemm.md proves it right.
 #pragma once
 
 #include "../model/certificate_8bit.hpp"
@@ -14,9 +14,9 @@ inline namespace FOURSCALE_CPU {
 namespace detail {
 
 using model::has_steps_of_32, model::type_of_element, model::format_of_step;
-using step_exponent = short;  ///< of a value under its scale, or of a product
+using step_exponent = short;  ///< exponent of a scaled value, or of a product
 
-/// The facts of each container of an element.
+/// Table, indexed by container: the facts of each element.
 struct element_table {
   model::element_facts facts[256] = {};
 
@@ -27,7 +27,8 @@ struct element_table {
 template <class E>
 inline constexpr element_table of_element{type_of_element<E>()};
 
-/// Exponents of 32 values in format E as the adder has them, from what they are under 2^scale_of(j).
+/// The exponents, as the adder sees them, of 32 values of element type E. `values` are scaled by
+/// 2^scale_of(j).
 template <class E, class ScaleOf>
 void find_exponents(float const* values, ScaleOf const& scale_of, step_exponent* to) {
   for (int j = 0; j < 32; ++j) {
@@ -37,10 +38,11 @@ void find_exponents(float const* values, ScaleOf const& scale_of, step_exponent*
   }
 }
 
-/// What is asked of a strip's columns in a step of 32 when a certificate does not hold. Exponents are found
-/// when a row first asks; values that the model alone reads, as codes, then become zeros.
+/// What add_by_rule() needs of a strip's columns in one step. find() fills in the exponents when a row first
+/// needs them. It also clears the values of columns without bounds: only the model adds those columns, and it
+/// reads codes, not these values.
 struct rule_of_strip {
-  bool found = false;  ///< the exponents
+  bool found = false;  ///< whether `exponents` is filled in
   step_exponent exponents[32][strip_cols];
   int lowest[strip_cols], top[strip_cols];  ///< of each column's block_bounds
 
@@ -64,7 +66,8 @@ struct rule_of_strip {
 };
 static_assert(strip_cols == 32, "find_exponents() takes as many columns as a step has values.");
 
-/// MXFP8 and MXFP6, MXFP4 with one of them: kind mxf8f6f4.
+/// How an operand of format F is read and decoded in steps of 32 (kind mxf8f6f4): MXFP8, MXFP6, and MXFP4
+/// with one of them.
 template <class F>
 struct steps_of_32 {
   static constexpr int values = 32;
@@ -72,7 +75,7 @@ struct steps_of_32 {
   using columns = rule_of_strip;
   struct state {};
 
-  /// One row, one step: as the model reads it; zero behind the matrix.
+  /// Reads one step of one row as the model takes it. Rows beyond the matrix are zeros.
   template <class L, class B>
   static model::operand_row read(block_scaled_view<F, L, B> const& q, i64 row, i64 step) {
     model::operand_row result;
@@ -85,7 +88,7 @@ struct steps_of_32 {
     }
     return result;
   }
-  /// Decodes a step of a row; and what the certificate asks of it.
+  /// Decodes one step of a row to f32, and returns its bounds.
   static bounds decode(model::operand_row const& x, state&, float* to) {
     element_table const& table = of_element<typename F::element>;
     const e8m0 scale{static_cast<u8>(x.scales)};
@@ -100,7 +103,7 @@ struct steps_of_32 {
   }
 };
 
-/// The steps of an operand in format F whose partner is in G.
+/// The steps of an operand in format F that is multiplied by one in format G.
 template <class F, class G>
 struct steps_of : steps_of_32<F> {};
 template <class F, class G>
@@ -108,7 +111,8 @@ requires has_steps_of_64<F, G>
 struct steps_of<F, G> : steps_of_64<F> {
 };
 
-/// Sums of a step in f32 are exact, and the adder drops nothing: accumulators are asked.
+/// True if the step's sums in f32 are exact and the adder drops nothing. Each accumulator of the row, `sums`,
+/// is tested.
 inline bool is_fast(model::block_bounds a, model::block_bounds b, float const* sums) {
   if (!sums_are_exact(a, b) || !nothing_is_dropped(a, b)) return false;
   const model::kept_accumulators kept(a, b);
@@ -117,7 +121,7 @@ inline bool is_fast(model::block_bounds a, model::block_bounds b, float const* s
   return lost == 0;
 }
 
-/// The exponent of a block's scale; behind the matrix, that of a byte of zeros.
+/// The exponent of a block's scale; for rows beyond the matrix, that of a zero byte.
 template <class F, class L, class B>
 int scale_exponent(block_scaled_view<F, L, B> const& q, i64 row, i64 block) {
   return (row < q.rows ? static_cast<int>(q.load_scale(row, block).bits) : 0) - e8m0::bias;
@@ -126,7 +130,7 @@ int scale_exponent(block_scaled_view<F, L, B> const& q, i64 row, i64 block) {
 using uint_lanes [[gnu::vector_size(vector_bytes)]] = u32;
 using short_lanes [[gnu::vector_size(vector_bytes)]] = step_exponent;
 
-/// For each column the largest exponent that a product has.
+/// For each column the largest exponent of the 32 products.
 inline void largest_exponents(step_exponent const* a, step_exponent const (&b)[32][strip_cols],
                               step_exponent (&largest)[strip_cols]) {
   constexpr int registers = strip_cols * static_cast<int>(sizeof(step_exponent)) / vector_bytes;
@@ -142,9 +146,9 @@ inline void largest_exponents(step_exponent const* a, step_exponent const (&b)[3
   __builtin_memcpy(largest, most, sizeof largest);
 }
 
-/// Of a row and a strip: in which columns the adder drops nothing of the accumulator nor of the products
-/// added to it, as model::kept_accumulators has it; and in which add_by_rule() has the adder's bits. -1 where
-/// so.
+/// Tests the accumulators of a row and a strip; -1 for each column where it is true. `kept`: the adder drops
+/// nothing of the accumulator nor of the products, as model::nothing_is_dropped() and kept_accumulators say.
+/// `known`: add_by_rule() gives the adder's bits.
 struct asked_accumulators {
   int kept[strip_cols], known[strip_cols];
 
@@ -173,8 +177,9 @@ struct asked_accumulators {
   }
 };
 
-/// A step of a row with a strip by the adder's own rule: terms truncated toward zero at 2^(E - 25), in units
-/// of that; their exact sum; rounded toward zero. Of columns that are not `known` something else.
+/// Adds a step of one row and a strip by the adder's own rule: terms are truncated toward zero at 2^(E - 25)
+/// and taken in units of it, summed exactly, and the sum is rounded toward zero. Columns that are not `known`
+/// get meaningless results.
 inline void add_by_rule(float const* a, step_exponent const* exponents_a, float const* b,
                         rule_of_strip const& rule, float const* sums, int const* known,
                         float (&results)[strip_cols]) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// MS-EDEN of whole matrices on the CPU.
+// Quantizes whole matrices by MS-EDEN (block/ms_eden.hpp), on the CPU.
 #pragma once
 
 #include "../block/ms_eden.hpp"
@@ -8,10 +8,10 @@
 namespace FOURSCALE_NAMESPACE::host {
 inline namespace FOURSCALE_CPU {
 
-/// Quantizes x into q by MS-EDEN, 128 consecutive values of a row at a time: of transposed(x), or of
-/// transposed(dequantized(q8)), for the operands of a backward GEMM. The amax of q is that of the transformed
-/// matrix: amax<128>(x, quantizer.transform, &a), then q.amax = {amax_value(a), quantizer}. Errors: x.cols no
-/// multiple of 128 (partial_block), and those of validate(); q is then untouched.
+/// Quantizes x into q by MS-EDEN, 128 consecutive values of a row at a time. For the operands of a backward
+/// GEMM, x may be transposed(x) or transposed(dequantized(q8)). The amax of q must be that of the transformed
+/// matrix: call amax<128>(x, quantizer.transform, &a), then set q.amax = {amax_value(a), quantizer}. Errors:
+/// x.cols no multiple of 128 (partial_block), and those of validate(); q is then untouched.
 template <matrix_like M, class Layout, random_bits Bits>
 errc quantize(M const& x, block_scaled_view<nvfp4, Layout, u8> const& q, ms_eden<Bits> const& quantizer) {
   constexpr int n = ms_eden<Bits>::group_size;

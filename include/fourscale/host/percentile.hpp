@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// An amax that leaves out the largest few values, on the CPU.
+// The percentile amax, which leaves out the few largest values (view/percentile.hpp), on the CPU.
 #pragma once
 
 #include "../view/percentile.hpp"
@@ -8,9 +8,9 @@
 namespace FOURSCALE_NAMESPACE::host {
 inline namespace FOURSCALE_CPU {
 
-/// The percentile amax of x, exactly: share = 1 is amax(), 0.999 lets one element in a thousand saturate. NaN
-/// counts as 0. `workspace` is scratch. Two passes over x. Errors: see validate(), null or misaligned
-/// pointers; *amax is then untouched.
+/// Writes the exact percentile amax of x to *amax. share = 1 gives amax(); 0.999 lets one element in a
+/// thousand saturate. NaN counts as 0. `workspace` is scratch. It makes two passes over x. Errors: see
+/// validate(), null or misaligned pointers; *amax is then untouched.
 template <matrix_like M>
 errc percentile_amax(M const& x, double share, percentile_workspace* workspace, float* amax) {
   if (const errc e = validate(x); e != errc::ok) return e;

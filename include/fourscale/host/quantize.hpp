@@ -1,7 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// Whole matrices on the CPU, on all cores where the user compiles with OpenMP. Same policies, same bits as a
-// kernel, in the usual floating-point environment: rounding to nearest even, FTZ and DAZ off. This holds for
-// all of host/, except for amax() and row_amax(), which depend on neither; docs/exactness.md says more.
+// Quantizes whole matrices on the CPU, on all cores if compiled with OpenMP. quantize() takes the policies of
+// the device function and gives the same bits, in the usual floating-point environment: rounding to nearest
+// even, FTZ and DAZ off. All of host/ needs this environment, except amax() and row_amax();
+// docs/exactness.md says more.
+//
+// The work is done in segments (segment.hpp): up to 1024 values whose blocks go through each stage together.
+// A range is a number of consecutive 1-D blocks, counted row after row. A band is a rectangle of blocks, for
+// matrices that are transposed or have 2-D blocks.
 #pragma once
 
 #include "../view/requirements.hpp"
@@ -13,22 +18,23 @@ inline namespace FOURSCALE_CPU {
 
 namespace detail {
 
-/// Zeroes the scales of a layout with padding; quantize() then writes those of all blocks.
+/// Zeroes all scales if the layout has padding. quantize() then writes the scales of all blocks.
 template <class F, class Layout>
 void clear_scale_padding(block_scaled_view<F, Layout, u8> const& q) {
   if constexpr (Layout::has_padding && block_scale_bytes<F> != 0)
     __builtin_memset(q.scales, 0, static_cast<u64>(scale_bytes<F, Layout>(q.rows, q.cols)));
 }
 
-/// Part of a transposed matrix, transposed back, so that its rows are contiguous. Short rows follow one
-/// another; longer ones have a cache line between them, or all would fall into a few sets of the L1 cache.
+/// A copy of some rows of a transposed matrix in which each row is contiguous. Short rows follow one another.
+/// Longer rows have a cache line between them; otherwise they would all fall into a few sets of the L1 cache.
 template <class T, i64 Rows, i64 Cols>
 struct gathered_rows {
   static constexpr i64 line = 64 / static_cast<i64>(sizeof(T));
   alignas(64) T values[Rows * (Cols + line)];
 
-  /// Takes `rows` rows from `row` on, `cols` values of each from `col` on, a multiple of four. It reads four
-  /// stored rows of x at a time: hardware does not prefetch where each is in another page.
+  /// Copies `rows` rows from `row` on, and of each `cols` values from `col` on. `cols` is a multiple of four.
+  /// It reads four stored rows (columns of x) at a time and prefetches the next ones itself: the hardware
+  /// does not prefetch where each stored row is in another page.
   template <matrix_like M>
   matrix_view<T const> gather(M const& x, i64 row, i64 rows, i64 col, i64 cols) {
     const i64 ld = cols <= 4 * line ? cols : cols + line;
@@ -46,8 +52,9 @@ struct gathered_rows {
   }
 };
 
-/// The rows and blocks that are quantized at a time. Of a transposed matrix: as many rows as two cache lines
-/// have values, and as many values of each as fit in 64 KiB.
+/// The most rows and blocks of a band. With 2-D blocks, a band has the rows of one block. A transposed matrix
+/// in 1-D blocks has as many rows in a band as two cache lines have values. A band of a transposed matrix
+/// fits in 64 KiB.
 template <class F, class M, bool Is2d>
 struct band_shape {
   static constexpr i64 value_bytes = sizeof(typename M::value_type), capacity = segment_size / F::block_size;
@@ -56,13 +63,14 @@ struct band_shape {
   static constexpr i64 blocks = !M::is_transposed || fit > capacity ? capacity : fit > 1 ? fit : 1;
 };
 
-/// Part of a quantized matrix: rows [row, last_row) of the blocks [first, first + count).
+/// Part of a quantized matrix: the blocks [first, first + count) of rows [row, last_row).
 struct band {
   i64 row, last_row, first;
   int count;
 };
 
-/// One range of 1-D blocks. In x, which is not transposed, the matrix begins at row x_row and block x_block.
+/// Quantizes one range of 1-D blocks. x is not transposed. It is the matrix from row `x_row` and block
+/// `x_block` on: the whole matrix, or a gathered band.
 template <class Segment, matrix_like M>
 void quantize_range(Segment& s, M const& x, i64 x_row, i64 x_block, block_range const& at) {
   s.load(x, x_row, x_block, at);
@@ -72,7 +80,8 @@ void quantize_range(Segment& s, M const& x, i64 x_row, i64 x_block, block_range 
   s.store();
 }
 
-/// A band of 1-D blocks: whole rows in ranges that go on from one to the next, or each row by itself.
+/// Quantizes a band of 1-D blocks. If the band has whole rows, a range may go on from one row to the next;
+/// else each row is a range.
 template <class Segment, matrix_like M>
 void quantize_rows(Segment& s, M const& x, i64 x_row, i64 x_block, band const& b) {
   const i64 all = (b.last_row - b.row) * b.count;
@@ -85,7 +94,8 @@ void quantize_rows(Segment& s, M const& x, i64 x_row, i64 x_block, band const& b
   }
 }
 
-/// A band of 2-D blocks: all rows under common scales.
+/// Quantizes a band of 2-D blocks: the rows of the band share the scale of each block. It loads the values
+/// once for the amaxes, once more to weigh candidate scales if the policy does that, and once for the codes.
 template <class Segment, matrix_like M>
 void quantize_tiles(Segment& s, M const& x, i64 x_row, i64 x_block, band const& b) {
   using format = typename Segment::format;
@@ -112,7 +122,8 @@ void quantize_tiles(Segment& s, M const& x, i64 x_row, i64 x_block, band const& 
   }
 }
 
-/// A band of a matrix that is transposed or in 2-D blocks, brought to where its rows lie in memory.
+/// Quantizes a band of a matrix that is transposed or has 2-D blocks. Gathers the values of a transposed one
+/// first.
 template <bool Is2d, matrix_like M, class F, class Layout, class Quantizer>
 void quantize_band(M const& x, block_scaled_view<F, Layout, u8> const& q, Quantizer const& recipe,
                    band const& b) {
@@ -133,8 +144,8 @@ void quantize_band(M const& x, block_scaled_view<F, Layout, u8> const& q, Quanti
   }
 }
 
-/// Rows that lie in memory, in 1-D blocks: ranges of them, whichever rows they are of. Policies see row r as
-/// `above` + r.
+/// Quantizes a matrix that is not transposed, in 1-D blocks: in ranges of as many blocks as a segment holds,
+/// across the ends of rows. Policies see row r as row `above` + r.
 template <matrix_like M, class F, class Layout, class Quantizer>
 void quantize_ranges(M const& x, block_scaled_view<F, Layout, u8> const& q, Quantizer const& recipe,
                      i64 above) {
@@ -150,7 +161,7 @@ void quantize_ranges(M const& x, block_scaled_view<F, Layout, u8> const& q, Quan
   }
 }
 
-/// A matrix that is transposed or in 2-D blocks, by bands.
+/// Quantizes a matrix that is transposed or has 2-D blocks, in bands.
 template <bool Is2d, matrix_like M, class F, class Layout, class Quantizer>
 void quantize_bands(M const& x, block_scaled_view<F, Layout, u8> const& q, Quantizer const& recipe) {
   using shape_of = band_shape<F, M, Is2d>;
@@ -168,7 +179,8 @@ void quantize_bands(M const& x, block_scaled_view<F, Layout, u8> const& q, Quant
   }
 }
 
-/// quantize() after validation; policies see row r as `above` + r.
+/// quantize() after validation. Policies see row r as row `above` + r, but quantize_bands() takes `above` as
+/// 0.
 template <bool Is2d, matrix_like M, class F, class Layout, class Quantizer>
 void quantize_valid(M const& x, block_scaled_view<F, Layout, u8> const& q, Quantizer const& of_any_input,
                     i64 above) {
@@ -182,9 +194,9 @@ void quantize_valid(M const& x, block_scaled_view<F, Layout, u8> const& q, Quant
 
 }  // namespace detail
 
-/// Quantizes x into q, blocks along the rows of x; quantize(transposed(x), q) makes the columnwise copy.
-/// Formats with a tensor scale take the amax of q, which must be brought to the range of the quantizer.
-/// Padding of the scale layout is zeroed. `blocks_2d<16, 16>{}` (32 for MX) gives square tiles; the last
+/// Quantizes x into q in blocks along the rows of x. quantize(transposed(x), q) makes the columnwise copy.
+/// Formats with a tensor scale use q.amax, which must be brought to the range of the quantizer. Padding of
+/// the scale layout is zeroed. With `blocks_2d<16, 16>{}` (32 for MX) the blocks are square tiles; the last
 /// tiles may have fewer rows. Errors: see validate(); the output is then untouched.
 template <class M, class F, class Layout, class Byte, class Quantizer = quantizer<>, class Blocks = blocks_1d>
 errc quantize(M const& x, block_scaled_view<F, Layout, Byte> const& q, Quantizer const& quantizer = {},

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Many matrices of one width, packed row by row, on the CPU. The device functions must give the same in one
-// launch.
+// Quantizes grouped matrices on the CPU: many matrices of one width, packed one after the other by rows
+// (view/row_groups.hpp). The device functions must give the same result in one launch.
 #pragma once
 
 #include "../view/row_groups.hpp"
@@ -10,8 +10,8 @@
 namespace FOURSCALE_NAMESPACE::host {
 inline namespace FOURSCALE_CPU {
 
-/// The largest magnitude of each group to out[0 .. groups.count), as amax() gives it; 0 for an empty group.
-/// Errors: see validate() and validate_offsets().
+/// Writes the largest magnitude of each group to out[0 .. groups.count), as amax() gives it. An empty group
+/// gets 0. Errors: see validate() and validate_offsets().
 template <class T>
 errc amax_grouped(matrix_view<T> const& x, row_groups const& groups, float* out) {
   if (const errc e = validate(x); e != errc::ok) return e;
@@ -26,11 +26,11 @@ errc amax_grouped(matrix_view<T> const& x, row_groups const& groups, float* out)
   return errc::ok;
 }
 
-/// Quantizes each group of x by itself, under its own amax if q has amax_of_groups(), else under the one
-/// of q. Codes lie as the rows of x do; each group has scales of its own, the padding zeroed: see
-/// grouped_scale_bytes() and group_of(). Random rounding is a function of the row of the packed matrix, so
-/// that no two groups share their draws. Errors: see validate_grouped() and
-/// validate_offsets(); the output is then untouched.
+/// Quantizes each group of x by itself, under its own amax if q.amax is amax_of_groups(), else under the
+/// common one. Codes lie in the order of the rows of x. Each group has its own scale layout, whose padding is
+/// zeroed: see grouped_scale_bytes() and group_of(). Random rounding depends on the row in the packed matrix,
+/// so no two groups share random draws. Errors: see validate_grouped() and validate_offsets(); the output is
+/// then untouched.
 template <class T, class F, class Layout, quantizer_for<F> Quantizer = quantizer<>>
 errc quantize_grouped(matrix_view<T> const& x, block_scaled_view<F, Layout> const& q,
                       row_groups const& groups, Quantizer const& quantizer = {}) {

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Some consecutive blocks of a matrix, quantized in stages. Each stage is a plain loop over all of them, by
-// the fast form of a policy where it has one, so that the compiler vectorizes it for the CPU that it builds
-// for; quantize_block() says what the result must be.
+// A segment: some consecutive blocks of a matrix, which the CPU quantizes in stages (load, amax, scales,
+// codes). Each stage is a plain loop over all blocks, so that the compiler vectorizes it for the CPU that it
+// builds for. A stage uses the lane form of a policy where the policy has one. The result must be that of
+// quantize_block(). host/quantize.hpp calls the stages.
 #pragma once
 
 #include "values.hpp"
@@ -10,15 +11,15 @@ namespace FOURSCALE_NAMESPACE::host {
 inline namespace FOURSCALE_CPU {
 namespace detail {
 
-/// An amax_scaling_policy that takes the position of a block.
+/// An amax_scaling_policy that takes the position of a block, because it draws random bits.
 template <class Scale, class F>
 concept scales_by_position = amax_scaling_policy<Scale, F> &&
     requires(Scale const scale, tensor_scale<F> tensor, position where) {
   scale(F{}, 0.0f, tensor, where);
 };
 
-/// The blocks `at`, at most a segment's capacity: 64 of 16 values, or 32 of 32. They may go on in the next
-/// row; `above` is added to the rows that policies see.
+/// Quantizes the blocks `at` into `q`: at most `capacity` of them, 64 of 16 values or 32 of 32. They may
+/// continue in the next row. `above` is added to the row numbers that policies see.
 template <block_format F, class Layout, class Quantizer, class Values>
 struct segment {
   static constexpr int block_size = F::block_size, pairs = block_size / 2,
@@ -38,18 +39,20 @@ struct segment {
   typename F::scale scales[capacity];
   float multipliers[capacity];
 
-  /// Two scales of each block under a weighing policy, and what they decode to.
+  /// For a weighing policy: one candidate scale of each block, the value that it decodes to, and its
+  /// multiplier.
   struct candidate_scales {
     typename F::scale scales[capacity];
     float values[capacity], multipliers[capacity];
   };
   candidate_scales candidates[2];
-  float errors[block_size][2][capacity];  ///< of each row of 2-D blocks; else in the first
+  float errors[block_size][2][capacity];  ///< [row of a 2-D block; else 0][candidate][block]
 
   segment(block_scaled_view<F, Layout, u8> const& to, Quantizer const& r, i64 rows_above)
       : q(to), recipe(r), above(rows_above) {}
 
-  /// Reads and transforms the blocks that lie at `where` of x.
+  /// Reads the blocks `where` and transforms them. Row x_row and block x_block of the matrix are where x
+  /// begins.
   template <matrix_like M>
   void load(M const& x, i64 x_row, i64 x_block, block_range const& where) {
     at = where;
@@ -68,8 +71,8 @@ struct segment {
     for (int b = 0; b < count; ++b) amax[b] = 0;
   }
 
-  /// Raises each block's amax to that of the loaded values: once for 1-D blocks, once a row for 2-D ones. A
-  /// format without block scales has nothing that it could change.
+  /// Raises each block's amax to that of the loaded values. Call it once for 1-D blocks, once a row for 2-D
+  /// blocks. It does nothing for a format without block scales.
   void raise_amax() {
     if constexpr (block_scale_bytes<F> != 0) {
       alignas(64) i32 keys[segment_size / 2];
@@ -81,7 +84,7 @@ struct segment {
     }
   }
 
-  /// The scale of each loaded block: from its amax, or by weighing its values.
+  /// Chooses the scale of each loaded block: from its amax, or by weighing two candidates on its values.
   void choose_scales() {
     const bool at_once = !q.amax.by_row() && !scales_by_position<scale_policy, F>;
     const i64 blocks_in_row = at_once ? at.block + at.count : q.blocks();
@@ -97,8 +100,8 @@ struct segment {
     if constexpr (!amax_scaling_policy<scale_policy, F>) choose_lighter(1);
   }
 
-  /// For 2-D blocks under a weighing policy: both candidates, then each row's errors, then the lighter
-  /// candidate.
+  /// For 2-D blocks under a weighing policy, in this order: begin_weighing() finds both candidates,
+  /// weigh_row() adds each row's errors, choose_lighter() takes the candidate with the smaller error.
   void begin_weighing() {
     find_candidates(q.amax.scale_of_row(at.row), whole());
     for (auto& of_row : errors)
@@ -107,7 +110,8 @@ struct segment {
   }
   void weigh_row(int row) { weigh(q.amax.scale_of_row(at.row), whole(), row); }
 
-  /// Chooses for `rows` rows, a power of two. Their errors are added in pairs at distance rows / 2, ..., 1.
+  /// Chooses between the candidates by their errors in `rows` rows, a power of two. The errors are added in
+  /// pairs at distance rows / 2, ..., 1.
   void choose_lighter(int rows) {
     for (int distance = rows / 2; distance >= 1; distance /= 2)
       for (int row = 0; row < distance; ++row)
@@ -120,7 +124,7 @@ struct segment {
     }
   }
 
-  /// Codes of the loaded values under the chosen scales.
+  /// Stores the scales, and the codes of the loaded values under them.
   void store() {
     store_scales();
     u8* const to = q.codes + q.code_offset(at.row, at.block);
@@ -143,12 +147,12 @@ struct segment {
   row_part whole() const { return {at.row, at.block, 0, at.count}; }
   position where(row_part const& part) const { return {above + part.row, part.block * block_size}; }
 
-  /// |x| as amax_bits() has it, raised by above_infinity: a NaN is negative, and any maximum drops it.
+  /// |x| as amax_bits() has it, plus above_infinity: a NaN becomes negative, so that any maximum drops it.
   static i32 key(float x) {
     return static_cast<i32>((bit_cast<u32>(x) & 0x7fff'ffffu) + lanes::above_infinity);
   }
 
-  /// From the keys of pairs to the magnitudes of blocks.
+  /// Reduces the keys of pairs to one for each block, and raises the blocks' amax by them.
   template <int N>
   void raise_amax(i32 const (&keys)[N]) {
     if constexpr (N == capacity) {
@@ -192,7 +196,7 @@ struct segment {
     }
   }
 
-  /// The errors of both candidates for a row of some blocks.
+  /// Finds the errors of both candidates for one row of some blocks.
   void weigh(tensor_scale<F> const& tensor, row_part const& part, int row) {
     for (int k = 0; k < 2; ++k)
       if constexpr (lane_weighing_policy<scale_policy, F>)
@@ -227,8 +231,8 @@ struct segment {
       });
   }
 
-  /// Codes by `encode`, two at a time: from a scaled value and the bits drawn for it, if any, to the top bits
-  /// of a word.
+  /// Stores the codes that `encode` gives, in pairs. encode(x, bits) takes a scaled value and the random bits
+  /// drawn for it (0 if none) and returns its code in the top bits of a word.
   template <class Encode>
   void store_lanes(u8* to, Encode encode) {
     alignas(64) float of_pairs[segment_size / 2];
@@ -246,7 +250,7 @@ struct segment {
     pack_pairs<width>(codes, at.count * pairs, to);
   }
 
-  /// Stores blocks as the definition says.
+  /// Stores blocks by the definition, round_block(), for policies without a lane form.
   void store_blocks(u8* to, row_part const& part) {
     for (int b = part.first; b < part.first + part.count; ++b)
       with_block(b, [&](float(&block)[block_size]) {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The error of a quantized matrix, on the CPU.
+// The quantization error of a matrix (block/statistics.hpp), on the CPU. Sums are in the fixed order that
+// strip_walk defines there, so host and device give the same bits.
 #pragma once
 
 #include "../block/statistics.hpp"
@@ -10,13 +11,14 @@ inline namespace FOURSCALE_CPU {
 
 namespace detail {
 
-/// Joins neighbours in a binary tree until s[0] has all of s[0 .. n). More empty ones would change nothing.
+/// Joins neighbours in a binary tree, until s[0] has all of s[0 .. n). Further empty statistics would not
+/// change the result.
 inline void join_neighbours(statistics* s, i64 n) {
   for (i64 distance = 1; distance < n; distance *= 2)
     for (i64 i = 0; i + distance < n; i += 2 * distance) s[i] += s[i + distance];
 }
 
-/// The strips of one walk that has any, lane by lane.
+/// The statistics of the strips of one walk: summed for each lane, then joined. The walk must have a strip.
 template <matrix_like M, class F, class Layout, class Byte>
 statistics walk_statistics(M const& x, block_scaled_view<F, Layout, Byte> const& q, i64 walk) {
   using strips = fourscale::detail::strip_walk;
@@ -39,17 +41,17 @@ statistics walk_statistics(M const& x, block_scaled_view<F, Layout, Byte> const&
 
 }  // namespace detail
 
-/// Compares q with the matrix it was quantized from (or with transposed(x), for a columnwise copy; with the
-/// transformed matrix, where the quantizer transforms). 2-D blocks count once for each of their rows. On all
-/// cores under OpenMP; the result does not depend on their number, and is that of device::statistics_of().
-/// Errors: see validate(); *out is then untouched.
+/// Compares q with x, the matrix that it was quantized from. For a columnwise copy pass transposed(x); if the
+/// quantizer transforms, pass the transformed matrix. 2-D blocks count once for each of their rows. It uses
+/// all cores under OpenMP; the result does not depend on their number, and is that of
+/// device::statistics_of(). Errors: see validate(); *out is then untouched.
 template <matrix_like M, class F, class Layout, class Byte>
 errc statistics_of(M const& x, block_scaled_view<F, Layout, Byte> const& q, statistics* out) {
   if (const errc e = validate(x, q); e != errc::ok) return e;
   if (out == nullptr) return errc::null_pointer;
   using strips = fourscale::detail::strip_walk;
   constexpr i64 groups = 32, of_group = strips::walks / groups;
-  const i64 walks_with_blocks = q.rows * ceil_div<i64>(q.blocks(), strips::width);  // the first ones
+  const i64 walks_with_blocks = q.rows * ceil_div<i64>(q.blocks(), strips::width);  // they come first
   statistics all[groups];
 #ifdef _OPENMP
 #pragma omp parallel for if (q.rows * q.cols > 65536)

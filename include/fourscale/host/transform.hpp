@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Transforms of whole matrices on the CPU, for those longer than a block, and the amax after a transform.
+// Transforms of whole matrices on the CPU, for transforms longer than a block, and the amax of a matrix after
+// a transform.
 #pragma once
 
 #include "../block/quantize.hpp"
@@ -10,7 +11,8 @@ inline namespace FOURSCALE_CPU {
 
 namespace detail {
 
-/// Reads N values of a row before it writes them, so x and y may be the same.
+/// Writes the transform of x to y. It reads N values of a row before it writes them, so x and y may be the
+/// same.
 template <int N, class M, class T, class Transform>
 void transform_rows(M const& x, matrix_view<T> const& y, Transform const& t) {
 #ifdef _OPENMP
@@ -46,8 +48,8 @@ float transformed_amax(M const& x, Transform const& transform) {
 
 }  // namespace detail
 
-/// Writes the largest magnitude of x after `transform` of N consecutive values of each row at a time to
-/// *amax. Errors: x.cols no multiple of N (partial_block), null pointer, and those of validate(); *amax is
+/// Writes to *amax the largest magnitude of x after `transform`, which takes N consecutive values of a row at
+/// a time. Errors: x.cols no multiple of N (partial_block), null pointer, and those of validate(); *amax is
 /// then untouched.
 template <int N, matrix_like M, transform_policy<N> Transform>
 errc amax(M const& x, Transform const& transform, float* amax) {
@@ -58,16 +60,16 @@ errc amax(M const& x, Transform const& transform, float* amax) {
   return errc::ok;
 }
 
-/// What quantize() of format F needs as amax when its quantizer transforms: amax<nvfp4>(transposed(x),
-/// hadamard<16>{signs}, &a) is that of the columnwise copy.
+/// The amax that quantize() to format F needs if its quantizer transforms. For example,
+/// amax<nvfp4>(transposed(x), hadamard<16>{signs}, &a) gives that of the columnwise copy.
 template <block_format F, matrix_like M, transform_policy<F::block_size> Transform>
 errc amax(M const& x, Transform const& transform, float* amax) {
   return host::amax<F::block_size>(x, transform, amax);
 }
 
-/// Both amaxes of a tensor: of x, for the rowwise copy, and of transposed(x) after `transform`, for the
-/// columnwise one. Also rejects x.rows that is no multiple of the block size; both outputs are then
-/// untouched.
+/// Both amaxes of a tensor: *amax of x, for the rowwise copy, and *amax_t of transposed(x) after `transform`,
+/// for the columnwise copy. Errors: x.rows no multiple of the block size (partial_block), null pointer, and
+/// those of validate(); both outputs are then untouched.
 template <block_format F, matrix_like M, transform_policy<F::block_size> Transform>
 errc amax_both(M const& x, Transform const& transform, float* amax, float* amax_t) {
   if (const errc e = fourscale::detail::check_amax_output(amax); e != errc::ok) return e;
@@ -75,7 +77,7 @@ errc amax_both(M const& x, Transform const& transform, float* amax, float* amax_
   return host::amax(x, amax);
 }
 
-/// The transform of y in place, N consecutive values of each row at a time. Errors: y.cols no multiple of N
+/// Transforms y in place, N consecutive values of a row at a time. Errors: y.cols no multiple of N
 /// (partial_block), and those of validate(); y is then untouched.
 template <int N, class T, transform_policy<N> Transform>
 errc transform_in_place(matrix_view<T> const& y, Transform const& t) {
@@ -85,10 +87,10 @@ errc transform_in_place(matrix_view<T> const& y, Transform const& t) {
   return errc::ok;
 }
 
-/// y = the transform of x, N consecutive values of each row at a time, rounded to y's type; x may be
-/// transposed. For transforms longer than a block, before amax() and quantize(). Errors: rows and columns
-/// differ (shape_mismatch), x.cols no multiple of N (partial_block), overlap, and those of validate(); y is
-/// then untouched.
+/// Writes the transform of x to y, N consecutive values of a row at a time, rounded to y's type. x may be
+/// transposed. For a transform longer than a block, call this before amax() and quantize(). Errors: x and y
+/// differ in rows or columns (shape_mismatch), x.cols no multiple of N (partial_block), overlap, and those of
+/// validate(); y is then untouched.
 template <int N, matrix_like M, class T, transform_policy<N> Transform>
 errc transform(M const& x, matrix_view<T> const& y, Transform const& t) {
   if (const errc e = validate_transform<N>(x, y); e != errc::ok) return e;

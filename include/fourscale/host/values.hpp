@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The values and the codes of some consecutive blocks of a matrix, laid out for loops that compilers
-// vectorize.
+// Loads the values of some consecutive blocks of a matrix, and packs and unpacks their codes. The arrays are
+// laid out for loops that compilers vectorize. segment.hpp and dequantize.hpp work on them.
 #pragma once
 
 #include "../block/quantize.hpp"
@@ -10,28 +10,30 @@ namespace FOURSCALE_NAMESPACE::host {
 inline namespace FOURSCALE_CPU {
 namespace detail {
 
-/// Values that are worked on at a time: a few KiB with all their stages, to fit in the L1 cache.
+/// The number of values that are worked on at a time. With the arrays of all stages they take a few KiB, to
+/// fit in the L1 cache.
 inline constexpr int segment_size = 1024;
 
-/// `count` consecutive blocks, counted row after row, the first of them block `block` of row `row`.
+/// `count` consecutive blocks, counted row after row. The first is block `block` of row `row`.
 struct block_range {
   i64 row, block;
   int count;
 };
 
-/// Up to `most` of the `all` blocks of a matrix, from the one on that is number `first`.
+/// A range of up to `most` of the `all` blocks of a matrix, from block number `first` on.
 constexpr block_range range_of(i64 first, i64 all, i64 blocks_in_row, int most) {
   const i64 left = all - first;
   return {first / blocks_in_row, first % blocks_in_row, left < most ? static_cast<int>(left) : most};
 }
 
-/// Those of one row: they begin at block `block` of row `row`, and at block `first` of the range.
+/// The blocks of a range in one row: `count` of them, from block `block` of row `row`, which is block `first`
+/// of the range.
 struct row_part {
   i64 row, block;
   int first, count;
 };
 
-/// Calls action(row_part) for the rows that a range has part in.
+/// Calls action(row_part) for each row in which the range has blocks.
 template <class Action>
 void for_each_row(block_range const& at, i64 blocks_in_row, Action action) {
   if (at.count <= blocks_in_row - at.block) return action(row_part{at.row, at.block, 0, at.count});
@@ -52,8 +54,9 @@ bool is_contiguous(M const& x) {
     return false;
 }
 
-/// Calls action(row, col, first, count) for each stretch of values that lies in one row of x, or in rows
-/// without gaps: x(row, col) .. are values `first` .. of the range. x begins at row x_row and block x_block.
+/// Calls action(row, col, first, count) for each stretch of the range's values that is contiguous in x: part
+/// of one row, or of several rows without gaps. The `count` values of x from (row, col) on are values `first`
+/// .. of the range. x begins at row x_row, block x_block of the matrix whose blocks `at` counts.
 template <int BlockSize, class M, class Action>
 void for_each_stretch(M const& x, i64 x_row, i64 x_block, block_range const& at, i64 blocks_in_row,
                       Action action) {
@@ -63,8 +66,8 @@ void for_each_stretch(M const& x, i64 x_row, i64 x_block, block_range const& at,
   });
 }
 
-/// The values of a range, as floats. Loops take neighbours together, from two vectors, so that their codes
-/// and magnitudes meet without a shuffle.
+/// The values of a range, as floats. Loops read them in pairs of neighbours, even and odd values from two
+/// vectors, so that the codes and magnitudes of a pair meet without a shuffle.
 struct float_values {
   alignas(64) float all[segment_size];
 
@@ -80,8 +83,8 @@ struct float_values {
   float odd(int pair) const { return all[2 * pair + 1]; }
 };
 
-/// The same for bf16, or a type with its bits, left where they are if they lie side by side: a word of two
-/// becomes floats by a shift and a mask, where the first of them is its lower half.
+/// The same for bf16, or a type with its bits. Values that lie side by side in x are not copied. A shift and
+/// a mask turn a word of two values into floats; the first of the two must be its lower half.
 template <class T>
 struct bf16_values {
   T const* all;
@@ -106,7 +109,7 @@ struct bf16_values {
   float odd(int pair) const { return bit_cast<float>(word(pair) & 0xffff'0000u); }
 };
 
-/// T has the bits of bf16, and the first of two is the lower half of their word.
+/// True if T has the bits of bf16, and the first of two values is the lower half of their word.
 template <class T>
 constexpr bool is_bf16() {
   struct two {
@@ -118,13 +121,15 @@ constexpr bool is_bf16() {
     return same_type<T, bf16> && bit_cast<u32>(two{{1}, {0}}) == 1;
 }
 
-/// Values of M that lie in memory: its own, or those of a transpose, which are gathered.
+/// True if the values that a segment loads lie in memory: those of M itself, or of a transpose, which are
+/// gathered first.
 template <class M>
 constexpr bool lies_in_memory() {
   return M::is_transposed || requires(M const& m) { &m.at(0, 0); };
 }
 
-/// The type that holds the values of a matrix M: bf16 stays in place, unless a policy takes floats.
+/// The type that holds the values of a matrix M: bf16_values for bf16 in memory, unless a policy of the
+/// quantizer needs floats.
 template <class F, class M, class Quantizer>
 constexpr auto values_for() {
   using value = typename M::value_type;
@@ -140,7 +145,7 @@ constexpr auto values_for() {
     return float_values{};
 }
 
-/// From pairs of codes to bytes, in the order of packed<>.
+/// Packs `count` pairs of codes into bytes, in the order of packed<>.
 template <int Width, class Pair>
 void pack_pairs(Pair const* codes, int count, u8* to) {
   if constexpr (Width == 4) {
@@ -156,7 +161,7 @@ void pack_pairs(Pair const* codes, int count, u8* to) {
   }
 }
 
-/// One word for each code of `count` pairs.
+/// Unpacks `count` pairs of codes, each code into a word of its own.
 template <int Width>
 void unpack_pairs(u8 const* from, int count, u32* codes) {
   if constexpr (Width == 4) {

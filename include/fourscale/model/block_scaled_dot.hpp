@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// One output of the block-scaled tensor-core MMA of Blackwell, bit for bit, in integers: mma.sync and
-// tcgen05.mma, kinds mxf4nvf4, mxf4 and mxf8f6f4. model/model.hpp says what is vendor text, what others
-// measured and what is inferred.
+// Model of one output of Blackwell's block-scaled MMA, bit for bit, in integer arithmetic: mma.sync and
+// tcgen05.mma of kinds mxf4nvf4, mxf4 and mxf8f6f4. block_scaled_dot() is the definition; the exact GEMMs and
+// the instruction models of this folder are built on it. model/model.hpp says which parts are vendor text,
+// which are measured by others, and which are inferred.
 #pragma once
 
 #include "../formats/e2m1.hpp"
@@ -14,22 +15,23 @@
 
 namespace FOURSCALE_NAMESPACE::model {
 
-// The names of kinds and types are those of ptx/; descriptor_fields.hpp reads the words on its own.
+// Kinds and types have the names of ptx/; descriptor_fields.hpp decodes the descriptor words with code of its
+// own.
 using ptx::mma_kind, ptx::scale_type, ptx::element_type;
 
-/// The types of one instruction.
+/// The operand types of one instruction.
 struct mma_format {
   mma_kind kind = mma_kind::mxf4nvf4;
   int block = 16;  ///< elements under one scale
   scale_type scale = scale_type::ue4m3;
   element_type a = element_type::e2m1, b = element_type::e2m1;
-  bool negate = false;  ///< products change their sign: one of A and B is negated
+  bool negate = false;  ///< exactly one of A and B is negated, so each product changes its sign
 
-  /// Elements along K, always 32 bytes of them, and scales for them.
+  /// Elements along K of one instruction (they fill 32 bytes), and scales for these elements.
   FOURSCALE_HD constexpr int k() const { return kind == mma_kind::mxf8f6f4 ? 32 : 64; }
   FOURSCALE_HD constexpr int scales() const { return k() / block; }
 
-  /// PTX ISA 9.7.16.10.7.1: which types and block sizes go together.
+  /// True for the combinations of kind, types and block size in PTX ISA 9.7.16.10.7.1.
   FOURSCALE_HD constexpr bool valid() const {
     if (kind == mma_kind::mxf8f6f4) return block == 32 && scale == scale_type::ue8m0;
     if (a != element_type::e2m1 || b != element_type::e2m1) return false;
@@ -44,9 +46,9 @@ inline constexpr mma_format mxfp4_mma{mma_kind::mxf4nvf4, 32, scale_type::ue8m0}
 inline constexpr mma_format mxfp8_mma{mma_kind::mxf8f6f4, 32, scale_type::ue8m0, element_type::e4m3,
                                       element_type::e4m3};
 
-/// What one instruction reads of a row of A or of a column of B: 32 bytes along K as they lie in memory, and
-/// their scales, byte j for chunk j. Kinds mxf4*: 64 nibbles. Kind mxf8f6f4: 32 containers, where E2M1 takes
-/// bits 5:2 and a 6-bit element bits 5:0.
+/// The operand data of one instruction for a row of A or a column of B: 32 bytes along K as they lie in
+/// memory, and their scales. Byte j of `scales` is the scale of block j. Kinds mxf4nvf4 and mxf4: 64 nibbles.
+/// Kind mxf8f6f4: 32 containers of 8 bits; E2M1 takes bits 5:2 of a container, a 6-bit element bits 5:0.
 struct operand_row {
   u64 words[4] = {};
   u32 scales = 0;
@@ -57,8 +59,8 @@ inline constexpr u32 mma_nan_bits = 0x7fff'ffff;
 
 namespace detail {
 
-/// m * 2^(exponent - fraction bits): a number as the adder sees it, subnormals not normalised. A zero takes
-/// the exponent of the smallest f32.
+/// The number m * 2^(exponent - fraction bits), as the adder sees it: subnormals are not normalised. A zero
+/// has the exponent of the smallest normal f32.
 struct factor {
   i32 m;
   int exponent;
@@ -76,14 +78,14 @@ FOURSCALE_HD constexpr factor split(u32 code) {
 
 FOURSCALE_HD constexpr factor split_scale(scale_type type, u32 code) {
   if (type == scale_type::ue8m0) return {1, static_cast<int>(code) - e8m0::bias};
-  return split<e4m3>(code & 0x7fu);  // its sign is ignored
+  return split<e4m3>(code & 0x7fu);  // the hardware ignores the sign bit
 }
 FOURSCALE_HD constexpr bool is_nan_scale(scale_type type, u32 code) {
   return type == scale_type::ue8m0 ? code == e8m0::nan_bits : (code & 0x7fu) == e4m3::nan_bits;
 }
 FOURSCALE_HD constexpr u32 byte_of(u32 word, int i) { return word >> (8 * i) & 0xffu; }
 
-/// One summand: m * 2^(exponent - fraction).
+/// One summand of the adder: m * 2^(exponent - fraction).
 struct term {
   i64 m;
   int fraction, exponent;
@@ -106,7 +108,8 @@ FOURSCALE_HD constexpr int highest_bit(u64 x) {
   return position;
 }
 
-/// sum * 2^unit as f32, rounded toward zero; beyond the largest finite it is infinity. Zero is +0.
+/// sum * 2^unit as f32, rounded toward zero. Overflow gives infinity, not the largest finite number; zero is
+/// +0.
 FOURSCALE_HD constexpr float to_f32_toward_zero(i64 sum, int unit) {
   if (sum == 0) return 0.0f;
   const u32 sign = sum < 0 ? 0x8000'0000u : 0u;
@@ -120,8 +123,9 @@ FOURSCALE_HD constexpr float to_f32_toward_zero(i64 sum, int unit) {
   return bit_cast<float>(sign | field | (static_cast<u32>(m) & 0x7f'ffffu));
 }
 
-/// The adder: each term truncated toward zero `kept` bits below the largest exponent, an exact sum, then
-/// f32. Exponents are those of the factors: a term that cancelled keeps its own.
+/// The adder: aligns all terms to the largest exponent, truncates each toward zero `kept` bits below it, sums
+/// them exactly, and rounds the sum toward zero to f32. A term's exponent is the sum of its factors'
+/// exponents, so a term that cancelled to zero still takes part in the maximum.
 template <int N>
 FOURSCALE_HD constexpr float fused_sum(term const (&terms)[N], int kept) {
   int largest = terms[0].exponent;
@@ -136,13 +140,13 @@ FOURSCALE_HD constexpr float fused_sum(term const (&terms)[N], int kept) {
   return to_f32_toward_zero(sum, largest - kept);
 }
 
-/// E2M1 in halves.
+/// The value of an E2M1 code, in units of 1/2.
 FOURSCALE_HD constexpr i32 e2m1_halves(u32 code) {
   const i32 magnitude = static_cast<i32>(0xc864'3210u >> (4 * (code & 7u)) & 15u);
   return code & 8u ? -magnitude : magnitude;
 }
 
-/// The exact sum of 16 products, in quarters.
+/// The exact sum of 16 products of E2M1, in units of 1/4.
 FOURSCALE_HD constexpr i32 sum_of_16(u64 a, u64 b) {
   i32 sum = 0;
   for (int i = 0; i < 16; ++i)
@@ -151,7 +155,8 @@ FOURSCALE_HD constexpr i32 sum_of_16(u64 a, u64 b) {
   return sum;
 }
 
-/// Kinds mxf4nvf4 and mxf4: four groups of 16, whatever the block size.
+/// Kinds mxf4nvf4 and mxf4. The adder takes five terms: the exact sums of four groups of 16 products,
+/// whatever the block size, and the accumulator.
 FOURSCALE_HD constexpr float dot_4bit(mma_format const& f, operand_row const& a, operand_row const& b,
                                       float c) {
   term terms[5] = {};
@@ -167,7 +172,7 @@ FOURSCALE_HD constexpr float dot_4bit(mma_format const& f, operand_row const& a,
   return fused_sum(terms, 35);
 }
 
-/// An element of kind mxf8f6f4.
+/// An element of kind mxf8f6f4, taken out of its container.
 struct element {
   factor value;
   int fraction;
@@ -189,7 +194,8 @@ FOURSCALE_HD constexpr element read_element(element_type type, u32 container) {
   }
 }
 
-/// Kind mxf8f6f4: 32 products, each a term of its own.
+/// Kind mxf8f6f4. The adder takes 33 terms: each of the 32 products, and the accumulator. NaN and infinite
+/// elements, and an infinite C, follow IEEE rules.
 FOURSCALE_HD constexpr float dot_8bit(mma_format const& f, operand_row const& a, operand_row const& b,
                                       float c) {
   term terms[33] = {};
@@ -218,7 +224,8 @@ FOURSCALE_HD constexpr float dot_8bit(mma_format const& f, operand_row const& a,
 }  // namespace detail
 
 /// D = sum of (A * scale_A)(B * scale_B) + C over the K of one instruction. `f` must be valid(). A NaN among
-/// the scales or in C gives 0x7FFFFFFF; an infinite C comes back as it is (with mxf8f6f4, IEEE rules hold).
+/// the scales or in C gives 0x7FFFFFFF. An infinite C comes back unchanged under the 4-bit kinds; under
+/// mxf8f6f4 IEEE rules hold.
 FOURSCALE_HD constexpr float block_scaled_dot(mma_format const& f, operand_row const& a, operand_row const& b,
                                               float c) {
   const u32 c_magnitude = bit_cast<u32>(c) & 0x7fff'ffffu;

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// The certificate of kind mxf8f6f4: when does an ordinary sum in f32 have the bits of a step of 32 products
-// of MXFP8, MXFP6 and MXFP4? Each product is a term of its own and the adder keeps 25 bits, so the
-// accumulator is asked as it is, not for a bound. docs/exact_gemm.md derives the bounds.
+// Certificates for kind mxf8f6f4: proofs that an ordinary f32 sum has the bits of a step of 32 products of
+// MXFP8, MXFP6 and MXFP4. In this kind each product is a term of its own and the adder keeps only 25 bits. A
+// bound of the accumulator would certify little, so the certificate takes the accumulator itself
+// (kept_accumulators). docs/exact_gemm.md derives the bounds.
 #pragma once
 
 #include "certificate.hpp"
@@ -18,7 +19,8 @@ concept mx_format = is_one_of<typename F::scale, e8m0> && F::block_size == 32 &&
 
 }  // namespace detail
 
-/// The formats whose step is a block of 32: MXFP8, MXFP6, and MXFP4 with one of them.
+/// True for two formats that are multiplied in steps of one block of 32: MXFP8, MXFP6, and MXFP4 with one of
+/// them.
 template <class F, class G>
 concept has_steps_of_32 =
     detail::mx_format<F> && detail::mx_format<G> && !(has_steps_of_64<F> && has_steps_of_64<G>);
@@ -31,7 +33,7 @@ FOURSCALE_HD constexpr element_type type_of_element() {
   if constexpr (same_type<E, e3m2>) return element_type::e3m2;
   return element_type::e2m1;
 }
-/// The instruction that multiplies F by G.
+/// The types of the instruction that multiplies F by G.
 template <class F, class G>
 FOURSCALE_HD constexpr mma_format format_of_step() {
   if constexpr (!has_steps_of_32<F, G>) return F::block_size == 16 ? nvfp4_mma : mxfp4_mma;
@@ -40,8 +42,8 @@ FOURSCALE_HD constexpr mma_format format_of_step() {
   return f;
 }
 
-/// What is known of one element: its value and its square; the exponents of its lowest bit and of the element
-/// itself, as the adder knows it. Zero has no bit. NaN and infinity are marked.
+/// Facts of one element: its value and its square, the exponent of its lowest bit (`no_bit` for zero), and
+/// its own exponent as the adder sees it. For NaN and infinity `finite` is false.
 struct element_facts {
   static constexpr int no_bit = 200;
   float value = 0.0f;
@@ -50,7 +52,7 @@ struct element_facts {
   bool finite = true;
 
   FOURSCALE_HD constexpr element_facts() {}
-  /// The element in this container: see operand_row.
+  /// From the element's container, as operand_row has it.
   FOURSCALE_HD constexpr element_facts(element_type type, u32 container) {
     const detail::element x = detail::read_element(type, container);
     finite = !x.nan && !x.infinite;
@@ -63,20 +65,20 @@ struct element_facts {
   }
 };
 
-/// What is known of one row of an operand in one step: a block of 32 elements under one scale.
-///   width   8 * log2(Euclidean norm / lowest bit that any value has), rounded up; 0 if all are zero
-///   lowest  exponent of that bit
+/// Bounds of one operand row in one step, which is a block of 32 elements under one scale.
+///   width   8 * log2(Euclidean norm / lowest bit that any value has), rounded up; 0 if all values are zero
+///   lowest  exponent of that lowest bit
 ///   top     the largest exponent that the adder sees in a value
 struct block_bounds {
   u8 width = 0;
   int lowest = element_facts::no_bit, top = 2 * detail::zero_exponent;
 
-  /// Under scales of 2^-40 to 2^24 no product underflows, and no sum overflows for K up to 2^40.
+  /// With scales of 2^-40 to 2^24 no product underflows, and no sum overflows for K up to 2^40.
   static constexpr int least_scale = -40, largest_scale = 24;
-  /// No step is certified.
+  /// Bounds with which no step is certified.
   FOURSCALE_HD static constexpr block_bounds none() { return {unbounded, -4000, 4000}; }
   FOURSCALE_HD constexpr bool is_none() const { return lowest == none().lowest; }
-  /// Makes them hold for both.
+  /// Widens these bounds so that they also hold for the row of `other`.
   FOURSCALE_HD constexpr void add(block_bounds other) {
     width = other.width > width ? other.width : width;
     lowest = other.lowest < lowest ? other.lowest : lowest;
@@ -84,7 +86,7 @@ struct block_bounds {
   }
 };
 
-/// Collects the elements of a block.
+/// Collects the facts of a block's elements without their scale; under() gives the bounds with it.
 class block_facts {
  public:
   FOURSCALE_HD constexpr void add(element_facts const& x) {
@@ -109,16 +111,18 @@ class block_facts {
   bool finite_ = true;
 };
 
-/// Every partial sum of the step's 32 products, in any order, is exact in f32.
+/// True if every partial sum of the step's 32 products, in any order, is exact in f32.
 FOURSCALE_HD constexpr bool sums_are_exact(block_bounds a, block_bounds b) {
   return a.width + b.width < 8 * 24;
 }
-/// No product loses a bit when all are added.
+/// True if no product loses a bit when the products are added, unless the accumulator's exponent is larger
+/// than theirs.
 FOURSCALE_HD constexpr bool nothing_is_dropped(block_bounds a, block_bounds b) {
   return (a.top - a.lowest) + (b.top - b.lowest) <= 25;
 }
 
-/// The accumulators that lose no bit when the products are added, and with which no product loses one.
+/// The test for accumulators c of one output: have(c) is true if c loses no bit when the products are added,
+/// and no product loses a bit because of c.
 class kept_accumulators {
  public:
   FOURSCALE_HD constexpr kept_accumulators(block_bounds a, block_bounds b)
@@ -132,8 +136,8 @@ class kept_accumulators {
   FOURSCALE_HD static constexpr float power(int exponent) {
     return detail::power_of_two(exponent < -126 ? -126 : (exponent > 127 ? 127 : exponent));
   }
-  float below_;  ///< its exponent is at most 25 above the lowest bit of a product
-  float whole_;  ///< 2^23 units of the lowest bit that is kept: m + whole_ rounds m to such units
+  float below_;  ///< below it, c's exponent is at most 25 above the lowest bit of a product
+  float whole_;  ///< 2^23 times the lowest bit that the adder keeps: m + whole_ rounds m to that bit
 };
 
 }  // namespace FOURSCALE_NAMESPACE::model

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// The state of the checks around tcgen05: allocations, who accessed which cells last, and who may rely on
-// that access being complete. The caller owns one for each cluster, which is a CTA, a pair of CTAs or two
-// pairs, zero-initialised, and serialises its calls. CTAs go by their rank in the cluster.
+// The checker of tcgen05 programs. It records the allocations, the last read and write of each cell of tensor
+// memory, the accesses to shared memory, and what each agent (warp) may rely on as complete. The caller owns
+// one zero-initialised checker for each cluster (a CTA, a pair of CTAs or two pairs), and serialises its
+// calls. A CTA is named by its rank in the cluster.
 #pragma once
 
 #include "column_allocator.hpp"
@@ -10,15 +11,17 @@
 
 namespace FOURSCALE_NAMESPACE::model {
 
-/// How an operation runs: mma and cp complete through commit, ld and st through their waits.
+/// How an operation completes: mma and cp (`tensor`) through commit, ld (`load`) and st (`store`) through
+/// their waits.
 enum class flow : u8 { tensor, load, store };
 
-/// Columns [column, column + columns) of the 32-lane quarters in the mask, in one CTA.
+/// A region of tensor memory: columns [column, column + columns) of one CTA, in those of its four 32-lane
+/// quarters that the mask names.
 struct region {
   u32 cta = 0, column = 0, columns = 0, quarters = 0xf;
 };
 
-/// The last operation that read or wrote some cells. Number 0: none.
+/// The last operation that read, or that wrote, a cell. Ticket 0: none.
 struct access {
   u32 ticket = 0;
   u32 accumulator = 0;  ///< not 0: an mma wrote it as D; equal for the same address and shape
@@ -26,10 +29,13 @@ struct access {
   flow how = flow::tensor;
 };
 
+/// The state of a cell, here one column of one 32-lane quarter.
 struct cell {
   access written, read;
 };
 
+/// use_group(), dealloc() and the functions can_*() only return a misuse, which their caller must report().
+/// The others report it themselves.
 class checker {
  public:
   /// The first misuse, and how many there were.
@@ -46,12 +52,12 @@ class checker {
 
   column_allocator columns[max_ctas];
 
-  /// Latches the cta_group of the kernel: 1 or 2.
+  /// The first call fixes the cta_group of the kernel, 1 or 2; later calls must agree.
   FOURSCALE_HD constexpr misuse use_group(u32 group) {
     if (group_ == 0) group_ = group;
     return group_ == group ? misuse::ok : misuse::mixed_cta_groups;
   }
-  /// Dealloc: everything on these columns must be over, as far as `a` can know.
+  /// tcgen05.dealloc. As far as `a` can know, all operations on these columns must be over.
   FOURSCALE_HD constexpr misuse dealloc(agent a, u32 column, u32 count_of_columns) {
     if (!columns[a.cta].is_allocation(column, count_of_columns)) return misuse::dealloc_mismatch;
     for (u32 c = column; c < column + count_of_columns; ++c)
@@ -65,8 +71,9 @@ class checker {
     return misuse::ok;
   }
 
-  // ---- operations on tensor memory: first all checks, then issue(), then the notes
+  // ---- operations on tensor memory: first make all checks, then issue(), then the notes
 
+  /// May an operation of `a` read, or write, the region? `accumulator` is not 0 for the D of an mma.
   FOURSCALE_HD constexpr misuse can_read(agent a, flow how, region const& r, u32 accumulator = 0) const {
     if (!columns[r.cta].holds(r.column, r.columns)) return misuse::unallocated_columns;
     for (u32 c = r.column; c < r.column + r.columns; ++c)
@@ -92,7 +99,7 @@ class checker {
       }
     return misuse::ok;
   }
-  /// The number of a new operation of this agent, of whatever flow.
+  /// Gives a new operation of this agent its number (ticket). All flows share one sequence.
   FOURSCALE_HD constexpr u32 issue(agent a) { return ++own(a).ordered; }
   FOURSCALE_HD constexpr void note_read(agent a, flow how, u32 ticket, region const& r) {
     for (u32 c = r.column; c < r.column + r.columns; ++c)
@@ -115,11 +122,12 @@ class checker {
   FOURSCALE_HD constexpr void note_read_shared(agent a, u32 cta, strided_range const& r, u32 ticket) {
     shared_.note_read(cta, {r, ticket, a.index(), false});
   }
-  /// Bytes [begin, end) were written: by stores of the warp, or by the async proxy (TMA) on its behalf.
+  /// Bytes [begin, end) of the agent's own CTA were written: by ordinary stores of the warp, or by the async
+  /// proxy (TMA) on its behalf.
   FOURSCALE_HD constexpr misuse write_shared(agent a, u32 begin, u32 end, bool async_proxy) {
     return report(write_in(a, a.cta, begin, end, async_proxy));
   }
-  /// TMA writes them in each CTA of the mask, and tells the barrier there.
+  /// TMA writes these bytes in each CTA of the mask, and completes them on the mbarrier `barrier` there.
   FOURSCALE_HD constexpr misuse copy_to_shared(agent a, u32 ctas, u32 begin, u32 end, u32 barrier) {
     if (barrier >= barriers_per_cta) return report(misuse::bad_barrier);
     misuse first_of_all = misuse::ok;
@@ -133,7 +141,7 @@ class checker {
     static_cast<void>(tell_shared(a.index()));
     return report(first_of_all);
   }
-  /// A bulk copy of these bytes to global memory, in a group of its own.
+  /// A bulk copy of bytes [begin, end) to global memory, committed as a bulk group of its own.
   FOURSCALE_HD constexpr misuse copy_from_shared(agent a, u32 begin, u32 end) {
     const u32 i = a.index();
     const strided_range r{begin, end - begin, 0, 1};
@@ -155,7 +163,7 @@ class checker {
   FOURSCALE_HD constexpr void wait_ld(agent a) { own(a).loaded = own(a).ordered; }
   FOURSCALE_HD constexpr void wait_st(agent a) { own(a).stored = own(a).ordered; }
 
-  /// A barrier of all agents in the mask: __syncthreads, a named barrier, a cluster barrier.
+  /// A barrier of all agents in the mask: __syncthreads, a named barrier or a cluster barrier.
   FOURSCALE_HD constexpr void sync(u32 agents) {
     knowledge all;
     for (u32 i = 0; i < max_agents; ++i)
@@ -170,14 +178,15 @@ class checker {
     barriers_[cta][barrier].count = barriers_[cta][barrier].pending = arrivals;
     return misuse::ok;
   }
-  /// mbarrier.arrive on a barrier of `cta`, or arrive.expect_tx.
+  /// mbarrier.arrive on a barrier of `cta`, or arrive.expect_tx of `expected` bytes.
   FOURSCALE_HD constexpr misuse arrive(agent a, u32 cta, u32 barrier, u32 expected = 0) {
     if (cta >= max_ctas || barrier >= barriers_per_cta) return report(misuse::bad_barrier);
     knowledge k = published_[a.index()];
     k.merge_shared(tell_shared(a.index()));
     return report(barriers_[cta][barrier].arrive(k, expected));
   }
-  /// tcgen05.commit to the barrier of each CTA in the mask: what was issued is complete then, and fenced.
+  /// tcgen05.commit to `barrier` of each CTA in the mask. Whoever waits for that barrier knows that all mma
+  /// and cp that `a` issued before are complete; no fence::before_thread_sync is needed.
   FOURSCALE_HD constexpr misuse commit(agent a, u32 barrier, u32 ctas) {
     if (barrier >= barriers_per_cta) return report(misuse::bad_barrier);
     const u32 i = a.index();
@@ -188,10 +197,12 @@ class checker {
         if (const misuse e = barriers_[cta][barrier].arrive(k); e != misuse::ok) return report(e);
     return misuse::ok;
   }
+  /// True once the phase of that parity is over.
   FOURSCALE_HD constexpr bool passed(u32 cta, u32 barrier, u32 parity) const {
     return barriers_[cta][barrier].passed(parity);
   }
-  /// mbarrier.try_wait.parity until it succeeds, on a barrier of the agent's own CTA.
+  /// mbarrier.try_wait.parity until it succeeds, on a barrier of the agent's own CTA. The model does not
+  /// wait: a phase that is not over is `would_hang`.
   FOURSCALE_HD constexpr misuse wait(agent a, u32 barrier, u32 parity) {
     if (barrier >= barriers_per_cta || barriers_[a.cta][barrier].count == 0)
       return report(misuse::bad_barrier);
@@ -202,7 +213,7 @@ class checker {
     return misuse::ok;
   }
 
-  /// At the end of the kernel, for each CTA.
+  /// Call it at the end of the kernel, for each CTA.
   FOURSCALE_HD constexpr misuse finish(u32 cta) {
     if (!columns[cta].empty()) return report(misuse::dealloc_forgotten);
     return report(shared_.all_copied(cta, now_) ? misuse::ok : misuse::bulk_copy_pending);
@@ -211,7 +222,9 @@ class checker {
  private:
   u32 group_ = 0;
   cell cells_[max_ctas][tensor_columns][4] = {};
-  u32 committed_[max_agents] = {}, bulk_groups_[max_agents] = {};
+  u32 committed_[max_agents] = {}, bulk_groups_[max_agents] = {};  // last committed ticket; groups
+  // By agent: what it may rely on; what barriers told it, before its fence::after_thread_sync; what it tells
+  // at barriers, as of its last fence::before_thread_sync.
   knowledge now_[max_agents], arrived_[max_agents], published_[max_agents];
   model_barrier barriers_[max_ctas][barriers_per_cta];
   shared_log shared_;
@@ -223,20 +236,22 @@ class checker {
     if (e == misuse::ok) shared_.note_write(cta, {begin, end, ++own(a).shared, i, async_proxy});
     return e;
   }
-  /// What agent i knows, about to be told to others.
+  /// What agent i knows, to be told to others through a barrier; marks its writes to shared memory as told.
   FOURSCALE_HD constexpr knowledge const& tell_shared(u32 i) {
     shared_.told[i] = now_[i].of[i].shared;
     return now_[i];
   }
 
-  /// Pairs that run in the order of issue: mma after cp, mma after mma on the same accumulator (PTX ISA
-  /// 9.7.16.6.2), and cp after mma or cp.
+  /// True for pairs of operations that run in the order of issue, without a wait: mma after cp, mma after mma
+  /// on the same accumulator (PTX ISA 9.7.16.6.2), and cp after cp, or after an mma that did not write the
+  /// cell as D.
   FOURSCALE_HD static constexpr bool pipelined(access const& old, flow how, u32 accumulator) {
     return old.how == flow::tensor && how == flow::tensor &&
            (old.accumulator == 0 || old.accumulator == accumulator);
   }
 
-  /// Is `a` right to rely on `old` being over (or, if pipelined, issued)? If not, what is missing.
+  /// May an operation of `a` rely on `old` being complete (or, if pipelined, issued)? If not: what is
+  /// missing.
   FOURSCALE_HD constexpr misuse after(access const& old, agent a, flow how, u32 accumulator) const {
     if (old.ticket == 0) return misuse::ok;
     const bool in_order = pipelined(old, how, accumulator);
@@ -250,6 +265,7 @@ class checker {
       return old.how == flow::load ? misuse::missing_wait_ld : misuse::missing_wait_st;
     return reached(published_[who], old, in_order) ? misuse::missing_barrier : misuse::missing_fence_before;
   }
+  /// True if `k` includes the completion (or, if in_order, the issue) of `old`.
   FOURSCALE_HD static constexpr bool reached(knowledge const& k, access const& old, bool in_order) {
     progress const& p = k.of[old.who];
     const u32 known = old.how == flow::load    ? p.loaded

@@ -1,18 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
-// tcgen05.alloc, dealloc and relinquish_alloc_permit of one CTA. PTX ISA 9.7.16.7.
+// The allocator of tensor memory of one CTA: tcgen05.alloc, dealloc and relinquish_alloc_permit. PTX ISA
+// 9.7.16.7.
 #pragma once
 
 #include "misuse.hpp"
 
 namespace FOURSCALE_NAMESPACE::model {
 
-/// Which columns a CTA holds, in units of 32. All zero at the start of a kernel.
+/// The columns that a CTA has allocated, in units of 32. All zero at the start of a kernel.
 struct column_allocator {
   static constexpr u32 unit = 32, units = 16;
   u8 owner[units] = {};  ///< 0: free; else 1 + the first unit of the allocation
   u32 previous = 0;      ///< columns of the last allocation
   bool relinquished = false;
 
+  /// True if all columns [first, first + columns) are allocated, by one allocation or several.
   FOURSCALE_HD constexpr bool holds(u32 first, u32 columns) const {
     if (columns == 0 || first >= unit * units || columns > unit * units - first) return false;
     for (u32 u = first / unit; u <= (first + columns - 1) / unit; ++u)
@@ -25,7 +27,8 @@ struct column_allocator {
     return true;
   }
 
-  /// The first free run, at a multiple of its own length.
+  /// Allocates the first free run that begins at a multiple of its own length. Where hardware would block,
+  /// the result is out_of_columns.
   FOURSCALE_HD constexpr misuse alloc(u32 columns, u32& first) {
     if (columns < unit || columns > unit * units || (columns & (columns - 1)) != 0)
       return misuse::bad_column_count;
@@ -41,7 +44,7 @@ struct column_allocator {
     return misuse::out_of_columns;
   }
 
-  /// True if [first, first + columns) is one allocation.
+  /// True if [first, first + columns) is exactly one allocation.
   FOURSCALE_HD constexpr bool is_allocation(u32 first, u32 columns) const {
     if (first % unit != 0 || columns % unit != 0 || !holds(first, columns)) return false;
     const u32 u = first / unit, length = columns / unit;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The rules for the descriptors of tcgen05 instructions that can be checked on the descriptors alone.
+// Checks of shared-memory and instruction descriptors of tcgen05 that need the descriptors alone, not the
+// state of the kernel. tensor_core (tcgen05.hpp) makes them before it carries out an mma or cp.
 #pragma once
 
 #include "misuse.hpp"
@@ -9,7 +10,7 @@ namespace FOURSCALE_NAMESPACE::model {
 
 namespace detail {
 
-/// Start, base offset and stride of a swizzled tile.
+/// Checks start, base offset and stride of a swizzled tile.
 FOURSCALE_HD constexpr misuse check_swizzled(shared_fields const& d, u32 rows, u32 row_bytes) {
   const u32 width = swizzle_width(d.mode()), pattern = 8 * width, in_row = d.start % width;
   const u32 pattern_start = d.start - in_row;
@@ -21,7 +22,8 @@ FOURSCALE_HD constexpr misuse check_swizzled(shared_fields const& d, u32 rows, u
   return misuse::ok;
 }
 
-/// Core matrices of 8 rows x 16 bytes, 128 bytes each, that do not overlap.
+/// Checks a tile without a swizzle: its core matrices, of 8 rows x 16 bytes = 128 bytes each, must not
+/// overlap.
 FOURSCALE_HD constexpr misuse check_plain(shared_fields const& d, u32 rows, u32 row_bytes) {
   if (d.base_offset != 0) return misuse::off_swizzle_boundary;
   const u32 groups = (rows + 7) / 8;
@@ -36,7 +38,7 @@ FOURSCALE_HD constexpr misuse check_plain(shared_fields const& d, u32 rows, u32 
 
 }  // namespace detail
 
-/// A K-major matrix of `rows` rows of 16 or 32 bytes in `memory`.
+/// Checks the descriptor of a K-major matrix of `rows` rows of 16 or 32 bytes that lies in `memory`.
 FOURSCALE_HD constexpr misuse check_shared(shared_fields const& d, u32 rows, u32 row_bytes,
                                            shared_memory const& memory) {
   if (d.constant != 1 || d.zero != 0) return misuse::bad_shared_descriptor;
@@ -55,14 +57,14 @@ FOURSCALE_HD constexpr misuse check_shared(shared_fields const& d, u32 rows, u32
   return misuse::ok;
 }
 
-/// An instruction: its qualifiers and its descriptor.
+/// An mma instruction: its qualifiers and its descriptor.
 struct mma_instruction {
   mma_kind kind = mma_kind::mxf4nvf4;
   int block = 16;  ///< .block16 or .block32
   u32 descriptor = 0;
 };
 
-/// The types of an instruction that check_instruction() found right.
+/// The types of an instruction, which check_instruction() must have accepted.
 FOURSCALE_HD constexpr mma_format format_of(mma_instruction const& i) {
   const instruction_fields f = decode_instruction(i.descriptor, i.kind);
   const bool wide = i.kind == mma_kind::mxf8f6f4;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The descriptors of tcgen05 instructions, decoded: instruction descriptor, shared-memory descriptor,
-// tensor-memory address. PTX ISA 9.7.16.1.1 and 9.7.16.4, tables 40, 43 and 44. A second reading of these
-// tables: it shares the enums of ptx/, and none of its code.
+// Decoders of the three descriptor words of tcgen05: instruction descriptor, shared-memory descriptor,
+// tensor-memory address. PTX ISA 9.7.16.1.1 and 9.7.16.4, tables 40, 43 and 44. These tables are read here a
+// second time, on purpose: the file shares the enums of ptx/ but none of the code that builds descriptors.
 #pragma once
 
 #include "../ptx/smem_descriptor.hpp"
@@ -14,7 +14,8 @@ FOURSCALE_HD constexpr u32 bit_field(u64 word, int high, int low) {
   return static_cast<u32>(word >> low) & ((2u << (high - low)) - 1);
 }
 
-/// An instruction descriptor of the block-scaled kinds. Fields are as found, right or wrong.
+/// The fields of an instruction descriptor of the block-scaled kinds, as found: check_instruction() tests
+/// them.
 struct instruction_fields {
   u32 m, n, type_a, type_b, scale_id_a, scale_id_b, reserved;
   scale_type scale;
@@ -40,10 +41,10 @@ FOURSCALE_HD constexpr instruction_fields decode_instruction(u32 word, mma_kind 
           .k96 = !wide && bit_field(word, 31, 31) != 0};
 }
 
-/// How 16-byte chunks of shared memory change places: bits 63:61 of its descriptor.
+/// The permutation of 16-byte chunks in shared memory: bits 63:61 of the shared-memory descriptor.
 using ptx::swizzle;
 
-/// A shared-memory descriptor; addresses and offsets in bytes.
+/// The fields of a shared-memory descriptor. Addresses and offsets are in bytes.
 struct shared_fields {
   u32 start, leading, stride, base_offset;
   u32 constant;  ///< bits 48:46, must be 1
@@ -65,7 +66,7 @@ FOURSCALE_HD constexpr shared_fields decode_shared(u64 word) {
           .absolute = bit_field(word, 52, 52) != 0};
 }
 
-/// Lane in bits 31:16, column in bits 15:0.
+/// A tensor-memory address: lane in bits 31:16, column in bits 15:0 of the word.
 struct tensor_address {
   u32 lane = 0, column = 0;
   FOURSCALE_HD constexpr u32 word() const { return lane << 16 | column; }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Errors of a tcgen05 program that the hardware does not report, each with a sentence that says what to fix.
+// The errors of a tcgen05 program that the model finds and hardware does not report, each with a sentence
+// that says what to fix.
 #pragma once
 
 #include "../bits.hpp"
@@ -23,7 +24,7 @@ enum class [[nodiscard]] misuse : u8{
     uninitialized_cells,
     overlapping_operands,
     copies_differ,
-    // one kernel, one cta_group
+    // all tcgen05 instructions of a kernel have one cta_group
     mixed_cta_groups,
     // shared-memory descriptors
     bad_shared_descriptor,
@@ -204,7 +205,7 @@ FOURSCALE_HD constexpr char const* message_of_order(misuse e) {
 
 }  // namespace detail
 
-/// What to fix.
+/// A sentence that says what to fix.
 FOURSCALE_HD constexpr char const* message(misuse e) {
   if (e == misuse::ok) return "ok";
   if (char const* text = detail::message_of_allocation(e)) return text;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which shared memory was written by whom, and which is still being read by an mma, a cp or a bulk copy. Old
-// entries are dropped when a log is full: then a misuse may pass, but nothing right is refused.
+// The checker's log of shared memory: which agent wrote which bytes, and which bytes an mma, a cp or a bulk
+// copy may still read. A full log drops its oldest entries: a misuse may then go unnoticed, but a correct
+// program is never refused.
 #pragma once
 
 #include "knowledge.hpp"
@@ -8,27 +9,30 @@
 
 namespace FOURSCALE_NAMESPACE::model {
 
+/// A write of bytes [begin, end).
 struct shared_write {
   u32 begin = 0, end = 0, ticket = 0, agent = 0;
   bool fenced = false;  ///< visible to the async proxy
 };
 
+/// A read of a range through the async proxy.
 struct shared_read {
   strided_range range;
   u32 ticket = 0, agent = 0;
-  bool bulk = false;  ///< by a copy to global memory, not by the tensor core
+  bool bulk = false;  ///< read by a bulk copy to global memory, not by the tensor core
 };
 
-/// A log for each CTA, whoever writes and reads there.
+/// One log for the shared memory of each CTA, whichever agent accesses it.
 struct shared_log {
   static constexpr u32 writes_kept = 64, reads_kept = 64;
   shared_write writes[max_ctas][writes_kept] = {};
   shared_read reads[max_ctas][reads_kept] = {};
   u32 next_write[max_ctas] = {}, next_read[max_ctas] = {};
-  u32 told[max_agents] = {};  ///< the last write that others may know of
+  u32 told[max_agents] = {};  ///< by agent: its last write that other agents may know of
 
-  /// Takes the place of what it covers, and joins neighbours, but not what others were told of with what they
-  /// were not.
+  /// Logs a write. It replaces an older write of the same agent that it covers, unless only the older one
+  /// lacks the proxy fence. Otherwise it is joined with an adjoining write of the same agent and the same
+  /// fence state, but never with one that other agents were told of: they do not know of the new one yet.
   FOURSCALE_HD constexpr void note_write(u32 cta, shared_write const& w) {
     for (shared_write& old : writes[cta]) {
       if (old.ticket == 0 || old.agent != w.agent) continue;
@@ -45,6 +49,7 @@ struct shared_log {
     }
     writes[cta][next_write[cta]++ % writes_kept] = w;
   }
+  /// fence.proxy.async of agent `who`: all its writes so far are visible to the async proxy.
   FOURSCALE_HD constexpr void proxy_fence(u32 who) {
     for (auto& of_cta : writes)
       for (shared_write& w : of_cta)
@@ -59,7 +64,7 @@ struct shared_log {
     reads[cta][next_read[cta]++ % reads_kept] = r;
   }
 
-  /// May an agent that knows `now` read `range` of `cta` through the async proxy?
+  /// May agent `who`, which knows `now`, read `range` of `cta` through the async proxy?
   FOURSCALE_HD constexpr misuse can_read(u32 who, knowledge const& now, u32 cta,
                                          strided_range const& range) const {
     for (shared_write const& w : writes[cta]) {
@@ -78,7 +83,8 @@ struct shared_log {
     }
     return misuse::ok;
   }
-  /// Whether each agent that started a bulk copy from the shared memory of `cta` has waited for its end.
+  /// True if each agent that started a bulk copy from the shared memory of `cta` has waited until it was
+  /// read.
   FOURSCALE_HD constexpr bool all_copied(u32 cta, knowledge const (&now)[max_agents]) const {
     for (shared_read const& r : reads[cta])
       if (r.bulk && now[r.agent].of[r.agent].copied < r.ticket) return false;

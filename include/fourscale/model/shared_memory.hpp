@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// Shared memory as tcgen05 reads it: K-major tiles under the 32, 64 and 128 byte swizzles, or without.
-// PTX ISA 9.7.16.10.6, tables 41 and 55.
+// Shared memory as tcgen05 reads it: address maps of K-major tiles, under the 32, 64 and 128 byte swizzles or
+// without one, and loads of operand rows. PTX ISA 9.7.16.10.6, tables 41 and 55.
 #pragma once
 
 #include "descriptor_fields.hpp"
 
 namespace FOURSCALE_NAMESPACE::model {
 
-/// The shared memory of one CTA: `data[i]` is the byte at shared address `first + i`. `data` is aligned to
-/// 16 bytes, as `first` is.
+/// The shared memory of one CTA: `data[i]` is the byte at shared address `first + i`. Both `data` and `first`
+/// must be aligned to 16 bytes.
 struct shared_memory {
   u8* data = nullptr;
   u32 first = 0, size = 0;
@@ -17,7 +17,7 @@ struct shared_memory {
   }
 };
 
-/// Bytes of a row inside the atom: 16 where nothing is swizzled.
+/// Bytes of a row inside the swizzle atom: 16 without a swizzle.
 FOURSCALE_HD constexpr u32 swizzle_width(swizzle s) {
   switch (s) {
     case swizzle::b128:
@@ -31,8 +31,8 @@ FOURSCALE_HD constexpr u32 swizzle_width(swizzle s) {
   }
 }
 
-/// Where the byte at `address` of the plain layout really lies: its 16-byte chunk, counted inside the row of
-/// the atom, is xored with the 128-byte line, counted from the start of the pattern.
+/// The swizzled address of the byte at `address` of the plain layout: the index of its 16-byte chunk in the
+/// row of the atom is XORed with the index of its 128-byte line, counted from the start of the pattern.
 FOURSCALE_HD constexpr u32 swizzled(swizzle s, u32 address, u32 base_offset = 0) {
   const u32 mask = swizzle_width(s) / 16 - 1;
   return address ^ ((((address >> 7) - base_offset) & mask) << 4);
@@ -45,11 +45,11 @@ FOURSCALE_HD constexpr u32 operand_address(shared_fields const& d, u32 row, u32 
   return swizzled(d.mode(), group + row % 8 * swizzle_width(d.mode()) + byte, d.base_offset);
 }
 
-/// `count` runs of `bytes` bytes, `stride` apart: what an operand covers.
+/// The bytes that an operand covers: `count` runs of `bytes` bytes, `stride` apart.
 struct strided_range {
   u32 first = 0, bytes = 0, stride = 0, count = 0;
 
-  /// True if a byte of [begin, end) is among them.
+  /// True if a byte of [begin, end) is in one of the runs.
   FOURSCALE_HD constexpr bool meets(u32 begin, u32 end) const {
     for (u32 i = 0; i < count; ++i) {
       const u32 at = first + i * stride;
@@ -61,7 +61,8 @@ struct strided_range {
   FOURSCALE_HD constexpr u32 end() const { return count == 0 ? first : first + (count - 1) * stride + bytes; }
 };
 
-/// The bytes of chunk column `chunk` (16 bytes along K) of `rows` rows; under a swizzle those of whole atoms.
+/// The bytes of `rows` rows in chunk column `chunk` (16 bytes along K). Under a swizzle: all bytes of the
+/// atoms.
 FOURSCALE_HD constexpr strided_range operand_range(shared_fields const& d, u32 rows, u32 chunk) {
   const u32 groups = (rows + 7) / 8, in_group = rows < 8 ? rows : 8;
   if (d.mode() == swizzle::none) return {d.start + chunk * d.leading, in_group * 16, d.stride, groups};
@@ -81,8 +82,8 @@ FOURSCALE_HD constexpr u64 load_u64(u8 const* p) {
   return word;
 }
 
-/// 16 elements of kind mxf8f6f4 as they lie in a 16-byte chunk of shared memory, put into containers: E2M1
-/// takes the first 8 bytes, 6-bit elements the first 12, the rest is padding.
+/// Unpacks 16 elements of kind mxf8f6f4 from a 16-byte chunk of shared memory to containers of 8 bits. In the
+/// chunk, E2M1 takes the first 8 bytes and 6-bit elements the first 12; the rest is padding.
 FOURSCALE_HD constexpr void expand_chunk(element_type type, u64 low, u64 high, u64 (&out)[2]) {
   if (type == element_type::e4m3 || type == element_type::e5m2) {
     out[0] = low, out[1] = high;
@@ -103,7 +104,7 @@ FOURSCALE_HD constexpr void expand_chunk(element_type type, u64 low, u64 high, u
 
 }  // namespace detail
 
-/// The 32 bytes that one instruction reads of a row of A, or of a column of B.
+/// The data that one instruction reads of a row of A, or of a column of B; the scales are left 0.
 FOURSCALE_HD constexpr operand_row load_row(shared_memory const& memory, shared_fields const& d, u32 row,
                                             mma_kind kind, element_type type) {
   operand_row x;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// The tcgen05 instructions over modelled tensor memory and real or modelled shared memory, for one CTA or a
-// pair, of which a cluster may have two. Each instruction is first checked, then carried out at once. Relying
-// on a result before the wait or fence that it needs is therefore a misuse, not a race. A misuse leaves all
-// memory as it was.
+// Model of the tcgen05 instructions over modelled tensor memory and real or modelled shared memory, for one
+// CTA or a pair; a cluster may have two pairs. tensor_core checks each instruction with the checker and, if
+// it is no misuse, carries it out at once. A program that relies on a result before the wait or fence that it
+// needs is therefore a misuse, not a race. A misuse leaves all memory as it was.
 #pragma once
 
 #include "checker.hpp"
@@ -11,7 +11,7 @@
 namespace FOURSCALE_NAMESPACE::model {
 
 /// Operands of tcgen05.mma.cta_group.kind.block_scale.blockN, in the order of PTX. `a` is a shared-memory
-/// descriptor or, if a_in_tensor_memory, a tensor-memory address.
+/// descriptor or, with a_in_tensor_memory, a tensor-memory address.
 struct mma_call {
   mma_instruction instruction;
   u32 d = 0;
@@ -44,7 +44,7 @@ struct cta_memory {
 
 namespace detail {
 
-/// The runs of bytes that an operand covers: two chunk columns without a swizzle, one run of atoms with one.
+/// The bytes that an operand covers: two chunk columns without a swizzle, one range of whole atoms with one.
 struct operand_ranges {
   strided_range runs[2] = {};
   FOURSCALE_HD constexpr operand_ranges(shared_fields const& d, u32 rows, u32 row_bytes) {
@@ -53,18 +53,20 @@ struct operand_ranges {
   }
 };
 
+/// True if two regions of one CTA share no column.
 FOURSCALE_HD constexpr bool apart(region const& x, region const& y) {
   return x.column + x.columns <= y.column || y.column + y.columns <= x.column;
 }
 
-/// True if `columns` columns from lane 0 of an address on exist.
+/// True if the address has lane 0 and `columns` columns from it on exist.
 FOURSCALE_HD constexpr bool fits(tensor_address a, u32 columns) {
   return a.lane == 0 && a.column < tensor_columns && columns <= tensor_columns - a.column;
 }
 
 }  // namespace detail
 
-/// A call with its words taken apart. The words must be right: see tensor_core::begin_mma().
+/// An mma call with its descriptor words decoded. Only meaningful if the words are right: see
+/// tensor_core::begin_mma().
 struct mma_plan {
   mma_format format;
   mma_shape shape;
@@ -87,7 +89,7 @@ struct mma_plan {
         a_in_tensor_memory(c.a_in_tensor_memory),
         accumulate(c.accumulate) {}
 
-  // What CTA i of the group reads and writes.
+  // The regions that CTA i of the group reads and writes.
   FOURSCALE_HD constexpr region d_region(u32 i) const { return {i, d.column, shape.columns_per_cta()}; }
   FOURSCALE_HD constexpr region a_region(u32 i) const { return {i, a_tensor.column, tensor_a_columns}; }
   FOURSCALE_HD constexpr region scale_a_region(u32 i) const {
@@ -96,7 +98,7 @@ struct mma_plan {
   FOURSCALE_HD constexpr region scale_b_region(u32 i) const {
     return {i, scale_b.column, shape.scale_b_columns()};
   }
-  /// Equal for two mma that may follow each other without a wait; never 0.
+  /// A number for D that is never 0. Two mma with the same number may follow each other without a wait.
   FOURSCALE_HD constexpr u32 accumulator() const { return 1 + d.column + (shape.n << 10) + (shape.m << 20); }
 
   FOURSCALE_HD constexpr misuse check_addresses() const {
@@ -112,7 +114,9 @@ struct mma_plan {
   }
 };
 
-/// The tensor core of the agent's CTA (group 1), or of the pair that it belongs to (group 2).
+/// The tensor core of the agent's CTA (group 1), or of the pair that the CTA belongs to (group 2). Each
+/// instruction is one function. Those that a kernel's threads share have two parts: begin_*() is called once
+/// and checks, then the others compute. In a kernel the caller serialises all calls that reach the checker.
 struct tensor_core {
   checker* check = nullptr;
   cta_memory cta[max_ctas] = {};  ///< by rank in the cluster
@@ -135,7 +139,7 @@ struct tensor_core {
     return check->report(check->use_group(group));
   }
 
-  /// To the barrier `barrier` of each CTA in the mask; without one, of the agent's own.
+  /// tcgen05.commit to `barrier` of each CTA in the mask `ctas`; 0 means the agent's own CTA.
   FOURSCALE_HD constexpr misuse commit(agent a, u32 barrier, u32 ctas = 0) const {
     if (const misuse e = check->use_group(group); e != misuse::ok) return check->report(e);
     return check->commit(a, barrier, ctas != 0 ? ctas : 1u << a.cta);
@@ -167,7 +171,8 @@ struct tensor_core {
     }
     return misuse::ok;
   }
-  /// Carries it out; several workers may share the rows.
+  /// Carries out a cp that begin_cp() accepted. `workers` threads may share the rows: each calls it with its
+  /// `worker`.
   FOURSCALE_HD constexpr void run_cp(agent a, cp_call const& c, u32 worker = 0, u32 workers = 1) const {
     const shared_fields from = decode_shared(c.source);
     const tensor_address to = decode_tensor_address(c.address);
@@ -186,8 +191,8 @@ struct tensor_core {
 
   // ---- ld, st
 
-  /// What a warp reads: `registers` takes ld_registers() words for each of its 32 threads, one after the
-  /// other.
+  /// tcgen05.ld and st of a whole warp. `registers` has ld_registers() words for each of the 32 threads, one
+  /// thread after the other.
   FOURSCALE_HD constexpr misuse ld(agent a, ld_call const& c, u32* registers) const {
     const misuse e = begin_ld(a, c, flow::load);
     const u32 each = ld_registers(c.shape, c.num);
@@ -225,7 +230,7 @@ struct tensor_core {
       how == flow::load ? check->note_read(a, how, ticket, r) : check->note_write(a, how, ticket, r);
     return misuse::ok;
   }
-  /// The registers of one thread.
+  /// The part of one thread, `lane`, of an ld or st that begin_ld() accepted.
   FOURSCALE_HD constexpr void load(agent a, ld_call const& c, u32 lane, u32* registers) const {
     const tensor_address base = decode_tensor_address(c.address);
     for (u32 reg = 0; reg < ld_registers(c.shape, c.num); ++reg) {
@@ -265,7 +270,8 @@ struct tensor_core {
     return misuse::ok;
   }
 
-  /// Carries it out; several workers may share the rows of D.
+  /// Carries out an mma that begin_mma() accepted. `workers` threads may share the rows of D: each calls it
+  /// with its `worker`.
   FOURSCALE_HD constexpr void run_mma(agent a, mma_call const& c, u32 worker = 0, u32 workers = 1) const {
     const mma_plan p(c, group);
     for (u32 i = first_cta(a); i < end_cta(a); ++i)
@@ -317,7 +323,7 @@ struct tensor_core {
     return check->can_read(a, flow::tensor, p.d_region(i), p.accumulator());
   }
 
-  /// The copies of scales, and of A with M = 128 in a pair, agree.
+  /// Checks that the copies of the scales in the lane groups agree, and those of A in a pair with M = 128.
   FOURSCALE_HD constexpr misuse check_copies(u32 i, mma_plan const& p) const {
     mma_shape const& s = p.shape;
     bool same = true;
@@ -356,7 +362,8 @@ struct tensor_core {
     x.scales = select_scales(cta[i].tensor.at(p.scale_a.plus(at.lane, at.column)), p.scale_id_a);
     return x;
   }
-  /// Column n of B: in a pair, the first half of N lies in the first CTA, the second in the other.
+  /// Column n of B. In a pair, the first CTA's shared memory has the first half of N, the second CTA's the
+  /// other half.
   FOURSCALE_HD constexpr operand_row b_row(agent a, u32 i, mma_plan const& p, u32 n) const {
     const u32 per_cta = p.shape.b_rows_per_cta(), holder = first_cta(a) + n / per_cta;
     operand_row x = load_row(cta[holder].shared, p.b, n % per_cta, p.format.kind, p.format.b);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A quantized matrix that somebody else owns: codes, scales, amax; and how large its buffers must be.
+// A non-owning view of a quantized matrix: its codes, scales and amax, and the sizes that its buffers must
+// have.
 #pragma once
 
 #include "../block/packed_block.hpp"
@@ -9,7 +10,8 @@
 
 namespace FOURSCALE_NAMESPACE {
 
-/// Bytes of the codes of a rows x cols matrix: row-major, packed, rows * cols * width / 8.
+/// Bytes of the codes of a rows x cols matrix: row-major, packed, rows * cols * width / 8. cols is a multiple
+/// of the block size.
 template <block_format F>
 FOURSCALE_HD constexpr i64 code_bytes(i64 rows, i64 cols) {
   return rows * (cols / F::block_size) * block_code_bytes<F>;
@@ -21,9 +23,9 @@ FOURSCALE_HD constexpr i64 scale_bytes(i64 rows, i64 cols) {
   return Layout::padded_rows(rows) * Layout::padded_blocks(cols / F::block_size) * block_scale_bytes<F>;
 }
 
-/// A rows x cols matrix in format F, blocks along its rows, and the amax that its tensor scale follows from.
-/// `Byte` is u8, or u8 const for an input. 2-D blocks are stored the same way, their scale repeated for each
-/// row. Capacities are bytes, or -1 when only the caller knows.
+/// A rows x cols matrix in format F with blocks along its rows, and the amax that determines its tensor
+/// scale. `Byte` is u8, or u8 const for an input. 2-D blocks are stored the same way: each row repeats their
+/// scale. Capacities are in bytes; -1 means that only the caller knows.
 template <block_format F, scale_layout Layout = linear, class Byte = u8>
 struct block_scaled_view {
   using block_format_type = F;
@@ -38,7 +40,7 @@ struct block_scaled_view {
   FOURSCALE_HD constexpr block_scaled_view() {}
   FOURSCALE_HD constexpr block_scaled_view(Byte* c, Byte* s, i64 r, i64 n, tensor_amax<F> a = {})
       : codes(c), scales(s), rows(r), cols(n), amax(a) {}
-  /// From containers of bytes; their sizes are then checked by validate().
+  /// From containers of bytes. validate() then checks their sizes.
   template <detail::container_of<Byte> C, detail::container_of<Byte> S>
   FOURSCALE_H constexpr block_scaled_view(C& c, S& s, i64 r, i64 n, tensor_amax<F> a = {})
       : block_scaled_view(c.data(), s.data(), r, n, a) {
@@ -83,7 +85,7 @@ struct block_scaled_view {
     return {static_cast<decltype(F::scale::bits)>(bits)};
   }
 
-  /// One element.
+  /// Reads the code of one element.
   FOURSCALE_HD constexpr typename F::element load_code(i64 row, i64 col) const {
     constexpr int width = F::element::width;
     const i64 bit = col % F::block_size * width;
@@ -93,7 +95,7 @@ struct block_scaled_view {
     return {static_cast<u8>((word >> (bit % 8)) & ((1u << width) - 1))};
   }
 
-  /// Writes one block. Any thread may, as no two blocks share a byte.
+  /// Writes one block. Different threads may write different blocks, since no two blocks share a byte.
   FOURSCALE_HD constexpr void store(i64 row, i64 block, packed_block<F> const& b) const {
     store_scale(row, block, b.scale);
     Byte* to = codes + code_offset(row, block);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A matrix that is never in memory: a function of row and column.
+// A matrix that is never in memory: its elements are computed by a function of row and column.
 #pragma once
 
 #include "validate.hpp"
@@ -11,9 +11,9 @@ template <class T>
 FOURSCALE_HD T const& some();  // never called
 }
 
-/// The values f(row, column) of a function, or their transpose, computed as they are read, and more than
-/// once: the function must give the same each time. What it reads is its own matter: no call can tell whether
-/// it overlaps an output.
+/// A matrix of the values f(row, column), or its transpose. Values are computed as they are read, and more
+/// than once, so the function must give the same value each time. The library cannot check whether memory
+/// that the function reads overlaps an output.
 template <class Function, bool Transposed = false>
 struct computed_view {
   using value_type = decltype(detail::some<Function>()(i64{}, i64{}));
@@ -25,8 +25,8 @@ struct computed_view {
   FOURSCALE_HD constexpr value_type at(i64 r, i64 c) const { return Transposed ? f(c, r) : f(r, c); }
 };
 
-/// The matrix of f(row, column), a trivially copyable functor that returns bf16, fp16 or float. For functions
-/// of device/, its call operator must be one of the device.
+/// The matrix of f(row, column), where f is a trivially copyable functor that returns bf16, fp16 or float.
+/// For functions of device/, its call operator must be callable on the device.
 template <class Function>
 FOURSCALE_HD constexpr computed_view<Function> computed(i64 rows, i64 cols, Function const& f) {
   return {f, rows, cols};

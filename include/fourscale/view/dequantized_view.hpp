@@ -7,8 +7,8 @@
 
 namespace FOURSCALE_NAMESPACE {
 
-/// The values of a quantized matrix, or of its transpose, computed as they are read: what dequantize() to
-/// float would have stored. quantize(transposed(dequantized(q)), qt, quantizer) requantizes from 4 bits
+/// The values of a quantized matrix, or of its transpose, computed as they are read. They are what
+/// dequantize() to float stores. quantize(transposed(dequantized(q)), qt, quantizer) requantizes from 4 bits
 /// without a copy in between.
 template <block_format F, scale_layout Layout, bool Transposed = false>
 struct dequantized_view {

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// What can be wrong with the arguments of a matrix function, each with its sentence.
+// The errors of matrix functions, each with a sentence that names the broken rule.
 #pragma once
 
 #include "../bits.hpp"
 
 namespace FOURSCALE_NAMESPACE {
 
-/// Result of host and device functions and of validate(). Whatever is not `ok` left the output untouched.
+/// The result of host and device functions and of validate(). After anything but `ok` the output is
+/// untouched.
 enum class [[nodiscard]] errc{
     ok,
     null_pointer,

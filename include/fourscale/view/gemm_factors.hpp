@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// The factors of a GEMM, the same on the CPU and on the GPU.
+// The factors alpha and beta of a GEMM, the same on the CPU and on the GPU.
 #pragma once
 
 #include "../config.hpp"
 
 namespace FOURSCALE_NAMESPACE {
 
-/// Factors of D = alpha * A * B^T + beta * D.
+/// The factors of D = alpha * A * B^T + beta * D.
 struct gemm_factors {
   float alpha = 1.0f, beta = 0.0f;
 };

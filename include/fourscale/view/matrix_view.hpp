@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A matrix that somebody else owns: pointer, rows, columns, leading dimension; and its transpose.
+// A non-owning view of a matrix (pointer, rows, columns, leading dimension), and of its transpose.
 #pragma once
 
 #include "../formats/real.hpp"
@@ -23,8 +23,8 @@ concept container_of = requires(C& c, T*& p) {
 };
 }  // namespace detail
 
-/// Row-major matrix of T (float, bf16, fp16 or any `real` type; const for an input). `capacity` is the number
-/// of elements behind `data`, or -1 when only the caller knows.
+/// A row-major matrix of T: float, bf16, fp16 or any `real` type, const for an input. `capacity` is the
+/// number of elements behind `data`, or -1 when only the caller knows.
 template <class T>
 struct matrix_view {
   using value_type = typename detail::remove_const<T>::type;
@@ -35,11 +35,11 @@ struct matrix_view {
   i64 capacity = -1;
 
   FOURSCALE_HD constexpr matrix_view() {}
-  /// `ld` counts elements from one row to the next.
+  /// `leading` is the number of elements from one row to the next.
   FOURSCALE_HD constexpr matrix_view(T* p, i64 r, i64 c, i64 leading)
       : data(p), rows(r), cols(c), ld(leading) {}
   FOURSCALE_HD constexpr matrix_view(T* p, i64 r, i64 c) : matrix_view(p, r, c, c) {}
-  /// From a container; its size is then checked by validate().
+  /// From a container. validate() then checks its size.
   template <detail::container_of<T> C>
   FOURSCALE_H constexpr matrix_view(C& c, i64 r, i64 n, i64 leading) : matrix_view(c.data(), r, n, leading) {
     capacity = static_cast<i64>(c.size());
@@ -75,7 +75,7 @@ FOURSCALE_HD constexpr transposed_view<T> transposed(matrix_view<T> m) {
   return {m, m.cols, m.rows};
 }
 
-/// A matrix_view or a transposed one.
+/// A view that can be read as a matrix, such as matrix_view and transposed_view.
 template <class M>
 concept matrix_like = real<typename M::value_type> && requires(M m) {
   m.rows, m.cols, m.at(0, 0);

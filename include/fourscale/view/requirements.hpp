@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What functions of whole matrices ask of their arguments at compile time, each with its sentence. A
-// constraint would only say that no function matches.
+// Compile-time checks of the arguments of functions on whole matrices, each a static_assert with a sentence.
+// A requires-clause would only report that no function matches.
 #pragma once
 
 #include "../block/quantizer.hpp"
@@ -57,10 +57,10 @@ FOURSCALE_H constexpr bool transforms() {
     return false;
 }
 
-// Each of the following fails with a sentence or is true. Used in `if constexpr`, it also keeps out the
-// function's body, whose errors would bury the sentence.
+// Each of the following functions either fails to compile with a sentence, or returns true. Call them in `if
+// constexpr`: it leaves out the function's body after a failure, whose errors would bury the sentence.
 
-/// M can be read.
+/// Checks that M can be read as a matrix.
 template <class M>
 FOURSCALE_H constexpr bool can_read() {
   static_assert(view_of_matrix<M>, "This is no matrix: it must be a matrix_view, or transposed() of one.");
@@ -70,7 +70,7 @@ FOURSCALE_H constexpr bool can_read() {
   return view_of_reals<M>;
 }
 
-/// M can be read and written.
+/// Checks that M can be read and written.
 template <class M>
 FOURSCALE_H constexpr bool can_write() {
   constexpr bool reads = can_read<M>();
@@ -79,7 +79,7 @@ FOURSCALE_H constexpr bool can_write() {
   return reads && writable_view<M>;
 }
 
-/// Bytes of a quantized matrix can be written.
+/// Checks that a quantized matrix with these bytes can be written.
 template <class Byte>
 FOURSCALE_H constexpr bool can_write_codes() {
   static_assert(same_type<Byte, u8>,
@@ -87,7 +87,7 @@ FOURSCALE_H constexpr bool can_write_codes() {
   return same_type<Byte, u8>;
 }
 
-/// Blocks of format F can be quantized by a recipe.
+/// Checks that a recipe can quantize blocks of format F.
 template <class Quantizer, class F>
 FOURSCALE_H constexpr bool fits_recipe() {
   constexpr bool joined = joins_policies<Quantizer>;
@@ -101,7 +101,7 @@ FOURSCALE_H constexpr bool fits_recipe() {
   return quantizer_for<Quantizer, F>;
 }
 
-/// Blocks of that shape are blocks of format F, and a recipe can quantize them.
+/// Checks that format F can have blocks of that shape, and that a recipe can quantize them.
 template <class Blocks, class F, class Quantizer>
 FOURSCALE_H constexpr bool fits_blocks() {
   static_assert(block_shape<Blocks>, "This is no shape of blocks: blocks_1d{} or blocks_2d<16, 16>{}.");
@@ -112,7 +112,7 @@ FOURSCALE_H constexpr bool fits_blocks() {
   return fits_format<Blocks, F> && plain;
 }
 
-/// A matrix M can be quantized to format F, by a recipe, in blocks of that shape.
+/// Checks that a matrix M can be quantized to format F, by a recipe, in blocks of that shape.
 template <class M, class F, class Byte, class Quantizer, class Blocks>
 FOURSCALE_H constexpr bool can_quantize() {
   constexpr bool reads = can_read<M>(), writes = can_write_codes<Byte>(),

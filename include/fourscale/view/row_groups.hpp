@@ -1,42 +1,42 @@
 // SPDX-License-Identifier: Apache-2.0
-// Many matrices of one width whose rows lie one after the other in one matrix: the tokens of each expert of
-// an MoE layer, as grouped GEMMs take them.
+// Grouped matrices: many matrices of one width, whose rows lie one after the other in one packed matrix.
+// Grouped GEMMs take the tokens of the experts of an MoE layer this way.
 #pragma once
 
 #include "validate.hpp"
 
 namespace FOURSCALE_NAMESPACE {
 
-/// Group g has the rows offsets[g] up to offsets[g + 1] of a packed matrix: count + 1 numbers that begin with
-/// 0, never fall and end at most with its number of rows. Groups may be empty; rows behind the last one
-/// belong to none and are left alone. 64 bits each, or 32. Host functions check the numbers. For device
-/// functions the offsets are device memory, so that neither the router's result nor a sum over it has to
-/// reach the host: nobody checks them, and wrong ones read and write out of bounds.
+/// Group g has the rows from offsets[g] up to offsets[g + 1] of a packed matrix. There are count + 1 offsets,
+/// of 64 or of 32 bits; they begin with 0, never fall, and end at most with the number of rows. A group may
+/// be empty. Rows behind the last group belong to none and are left alone. Host functions check the offsets.
+/// For device functions the offsets are in device memory, so that neither the router's result nor a sum over
+/// it has to reach the host. Nobody checks them there: wrong offsets read and write out of bounds.
 struct row_groups {
   i64 const* offsets = nullptr;
   i64 count = 0;
-  i32 const* offsets32 = nullptr;  ///< in place of `offsets`: as engines keep them
+  i32 const* offsets32 = nullptr;  ///< used in place of `offsets` if not null: as engines keep them
 
   FOURSCALE_HD constexpr row_groups() {}
   FOURSCALE_HD constexpr row_groups(i64 const* o, i64 n) : offsets(o), count(n) {}
   FOURSCALE_HD constexpr row_groups(i32 const* o, i64 n) : count(n), offsets32(o) {}
-  FOURSCALE_HD constexpr row_groups(decltype(nullptr), i64 n) : count(n) {}  // refused, not ambiguous
+  FOURSCALE_HD constexpr row_groups(decltype(nullptr), i64 n) : count(n) {}  // validate() refuses it
 
-  /// Number i of the offsets, wherever they are kept.
+  /// Offset i, of whichever type.
   FOURSCALE_HD constexpr i64 offset(i64 i) const { return offsets32 != nullptr ? offsets32[i] : offsets[i]; }
 };
 
-/// Bytes that the scales of `groups` groups of together `rows` rows take at most. Each group has its own
-/// padding: group g begins after the padded_rows() of all groups before it, without gaps.
+/// The most bytes that the scales of `groups` groups with `rows` rows in total can take. Each group is padded
+/// on its own: group g begins after the padded_rows() of all groups before it, without gaps.
 template <block_format F, scale_layout Layout = linear>
 FOURSCALE_HD constexpr i64 grouped_scale_bytes(i64 rows, i64 cols, i64 groups) {
   const i64 tile = Layout::padded_rows(1);
   return scale_bytes<F, Layout>((rows + groups * (tile - 1)) / tile * tile, cols);
 }
 
-/// A view of group `index` of a packed matrix: `rows` rows from `first` on. Its scales begin `scale_rows`
-/// rows after q.scales, which is the sum of padded_rows() over the groups before it. Where each group has its
-/// own amax, the view has this group's.
+/// A view of group `index` of a packed matrix: `rows` rows from row `first` on. Its scales begin `scale_rows`
+/// rows after q.scales, where scale_rows is the sum of padded_rows() over the groups before it. If each group
+/// has its own amax, the view has this group's.
 template <class F, class Layout, class Byte>
 FOURSCALE_HD constexpr block_scaled_view<F, Layout, Byte> group_of(
     block_scaled_view<F, Layout, Byte> const& q, i64 index, i64 first, i64 rows, i64 scale_rows) {
@@ -45,7 +45,7 @@ FOURSCALE_HD constexpr block_scaled_view<F, Layout, Byte> group_of(
   group.scales += scale_rows * Layout::padded_blocks(q.blocks()) * block_scale_bytes<F>;
   group.rows = rows;
   group.code_capacity = group.scale_capacity = -1;
-  if constexpr (F::has_tensor_scale) {  // without one, amaxes are nobody's, and may be null
+  if constexpr (F::has_tensor_scale) {  // without a tensor scale, data may be null
     if (q.amax.kind == amax_kind::per_row) group.amax.data += first;
     if (q.amax.kind == amax_kind::per_group) {
       group.amax.kind = amax_kind::one;
@@ -55,7 +55,7 @@ FOURSCALE_HD constexpr block_scaled_view<F, Layout, Byte> group_of(
   return group;
 }
 
-/// Rules for the groups alone. The offsets are not read: they may be device memory.
+/// Checks the groups alone. The offsets are not read: they may be in device memory.
 FOURSCALE_H inline errc validate(row_groups const& groups) {
   if (groups.offsets == nullptr && groups.offsets32 == nullptr) return errc::null_pointer;
   if (groups.count < 1) return errc::empty_matrix;
@@ -66,7 +66,7 @@ FOURSCALE_H inline errc validate(row_groups const& groups) {
              : errc::ok;
 }
 
-/// Rules of the offsets themselves, for a packed matrix of `rows` rows: reads them.
+/// Checks the offsets themselves for a packed matrix of `rows` rows. It reads them.
 FOURSCALE_H inline errc validate_offsets(row_groups const& groups, i64 rows) {
   i64 last = 0;
   for (i64 i = 0; i <= groups.count; ++i) {
@@ -77,14 +77,13 @@ FOURSCALE_H inline errc validate_offsets(row_groups const& groups, i64 rows) {
   return last <= rows ? errc::ok : errc::bad_offsets;
 }
 
-/// Rules of packed groups and their quantized form, whose scales need grouped_scale_bytes(), under a
-/// quantizer.
+/// Checks packed groups, their quantized form, whose scales need grouped_scale_bytes(), and the quantizer.
 template <class T, class F, class Layout, class Quantizer>
 FOURSCALE_H errc validate_grouped(matrix_view<T> const& x, block_scaled_view<F, Layout, u8> const& q,
                                   row_groups const& groups, Quantizer const& quantizer) {
   if (F::has_tensor_scale && !detail::names_amax(q.amax)) return errc::no_amax;
   block_scaled_view<F, Layout, u8> all = q;
-  if (q.amax.kind == amax_kind::per_group) all.amax.kind = amax_kind::one;  // at least one of them
+  if (q.amax.kind == amax_kind::per_group) all.amax.kind = amax_kind::one;  // checks the first amax only
   if (const errc e = validate(x, all, blocks_1d{}, quantizer); e != errc::ok) return e;
   if (const errc e = validate(groups); e != errc::ok) return e;
   const i64 bytes = grouped_scale_bytes<F, Layout>(q.rows, q.cols, groups.count);

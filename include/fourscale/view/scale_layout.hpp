@@ -1,24 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0
-// Where the scale of (row, block) lies. A layout is an empty struct with three index maps, and a flag that
-// says whether some bytes hold no scale.
+// Scale layouts: where the scale of (row, block) lies. A layout is an empty struct with three index maps, and
+// a flag that is true if some bytes are padding.
 #pragma once
 
 #include "../bits.hpp"
 
 namespace FOURSCALE_NAMESPACE {
 
-/// Row-major rows x blocks bytes, without padding: what checkpoints store.
+/// Row-major, rows x blocks bytes, without padding: the layout of checkpoints.
 struct linear {
   static constexpr bool has_padding = false;
   FOURSCALE_HD static constexpr i64 padded_rows(i64 rows) { return rows; }
   FOURSCALE_HD static constexpr i64 padded_blocks(i64 blocks) { return blocks; }
-  /// Byte offset of the scale of a row and a block along it; `blocks` is the number of blocks in a row.
+  /// The byte offset of the scale of (row, block); `blocks` is the number of blocks in a row.
   FOURSCALE_HD static constexpr i64 offset(i64 row, i64 block, i64 blocks) { return row * blocks + block; }
 };
 
-/// Tiles of 128 rows x 4 blocks, 512 bytes each, as the tensor cores read them: rows padded to 128, blocks to
-/// 4, the padding zero. PTX ISA 9.7.16.10 (scale factors), cuBLAS "1D block scaling factors layout"; the same
-/// for E4M3 and E8M0.
+/// Tiles of 128 rows x 4 blocks, 512 bytes each, as the tensor cores read them. Rows are padded to a multiple
+/// of 128 and blocks to a multiple of 4; the padding is zero. PTX ISA 9.7.16.10 (scale factors), cuBLAS "1D
+/// block scaling factors layout"; the same for E4M3 and E8M0.
 struct swizzled_128x4 {
   static constexpr bool has_padding = true;
   FOURSCALE_HD static constexpr i64 padded_rows(i64 rows) { return round_up<i64>(rows, 128); }

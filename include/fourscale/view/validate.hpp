@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The one check of arguments, shared by host and device functions: pure, reads no element.
+// The checks of arguments that host and device functions share. They are pure and read no element. They
+// return the first rule that is broken.
 #pragma once
 
 #include "../scaling/delayed.hpp"
@@ -15,7 +16,7 @@ namespace detail {
 inline constexpr i64 dimension_limit = i64{1} << 31;
 inline constexpr i64 size_limit = i64{1} << 44;
 
-/// A run of bytes.
+/// The addresses [begin, end).
 struct byte_range {
   u64 begin, end;
 };
@@ -33,7 +34,7 @@ FOURSCALE_H constexpr errc check_shape(i64 rows, i64 cols) {
   return errc::ok;
 }
 
-/// The memory that an amax is written to.
+/// Checks the pointer that an amax is written to.
 FOURSCALE_H inline errc check_amax_output(float const* amax) {
   if (amax == nullptr) return errc::null_pointer;
   if (reinterpret_cast<u64>(amax) % alignof(float) != 0) return errc::misaligned;
@@ -48,7 +49,8 @@ FOURSCALE_H inline errc check_percentile(percentile_workspace const* workspace, 
 
 }  // namespace detail
 
-/// Rules for a history: not null, not empty, alignment, a rule that has a name, an amax outside of it.
+/// Checks a history of amaxes: not null, not empty, aligned, a rule that has a name, and an amax outside of
+/// the history.
 FOURSCALE_H inline errc validate(delayed_amax const& d) {
   if (d.history == nullptr || d.amax == nullptr) return errc::null_pointer;
   if (d.length < 1) return errc::empty_matrix;
@@ -61,7 +63,8 @@ FOURSCALE_H inline errc validate(delayed_amax const& d) {
   return named ? errc::ok : errc::bad_recipe;
 }
 
-/// Rules for a matrix alone: not null, not empty, leading dimension, size, alignment to its element type.
+/// Checks a matrix alone: not null, not empty, leading dimension, size, alignment to its element type,
+/// capacity.
 template <class T>
 FOURSCALE_H errc validate(matrix_view<T> const& m) {
   if (const errc e = detail::check_shape(m.rows, m.cols); e != errc::ok) return e;
@@ -80,22 +83,24 @@ FOURSCALE_H errc validate(transposed_view<T> const& m) {
 
 namespace detail {
 
-/// The numbers that an amax has in memory, `rows` of them if each row has its own.
+/// The bytes of the amaxes in memory: `rows` numbers if each row has its own, else one. Empty if there are
+/// none.
 template <class F>
 FOURSCALE_H byte_range bytes_of_amax(tensor_amax<F> const& amax, i64 rows) {
   if (!F::has_tensor_scale || !amax.in_memory()) return {};
   return bytes_of(amax.data, amax.kind == amax_kind::per_row ? rows : 1);
 }
 
-/// True for what the functions of tensor_amax.hpp make: fields can be edited, and an enumeration may hold any
-/// number. An encode or decode scale is always that of the whole matrix.
+/// True if the reference is one that the functions of tensor_amax.hpp can make. It may be another one,
+/// because its fields can be edited and an enumeration may hold any number. Encode and decode scales exist
+/// only for a whole matrix.
 FOURSCALE_H constexpr bool names_amax(amax_reference const& amax) {
   const bool of_matrix = amax.kind == amax_kind::value || amax.kind == amax_kind::one;
   return amax.kind != amax_kind::missing && amax.kind <= amax_kind::per_group &&
          (amax.number == scale_number::amax || (of_matrix && amax.number <= scale_number::decode));
 }
 
-/// Rules of an amax by itself: there, aligned, apart from what a call writes.
+/// Checks an amax by itself: it is given, aligned, and overlaps neither codes nor scales.
 template <class F>
 FOURSCALE_H errc check_amax(tensor_amax<F> const& amax, i64 rows, byte_range codes, byte_range scales) {
   if (!F::has_tensor_scale) return errc::ok;
@@ -110,8 +115,8 @@ FOURSCALE_H errc check_amax(tensor_amax<F> const& amax, i64 rows, byte_range cod
 
 }  // namespace detail
 
-/// Rules for a quantized matrix alone: whole blocks, buffers not null and large enough, codes apart from
-/// scales, an amax where the format has a tensor scale.
+/// Checks a quantized matrix alone: whole blocks, buffers not null and large enough, codes apart from scales,
+/// an amax where the format has a tensor scale.
 template <class F, class Layout, class Byte>
 FOURSCALE_H errc validate(block_scaled_view<F, Layout, Byte> const& q) {
   if (const errc e = detail::check_shape(q.rows, q.cols); e != errc::ok) return e;
@@ -129,7 +134,7 @@ FOURSCALE_H errc validate(block_scaled_view<F, Layout, Byte> const& q) {
 
 namespace detail {
 
-/// True if bytes of a matrix lie in `range`.
+/// True if a byte of the matrix lies in `range`.
 template <class T>
 FOURSCALE_H bool overlaps(matrix_view<T> const& m, byte_range range) {
   return overlap(bytes_of(m.data, m.extent()), range);
@@ -143,8 +148,8 @@ FOURSCALE_H bool overlaps(block_scaled_view<F, Layout, Byte> const& q, byte_rang
   return overlap(bytes_of(q.codes, code_bytes<F>(q.rows, q.cols)), range) ||
          overlap(bytes_of(q.scales, scale_bytes<F, Layout>(q.rows, q.cols)), range);
 }
-/// True if x shares a byte with the codes, the scales or the amax of q; one amax may serve two matrices that
-/// only read it.
+/// True if x shares a byte with the codes, the scales or the amax of q. A matrix that is only read may share
+/// its amax with q, which only reads it, too.
 template <class M, class F, class Layout, class Byte>
 FOURSCALE_H bool overlaps(M const& x, block_scaled_view<F, Layout, Byte> const& q) {
   constexpr bool only_read = requires { M::is_only_read; };
@@ -155,7 +160,7 @@ FOURSCALE_H bool overlaps(M const& x, block_scaled_view<F, Layout, Byte> const& 
 
 }  // namespace detail
 
-/// Rules for a matrix and its quantized form together, in either direction.
+/// Checks a matrix and its quantized form together, for either direction: quantize() or dequantize().
 template <matrix_like M, class F, class Layout, class Byte, class Blocks = blocks_1d>
 FOURSCALE_H errc validate(M const& x, block_scaled_view<F, Layout, Byte> const& q, Blocks = {}) {
   if (const errc e = validate(x); e != errc::ok) return e;
@@ -168,14 +173,14 @@ FOURSCALE_H errc validate(M const& x, block_scaled_view<F, Layout, Byte> const& 
   return detail::overlaps(x, q) ? errc::overlap : errc::ok;
 }
 
-/// Rules for a quantized matrix that a quantizer writes: its amax must be brought to the quantizer's range.
+/// Checks a quantized matrix that a quantizer writes: its amax must be brought to the quantizer's range.
 template <class F, class Layout, class Quantizer>
 FOURSCALE_H errc validate(block_scaled_view<F, Layout, u8> const& q, Quantizer const& quantizer) {
   if (const errc e = validate(q); e != errc::ok) return e;
   return q.amax.range == quantizer_range<F>(quantizer) ? errc::ok : errc::other_range;
 }
 
-/// The same, with the matrix that it is made from.
+/// The same, together with the matrix that it is quantized from.
 template <matrix_like M, class F, class Layout, class Blocks, class Quantizer>
 FOURSCALE_H errc validate(M const& x, block_scaled_view<F, Layout, u8> const& q, Blocks shape,
                           Quantizer const& quantizer) {
@@ -183,7 +188,7 @@ FOURSCALE_H errc validate(M const& x, block_scaled_view<F, Layout, u8> const& q,
   return q.amax.range == quantizer_range<F>(quantizer) ? errc::ok : errc::other_range;
 }
 
-/// The same for a quantizer that works on groups of `group` values of a row.
+/// The same for a quantizer that works on groups of `group` consecutive values of a row.
 template <matrix_like M, class F, class Layout, class Quantizer>
 FOURSCALE_H errc validate_groups(M const& x, block_scaled_view<F, Layout, u8> const& q, int group,
                                  Quantizer const& quantizer) {
@@ -191,7 +196,8 @@ FOURSCALE_H errc validate_groups(M const& x, block_scaled_view<F, Layout, u8> co
   return x.cols % group != 0 ? errc::partial_block : errc::ok;
 }
 
-/// Rules for both copies of x: q of x, qt of its transpose. Under 2-D blocks they share their scales.
+/// Checks both copies of x: q of x itself, and qt of its transpose. With 2-D blocks they share their scales,
+/// so their amaxes must be equal.
 template <matrix_like M, class F, class Layout, class LayoutT, class Blocks, class Rowwise, class Columnwise>
 FOURSCALE_H errc validate_both(M const& x, block_scaled_view<F, Layout, u8> const& q,
                                block_scaled_view<F, LayoutT, u8> const& qt, Blocks shape,
@@ -202,8 +208,8 @@ FOURSCALE_H errc validate_both(M const& x, block_scaled_view<F, Layout, u8> cons
   return detail::overlaps(q, qt) || detail::overlaps(qt, q) ? errc::overlap : errc::ok;
 }
 
-/// Rules for the transpose qt of a quantized matrix q, whose amax it takes over. Amaxes of rows do not do:
-/// they are columns in the transpose.
+/// Checks the transpose qt of a quantized matrix q, whose amax it takes over. An amax for each row is
+/// refused: in the transpose, the rows are columns.
 template <class F, class Layout, class Byte, class LayoutT>
 FOURSCALE_H errc validate_transpose(block_scaled_view<F, Layout, Byte> const& q,
                                     block_scaled_view<F, LayoutT, u8> const& qt) {
@@ -215,7 +221,7 @@ FOURSCALE_H errc validate_transpose(block_scaled_view<F, Layout, Byte> const& q,
   return detail::overlaps(q, qt) ? errc::overlap : errc::ok;
 }
 
-/// Rules for D = A * B^T with A (M x K), B (N x K), D (M x N): D shares no byte with the others.
+/// Checks D = A * B^T with A (M x K), B (N x K), D (M x N). D must share no byte with A or B.
 template <class F, class LA, class BA, class G, class LB, class BB, class T>
 FOURSCALE_H errc validate_gemm(block_scaled_view<F, LA, BA> const& a, block_scaled_view<G, LB, BB> const& b,
                                matrix_view<T> const& d) {
@@ -226,7 +232,7 @@ FOURSCALE_H errc validate_gemm(block_scaled_view<F, LA, BA> const& a, block_scal
   return detail::overlaps(d, a) || detail::overlaps(d, b) ? errc::overlap : errc::ok;
 }
 
-/// The same with A (M x K) a matrix of values.
+/// The same where A (M x K) is a matrix of values, not quantized.
 template <class T, class G, class LB, class BB, class U>
 FOURSCALE_H errc validate_gemm(matrix_view<T> const& a, block_scaled_view<G, LB, BB> const& b,
                                matrix_view<U> const& d) {
@@ -238,7 +244,7 @@ FOURSCALE_H errc validate_gemm(matrix_view<T> const& a, block_scaled_view<G, LB,
                                                                                              : errc::ok;
 }
 
-/// Rules for a transform of N consecutive values from x to y.
+/// Checks a transform of each N consecutive values of a row, from x to y.
 template <int N, matrix_like M, class T>
 FOURSCALE_H errc validate_transform(M const& x, matrix_view<T> const& y) {
   if (const errc e = validate(x); e != errc::ok) return e;
