@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Fixed-width integers, bit_cast and the few integer helpers that <bit>, <algorithm> and <cstdint> would
-// bring. Own, because NVRTC has no <cstdint> and std::bit_cast is not callable in device code.
+// Fixed-width integers, bit_cast and the few helpers that <cstdint>, <bit> and <algorithm> would bring. The
+// library has its own, because NVRTC has no <cstdint> and std::bit_cast cannot be called in device code.
 #pragma once
 
 #include "config.hpp"
@@ -15,7 +15,7 @@ using i32 = int;
 using i64 = long long;
 static_assert(sizeof(u16) == 2 && sizeof(u32) == 4 && sizeof(u64) == 8);
 
-/// Whether A and B are one type. Own, because NVRTC has neither <type_traits> nor __is_same.
+/// Whether A and B are the same type. NVRTC has neither <type_traits> nor __is_same.
 template <class A, class B>
 inline constexpr bool same_type = false;
 template <class A>
@@ -40,23 +40,24 @@ FOURSCALE_HD constexpr T round_up(T a, T b) {
   return ceil_div(a, b) * b;
 }
 
-/// True while a constant expression is evaluated, when no instruction may be emitted.
+/// True while a constant expression is evaluated, where inline asm is not allowed.
 FOURSCALE_HD constexpr bool is_constant_evaluated() { return __builtin_is_constant_evaluated(); }
 
-/// Magnitude bits of the largest finite binary32, of infinity, and its value.
+/// The magnitude bits of the largest finite binary32 and of infinity, and FLT_MAX itself.
 inline constexpr u32 float_max_bits = 0x7f7f'ffff;
 inline constexpr u32 float_inf_bits = 0x7f80'0000;
 inline constexpr float float_max = 0x1.fffffep+127f;
 
-/// |x| as an integer, which orders as the magnitudes do, and 0 for NaN: what every amax of the library
-/// compares. It needs no rule for -0 or subnormals, and its maximum does not depend on the order of the
-/// values.
+/// The bits of |x| as an integer; 0 for NaN. These integers have the order of the magnitudes, and every amax
+/// of the library compares them: this needs no rule for -0 or subnormals, and the maximum does not depend on
+/// the order of the values.
 FOURSCALE_HD constexpr i32 amax_bits(float x) {
   const i32 magnitude = static_cast<i32>(bit_cast<u32>(x) & 0x7fff'ffffu);
   return magnitude > static_cast<i32>(float_inf_bits) ? 0 : magnitude;
 }
 
-/// a < b for a, b >= 0 or NaN, false if either is NaN: as `<`, but --use_fast_math cannot flush subnormals.
+/// a < b, for a and b that are +0 or above, or NaN; false if either is NaN. Unlike `<`, it keeps subnormals
+/// under --use_fast_math.
 FOURSCALE_HD constexpr bool less_magnitude(float a, float b) {
   return bit_cast<u32>(a) < bit_cast<u32>(b) && bit_cast<u32>(b) <= float_inf_bits;
 }

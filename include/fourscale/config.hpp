@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Who compiles, what this pass may emit, and the version. The only file with #if on compilers and targets.
+// Configuration: the version, what kind of compiler pass this is, which instructions it may emit, and the
+// names of namespaces. No other file has #if on compilers and targets.
 #pragma once
 
 #define FOURSCALE_VERSION_MAJOR 0
@@ -22,8 +23,8 @@
 #if defined(__FAST_MATH__)
 #error \
     "fourscale promises bits that -ffast-math breaks: compile this file without it (nvcc --use_fast_math is fine)"
-// Its parts, as far as a compiler tells: g++ tells of each, clang 14 of the first alone. Do not pass it the
-// others: -fassociative-math changes bits.
+// The parts of -ffast-math, as far as the compiler reports them: g++ reports each, clang 14 only the first.
+// Do not pass the others to clang: -fassociative-math changes bits.
 #elif (defined(__FINITE_MATH_ONLY__) && __FINITE_MATH_ONLY__) || defined(__ASSOCIATIVE_MATH__) || \
     defined(__NO_SIGNED_ZEROS__) || defined(__RECIPROCAL_MATH__)
 #error \
@@ -33,7 +34,7 @@
     "fourscale promises bits that need float arithmetic in float: compile this file without x87 (for -m32 add -msse2 -mfpmath=sse) and without -funsafe-math-optimizations"
 #endif
 
-// clang defines __CUDACC__ only in its wrapper header, so ask for __CUDA__ as well.
+// clang defines __CUDACC__ only in its wrapper header, so __CUDA__ is tested as well.
 #if defined(__CUDACC__) || defined(__CUDACC_RTC__) || (defined(__clang__) && defined(__CUDA__))
 #define FOURSCALE_CUDA 1
 #define FOURSCALE_HD FOURSCALE_H __host__ __device__
@@ -44,7 +45,7 @@
 #define FOURSCALE_D
 #endif
 
-// NVRTC compiles kernels at run time: there is no host pass, and no header of the system.
+// NVRTC compiles kernels at run time. It has no host pass and no system headers.
 #if defined(__CUDACC_RTC__)
 #define FOURSCALE_RTC 1
 #else
@@ -58,7 +59,8 @@
 #define FOURSCALE_DEVICE_PASS 0
 #endif
 
-// The suffix of sm_100f / sm_100a. Plain sm_100 has neither, and none of the 4-bit instructions.
+// The suffix of the target, as in sm_100f (family) and sm_100a (architecture). Plain sm_100 has neither, and
+// none of the 4-bit instructions.
 #if defined(__CUDA_ARCH_FAMILY_SPECIFIC__)
 #define FOURSCALE_DETAIL_FAMILY __CUDA_ARCH_FAMILY_SPECIFIC__
 #else
@@ -77,16 +79,16 @@
 #define FOURSCALE_UNROLL
 #endif
 
-// g++ -O2 leaves short loops rolled, and then vectorizes nothing around them.
+// g++ -O2 does not unroll short loops, and then vectorizes nothing around them.
 #if !FOURSCALE_CUDA && defined(__GNUC__) && !defined(__clang__)
 #define FOURSCALE_UNROLL_ON_HOST _Pragma("GCC unroll 8")
 #else
 #define FOURSCALE_UNROLL_ON_HOST FOURSCALE_UNROLL
 #endif
 
-// a * b, rounded: where the CPU has an fma, g++ would else join a product and a sum that follows into one
-// operation with one rounding, and change bits. (-0 added to a product changes none. g++'s own barrier,
-// __builtin_assoc_barrier, is lost when it vectorizes: seen with 12.2.) clang joins only under
+// a * b, rounded. On a CPU with fma, g++ would otherwise contract this product and an addition that follows
+// into one fma with one rounding, which changes bits. (Adding -0 to a product changes no bits. g++'s own
+// barrier, __builtin_assoc_barrier, is lost when g++ vectorizes: seen with 12.2.) clang contracts only under
 // -ffp-contract=fast, which it does not report and nothing here can undo: do not pass it.
 #if FOURSCALE_DEVICE_PASS || !defined(__GNUC__) || defined(__clang__) || \
     !(defined(__FMA__) || defined(__aarch64__))
@@ -95,9 +97,9 @@
 #define FOURSCALE_ROUNDED_PRODUCT(a, b) __builtin_fmaf(a, b, -0.0f)
 #endif
 
-// A copy of `x` that the optimizer knows nothing about: g++ 13 concludes from an infinite quotient that the
-// divisor was zero, overflow or not, and then removes what a caller does for small divisors (seen with 13.3
-// at -O2).
+// Makes the optimizer forget what it knows about the variable x. g++ 13 concludes from an infinite quotient
+// that the divisor was zero, although the quotient may have overflowed, and then removes what a caller does
+// for small divisors (seen with 13.3 at -O2).
 #if FOURSCALE_DEVICE_PASS || !defined(__GNUC__) || defined(__clang__) || __GNUC__ < 13 || \
     !(defined(__x86_64__) || defined(__aarch64__))
 #define FOURSCALE_FORGET(x)
@@ -107,7 +109,8 @@
 #define FOURSCALE_FORGET(x) asm("" : "+x"(x))
 #endif
 
-// Always 0 or 1. Macros, because inline asm must vanish from the text of a pass that cannot assemble it.
+// Always 0 or 1. They are macros, because inline asm must be removed from the source of a pass that cannot
+// assemble it.
 #define FOURSCALE_HAS_CVT_FP8 (FOURSCALE_DEVICE_PASS >= 890)
 #define FOURSCALE_HAS_CVT_NARROW (FOURSCALE_DETAIL_FAMILY >= 1000 && FOURSCALE_DETAIL_FAMILY < 1300)
 #define FOURSCALE_HAS_CVT_FMA (FOURSCALE_DEVICE_PASS >= 800 && !FOURSCALE_HAS_CVT_NARROW)
@@ -119,26 +122,32 @@
 #define FOURSCALE_HAS_MULTICAST (FOURSCALE_HAS_WGMMA || FOURSCALE_HAS_TCGEN05)
 #define FOURSCALE_HAS_MMA_BLOCK_SCALE (FOURSCALE_DETAIL_FAMILY >= 1200 && FOURSCALE_DETAIL_FAMILY < 1300)
 
-// Internal linkage without -rdc, hidden visibility with it: two libraries that instantiate the same kernel
-// must not launch each other's copy (nvcc 13 does this by default, nvcc 12 does not). Every kernel is a
-// template: nvcc ignores `inline` on a kernel, so with -rdc two units could not both define a plain one.
+// Internal linkage without -rdc, hidden visibility with it: of two libraries that instantiate the same
+// kernel, neither may launch the other's copy (nvcc 13 ensures this by default, nvcc 12 does not). Every
+// kernel is a template: nvcc ignores `inline` on a kernel, so with -rdc two translation units could not both
+// define one that is no template.
 #if defined(__CUDACC_RDC__)
 #define FOURSCALE_KERNEL __attribute__((visibility("hidden"))) __global__
 #else
 #define FOURSCALE_KERNEL static __global__
 #endif
 
-// Names for the linker, which keeps one copy of what several units or libraries define under one name. Types
-// have one name in all units of a version, for whatever machine and by whichever compiler, since views pass
-// from one unit to another. Code is compiled for a machine, and its name says which:
+// Names for the linker. It keeps one copy of whatever several translation units or libraries define under one
+// name, so a name must say what differs. Types have the same name in all units of a version, for every
+// machine and compiler, since views pass from one unit to another. Code is compiled for a machine, and its
+// name says which one:
 //   FOURSCALE_NAMESPACE  fourscale, and in it the inline namespace of the version, v0_1_0.
-//   FOURSCALE_CPU        inline namespace of host::, what its loops may use: cpu, cpu_avx2_fma, cpu_omp.
-//   FOURSCALE_ARCH       inline namespace of device::, what its launches have kernels for: sm_900, sm_9001000
-//                        (900 and 1000), and whether by -rdc=true, whose kernels may be far slower. Hidden
-//                        too: sm_100 and sm_100a are both 1000; clang does not tell.
-//   FOURSCALE_H          before every other function that the host runs; FOURSCALE_HD has it. The name then
-//                        says what the function may use, if that is more than the baseline of its CPU.
-// A default constructor that an aggregate has by itself cannot carry it; it is a function only at -O0.
+//   FOURSCALE_CPU        the inline namespace of host::. It names what the loops may use: cpu, cpu_avx2_fma,
+//                        cpu_omp.
+//   FOURSCALE_ARCH       the inline namespace of device::. It names the GPUs that its launches have kernels
+//                        for: sm_900, sm_9001000 (900 and 1000); and whether they are built by -rdc=true,
+//                        since such kernels may be far slower. It is hidden as well, because the name cannot
+//                        say everything: sm_100 and sm_100a are both 1000; clang lists no GPUs.
+//   FOURSCALE_H          stands before every other function that the host runs; FOURSCALE_HD includes it. The
+//                        function's name then has an ABI tag that says what the function may use, if that is
+//                        more than the baseline of its CPU.
+// FOURSCALE_H cannot be put on the implicit default constructor of an aggregate, which is a function only at
+// -O0.
 #define FOURSCALE_DETAIL_VERSION_(major, minor, patch) v##major##_##minor##_##patch
 #define FOURSCALE_DETAIL_VERSION(...) FOURSCALE_DETAIL_VERSION_(__VA_ARGS__)
 #define FOURSCALE_NAMESPACE                                                                    \
@@ -162,13 +171,13 @@
 #else
 #define FOURSCALE_DETAIL_VECTORS
 #endif
-// `name` where the compiler defines `flag` as 1, else nothing.
+// Expands to `name` where the compiler defines `flag` as 1, else to nothing.
 #define FOURSCALE_DETAIL_COMMA_1 ,
 #define FOURSCALE_DETAIL_SECOND(a, b, ...) b
 #define FOURSCALE_DETAIL_CHOOSE(...) FOURSCALE_DETAIL_SECOND(__VA_ARGS__)
 #define FOURSCALE_DETAIL_IF_(flag, name) FOURSCALE_DETAIL_CHOOSE(FOURSCALE_DETAIL_COMMA_##flag name, , )
 #define FOURSCALE_DETAIL_IF(flag, name) FOURSCALE_DETAIL_IF_(flag, name)
-// A name that begins with `first` and ends with what the unit may use.
+// A name: `first`, then the instruction sets that this translation unit may use, then `last`.
 #define FOURSCALE_DETAIL_PASTE(first, a, b, c, d, e, f) first##a##b##c##d##e##f
 #define FOURSCALE_DETAIL_NAMED_(...) FOURSCALE_DETAIL_PASTE(__VA_ARGS__)
 #define FOURSCALE_DETAIL_NAMED(first, last)                                                               \
@@ -182,7 +191,7 @@
 #define FOURSCALE_CPU FOURSCALE_DETAIL_NAMED(cpu, )
 #endif
 
-#if defined(__CUDA_ARCH_LIST__) && !defined(__clang__)  // nvcc, the same list in all of its passes
+#if defined(__CUDA_ARCH_LIST__) && !defined(__clang__)  // nvcc: the list is the same in all of its passes
 #define FOURSCALE_DETAIL_SM_(a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p, q, r, s, t, ...) \
   sm_##a##b##c##d##e##f##g##h##i##j##k##l##m##n##o##p##q##r##s##t
 #define FOURSCALE_DETAIL_SM(...) FOURSCALE_DETAIL_SM_(__VA_ARGS__, , , , , , , , , , , , , , , , , , , , )
@@ -193,7 +202,7 @@
 #define FOURSCALE_ARCH sm_any FOURSCALE_DETAIL_HIDDEN
 #endif
 
-#if FOURSCALE_RTC  // it refuses functions that only a host could run
+#if FOURSCALE_RTC  // NVRTC refuses functions that only a host could run
 #define FOURSCALE_DETAIL_HIDDEN
 #define FOURSCALE_H __device__
 #elif defined(__GNUC__)
@@ -215,17 +224,19 @@ namespace FOURSCALE_NAMESPACE::arch {
 inline constexpr bool has_cvt_fp8 = FOURSCALE_HAS_CVT_FP8;
 /// cvt to and from e2m1x2, e2m3x2, e3m2x2, ue8m0x2: sm_100f/a, 103, 110, 120, 121 (PTX ISA 9.7.9.21).
 inline constexpr bool has_cvt_narrow = FOURSCALE_HAS_CVT_NARROW;
-/// No FP4 conversions, so that formats/convert_fma.hpp stands in for them: sm_80 to sm_100.
+/// No FP4 conversions, so formats/convert_fma.hpp stands in for them: sm_80 to sm_90, and later targets
+/// without a suffix, such as plain sm_100.
 inline constexpr bool has_cvt_fma = FOURSCALE_HAS_CVT_FMA;
 /// cvt.rs, stochastic rounding: sm_100a and sm_103a only.
 inline constexpr bool has_cvt_rs = FOURSCALE_HAS_CVT_RS;
 /// wgmma and setmaxnreg of Hopper: sm_90a only (PTX ISA 9.7.15).
 inline constexpr bool has_wgmma = FOURSCALE_HAS_WGMMA;
-/// Clusters of CTAs, which reach each other's shared memory: sm_90 and later.
+/// Clusters of CTAs that reach each other's shared memory: sm_90 and later.
 inline constexpr bool has_cluster = FOURSCALE_HAS_CLUSTER;
 /// tcgen05 and tensor memory: sm_100f/a, 103, 110; not 12x (PTX ISA 9.7.16).
 inline constexpr bool has_tcgen05 = FOURSCALE_HAS_TCGEN05;
-/// Bulk copies to several CTAs at once, as ptxas advises: sm_90a, 100f/a, 103, 110 (PTX ISA 9.7.9.25, 27).
+/// Bulk copies by TMA to several CTAs at once (multicast), on the targets that ptxas advises: sm_90a, 100f/a,
+/// 103, 110 (PTX ISA 9.7.9.25, 27).
 inline constexpr bool has_multicast = FOURSCALE_HAS_MULTICAST;
 /// mma.sync with block scales: sm_120f/a, 121 (PTX ISA 9.7.14).
 inline constexpr bool has_mma_block_scale = FOURSCALE_HAS_MMA_BLOCK_SCALE;

@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// What most programs use and needs no CUDA compiler: values, blocks, policies, views and, except under NVRTC,
-// whole matrices on the CPU. To include it takes g++ 0.05 s and nvcc, which reads it three times, 0.2 s.
-// Left out:
+// Includes what most programs use and what needs no CUDA compiler: number formats, blocks, policies, views
+// and, except under NVRTC, the functions for whole matrices on the CPU. This include costs g++ 0.05 s, and
+// nvcc, which reads it three times, 0.2 s.
+// Left out, to be included by name:
 //   recipe/                                which operand of which GEMM is quantized how, in run-time values
 //   model/                                 Blackwell's tensor memory and matrix instructions, bit by bit
-//   ptx/descriptors.hpp                    the words that those instructions take
+//   ptx/descriptors.hpp                    the descriptor words that these instructions take
 //   formats/limits.hpp, formats/io.hpp     std::numeric_limits, printing
-//   host/buffer.hpp                        memory that owns itself, which needs <vector>
-//   host/gemm_blackwell.hpp                a GEMM with Blackwell's bits, which needs it too
+//   host/buffer.hpp                        quantized matrices that own their memory (needs <vector>)
+//   host/gemm_blackwell.hpp                a GEMM with Blackwell's bits (needs <vector>)
 //   view/accumulate.hpp                    how that GEMM adds
 //   interop/                               types of other libraries, and what they do faster
 #pragma once

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// MS-EDEN: unbiased 4-bit gradients with the error of rounding to nearest. Codes are rounded to nearest after
-// a random rotation of 128 values. The block scales make up for the shrinkage and are rounded stochastically.
-// Quartet II, arXiv 2601.22813.
+// MS-EDEN quantizes gradients to 4 bits without bias, at the error of rounding to nearest. A random rotation
+// of 128 values comes first; then the codes are rounded to nearest. The block scales are corrected for the
+// shrinkage and rounded stochastically. Quartet II, arXiv 2601.22813. Whole matrices: host/ms_eden.hpp,
+// device/ms_eden.cuh.
 #pragma once
 
 #include "../transform/hadamard.hpp"
@@ -9,16 +10,16 @@
 
 namespace FOURSCALE_NAMESPACE {
 
-/// Quantizes NVFP4 in groups of 128 values, 8 blocks. The mean over fresh signs and fresh random bits is x;
-/// that of the codes alone is not. `transform` draws its signs for every use anew; `bits` decides about the
-/// scales.
+/// Quantizes to NVFP4 in groups of 128 values, 8 blocks. The mean of the result over fresh signs and fresh
+/// random bits is x; the codes alone, without their corrected scales, do not have this mean. Pass new signs
+/// to `transform` for every use. `bits` decides how the scales are rounded.
 template <random_bits Bits>
 struct ms_eden {
   static constexpr int group_size = 128;
-  /// The block amax is brought to 6 / 0.93 where its scale was rounded down as far as it may be: clipping
-  /// that much costs less than it gains.
+  /// Where the block scale was rounded down as far as E4M3 can round it (by 16/17), the block amax is brought
+  /// to 6 / 0.93 and clips at 6: clipping that much costs less than it gains.
   static constexpr float largest_code = static_cast<float>(6.0 / (17.0 / 16.0 * 0.93));
-  static constexpr float largest_scale = 255.99f;  ///< leaves room in E4M3 for the correction
+  static constexpr float largest_scale = 255.99f;  ///< leaves room in E4M3 for the correction of a scale
 
   Bits bits;
   hadamard<group_size> transform;
@@ -29,12 +30,13 @@ struct ms_eden {
     return tensor_scale<nvfp4>(amax, largest_code * largest_scale);
   }
 
-  /// Blocks of 128 values that are transformed already, the first at `where`.
+  /// Quantizes 128 values to which `transform` has already been applied. `where` is the position of the
+  /// first.
   FOURSCALE_HD constexpr void operator()(float const (&y)[group_size], tensor_scale<nvfp4> const& tensor,
                                          position where, packed_block<nvfp4> (&blocks)[8]) const {
     double yy = 0.0, yq = 0.0;
     for (int b = 0; b < 8; ++b) nearest(y, b, tensor, blocks[b], yy, yq);
-    // A group that is all zero, or not finite, is left as it is.
+    // A group that is all zero, or not finite, gets no correction.
     const float correction = yq > 0.0 && yy <= 0x1p1000 ? static_cast<float>(yy / yq) : 1.0f;
     for (int b = 0; b < 8; ++b)
       blocks[b].scale = encode_stochastic_scale<e4m3>(ptx::mul_rn_f32(decode(blocks[b].scale), correction),
@@ -42,7 +44,8 @@ struct ms_eden {
   }
 
  private:
-  /// Block b rounded to nearest; adds its <y, y> and <y, Q> in order. Products of floats are exact in double.
+  /// Rounds block b to nearest, and adds its <y, y> and <y, Q> to yy and yq in the order of the elements; Q
+  /// are the dequantized codes. Products of floats are exact in double.
   static FOURSCALE_HD constexpr void nearest(float const (&y)[group_size], int b,
                                              tensor_scale<nvfp4> const& tensor, packed_block<nvfp4>& block,
                                              double& yy, double& yq) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// One quantized block as a value.
+// A quantized block as a value: its scale and its packed codes.
 #pragma once
 
 #include "../formats/block_formats.hpp"
@@ -7,7 +7,7 @@
 
 namespace FOURSCALE_NAMESPACE {
 
-/// The scale and the packed codes of one block, in memory order.
+/// The scale of one block, and its codes in the order of memory (formats/packed.hpp).
 template <block_format F>
 struct packed_block {
   using element = typename F::element;

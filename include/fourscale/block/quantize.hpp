@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// One block, in registers: what every loop, warp and kernel of the library computes.
+// Quantizes and dequantizes one block in the registers of one thread. These functions are the definition:
+// every loop, warp and kernel of the library gives their bits.
 #pragma once
 
 #include "packed_block.hpp"
@@ -7,11 +8,11 @@
 
 namespace FOURSCALE_NAMESPACE {
 
-/// The largest magnitude of N values, as TE's cast kernels take it: NaN is dropped, infinity stays, no values
-/// give 0.
+/// The largest magnitude of N values, as TE's cast kernels take it: NaN is dropped, infinity stays. 0 if all
+/// are NaN.
 template <int N>
 FOURSCALE_HD constexpr float block_amax(float const (&x)[N]) {
-#if FOURSCALE_DEVICE_PASS  // one instruction a value
+#if FOURSCALE_DEVICE_PASS  // one instruction for each value
   if (!is_constant_evaluated()) {
     float most = x[0];
     FOURSCALE_UNROLL
@@ -28,8 +29,8 @@ FOURSCALE_HD constexpr float block_amax(float const (&x)[N]) {
   return bit_cast<float>(largest);
 }
 
-/// Codes of one block under a known multiplier: one IEEE product, then the rounding policy. `where` is x[0]'s
-/// position.
+/// The codes of one block under a known multiplier: one IEEE product for each value, then the rounding
+/// policy. `where` is the position of x[0].
 template <block_format F, class Round>
 requires rounding_policy<Round, typename F::element> FOURSCALE_HD constexpr void round_block(
     float const (&x)[F::block_size], float multiplier, Round const& round, position where,
@@ -49,7 +50,8 @@ requires rounding_policy<Round, typename F::element> FOURSCALE_HD constexpr void
   }
 }
 
-/// The scale of a block of one row, by either kind of policy.
+/// Chooses the scale of a block that lies in one row: from its amax, or, by a policy that weighs two
+/// candidates, the second one if its error is smaller and else the first.
 template <block_format F, scaling_policy<F> Scale>
 FOURSCALE_HD constexpr block_scale<F> choose_scale(float const (&x)[F::block_size], Scale const& scale,
                                                    tensor_scale<F> const& tensor, position where) {
@@ -63,8 +65,9 @@ FOURSCALE_HD constexpr block_scale<F> choose_scale(float const (&x)[F::block_siz
   }
 }
 
-/// One block of F::block_size values, quantized. Executed by one thread. `tensor` matters for formats with a
-/// tensor scale; `where` is the position of x[0], which random rounding is a function of.
+/// Quantizes one block of F::block_size values: transform, amax, scale, multiply, round, pack. Executed by
+/// one thread. `tensor` matters only for formats with a tensor scale. `where` is the position of x[0], which
+/// random rounding is a function of.
 template <block_format F, quantizer_for<F> Quantizer>
 FOURSCALE_HD constexpr packed_block<F> quantize_block(float const (&x)[F::block_size], Quantizer const& q,
                                                       tensor_scale<F> const& tensor, position where = {}) {
@@ -85,9 +88,9 @@ FOURSCALE_HD constexpr packed_block<F> quantize_block(float const (&x)[F::block_
   return quantize_block<F>(x, q, tensor_scale<F>{}, position{0, index * F::block_size});
 }
 
-/// The values of a block: code * factor with one rounding, where factor is the scale (exact) or, under a
-/// tensor scale, (scale * amax) * (1/2688). A NaN scale gives NaN; amax = infinity gives NaN for zeros, as in
-/// TE.
+/// Dequantizes one block: code * factor, rounded once. The factor is the block scale, exactly; under a tensor
+/// scale it is (scale * amax) * (1/2688), or 1 / scale for FP8 per tensor. A NaN scale gives NaN. amax =
+/// infinity gives NaN for zeros, as in TE.
 template <block_format F>
 FOURSCALE_HD constexpr void dequantize_block(packed_block<F> const& block, float (&y)[F::block_size],
                                              tensor_scale<F> const& tensor) {
@@ -96,7 +99,8 @@ FOURSCALE_HD constexpr void dequantize_block(packed_block<F> const& block, float
   for (int i = 0; i < F::block_size; ++i) y[i] = ptx::mul_rn_f32(decode(block.get(i)), factor);
 }
 
-/// As above with tensor scale 1: code * scale, exactly.
+/// As above with tensor scale 1: code * scale. The product is exact, except that under an FP32 scale it is
+/// rounded once.
 template <block_format F>
 FOURSCALE_HD constexpr void dequantize_block(packed_block<F> const& block, float (&y)[F::block_size]) {
   const float scale = decode(block.scale);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// How an operand is quantized, as a value: how to transform, scale and round.
+// A quantizer is a value that says how an operand is quantized. It joins three policies: how to transform,
+// how to scale and how to round.
 #pragma once
 
 #include "../formats/real.hpp"
@@ -9,9 +10,9 @@
 
 namespace FOURSCALE_NAMESPACE {
 
-/// Joins three policies. The order is fixed: transform -> amax -> scale -> multiply -> round -> pack; a
-/// policy takes one place and knows nothing about the others. Trivially copyable, so it is passed to kernels
-/// by value.
+/// Joins three policies. The order is fixed: transform, amax, scale, multiply, round, pack. A policy is
+/// responsible for one of these steps and knows nothing about the others. A quantizer is trivially copyable,
+/// so it is passed to kernels by value.
 template <class Round = nearest_even, class Scale = amax_scale, class Transform = identity>
 struct quantizer {
   Round round;
@@ -30,8 +31,8 @@ concept quantizer_for = block_format<F> && requires(Q q, float (&x)[F::block_siz
   requires transform_policy<decltype(q.transform), F::block_size>;
 };
 
-/// The quantizer for a matrix of T. A scaling policy whose rule depends on the type of the values says so in
-/// a member `for_input<T>()`.
+/// The quantizer to use for a matrix of T. A scaling policy whose rule depends on the type of the values has
+/// a member `for_input<T>()`, which gives the policy for that type.
 template <real T, class Quantizer>
 FOURSCALE_HD constexpr Quantizer for_input(Quantizer recipe) {
   if constexpr (requires { recipe.scale.template for_input<T>(); })

@@ -1,30 +1,30 @@
 // SPDX-License-Identifier: Apache-2.0
-// The error of quantized values: noise, gain, and what was lost to zero, to clipping and to NaN. Sums are
-// double. Each product in them is exact, so that no compiler's contraction of a*b+c can change a bit, and the
-// order of the additions is fixed: the same numbers on every machine.
+// The error of quantized values: noise, gain, and what was lost to zero, to clipping and to NaN. Every
+// machine gives the same numbers: the sums are in double, each of their products is exact, so that no
+// contraction of a*b+c can change a bit, and the order of the additions is fixed.
 #pragma once
 
 #include "quantize.hpp"
 
 namespace FOURSCALE_NAMESPACE {
 
-/// Counts and sums over values x and their quantized values Q: of a block, a matrix, or several. They add up
-/// with +=. Sums leave out every x that is not finite, and every Q.
+/// Counts and sums over values x and their quantized values Q: of a block, of a matrix, or of several, joined
+/// by +=. The sums leave out every element whose x or Q is not finite.
 struct statistics {
   u64 elements = 0, blocks = 0;
   u64 not_finite = 0;        ///< elements where x is NaN or infinite
   u64 spoiled = 0;           ///< elements where x is finite and Q is not
-  u64 first_nan = ~u64{0};   ///< row * cols + col of the first NaN in x, rows holding the blocks; ~0: none
-  u64 flushed_scales = 0;    ///< blocks with values whose stored scale is 0: all of them were lost
-  u64 saturated_scales = 0;  ///< blocks that clip under the largest scale: they wanted a larger one
-  u64 dead_zone = 0;         ///< elements where x != 0 became 0, in flushed blocks or by rounding
-  u64 clipped = 0;           ///< elements beyond the largest value of their block, which is what they became
+  u64 first_nan = ~u64{0};   ///< row * cols + col of the first NaN in x (rows hold the blocks); ~0: none
+  u64 flushed_scales = 0;    ///< blocks with nonzero values and a stored scale of 0: all values are lost
+  u64 saturated_scales = 0;  ///< blocks that clip under the largest scale: they need a larger one
+  u64 dead_zone = 0;         ///< elements where x != 0 became Q = 0, in flushed blocks or by rounding
+  u64 clipped = 0;           ///< elements beyond the largest value of their block: Q is that value
   double sum_xx = 0;         ///< x * x
   double sum_xq = 0;         ///< x * Q
-  double sum_ee = 0;         ///< (Q - x)^2, Q - x to 26 bits
+  double sum_ee = 0;         ///< (Q - x)^2, with Q - x rounded to 26 bits
   float amax = 0;            ///< of x, as amax() gives it: NaN is dropped, infinity stays
 
-  /// Joins two disjoint parts. The sums depend on the order of such calls; nothing else does.
+  /// Joins two disjoint parts. The three sums depend on the order of such calls; no other member does.
   FOURSCALE_HD constexpr statistics& operator+=(statistics const& s) {
     elements += s.elements, blocks += s.blocks;
     not_finite += s.not_finite, spoiled += s.spoiled;
@@ -37,14 +37,14 @@ struct statistics {
     return *this;
   }
 
-  /// <x, Q> / <x, x>: 1 if rounding shrinks as much as it grows. NaN where all x are 0.
+  /// <x, Q> / <x, x>: 1 if rounding shrinks as much as it grows. NaN if all x are 0.
   FOURSCALE_HD constexpr double gain() const { return quotient(sum_xq, sum_xx); }
-  /// sum (Q - x)^2 / sum x^2; infinity if any was spoiled, NaN where all x are 0.
+  /// sum (Q - x)^2 / sum x^2. Infinity if any element is spoiled, NaN if all x are 0.
   FOURSCALE_HD constexpr double relative_mse() const {
     return spoiled > 0 ? infinity : quotient(sum_ee, sum_xx);
   }
-  /// Signal to quantization noise, 10 log10(sum x^2 / sum (Q - x)^2): infinity without any noise, -infinity
-  /// if any was spoiled. On the host.
+  /// Signal to quantization noise in dB, 10 log10(sum x^2 / sum (Q - x)^2). Infinity if there is no noise,
+  /// -infinity if any element is spoiled. Host only.
   FOURSCALE_H double sqnr_db() const {
     if (spoiled > 0) return -infinity;
     if (sum_ee == 0) return infinity;
@@ -54,13 +54,13 @@ struct statistics {
     return 10 * __builtin_log10(sum_xx / sum_ee);
 #endif
   }
-  /// Shares of the finite x, and of the blocks. NaN where there is none.
+  /// The share of the elements with finite x, or of the blocks. NaN if there are none.
   FOURSCALE_HD constexpr double dead_zone_share() const { return share(dead_zone, elements - not_finite); }
   FOURSCALE_HD constexpr double clipped_share() const { return share(clipped, elements - not_finite); }
   FOURSCALE_HD constexpr double flushed_scale_share() const { return share(flushed_scales, blocks); }
   FOURSCALE_HD constexpr double saturated_scale_share() const { return share(saturated_scales, blocks); }
 
-  /// Equal bits: no sum is ever NaN or -0.
+  /// The same as equality of all bits, because no sum is ever NaN or -0.
   friend FOURSCALE_H constexpr bool operator==(statistics const&, statistics const&) = default;
 
  private:
@@ -101,11 +101,11 @@ FOURSCALE_HD constexpr bool is_finite(float x) {
   return magnitude_bits(x) < static_cast<i32>(float_inf_bits);
 }
 
-/// How many elements of a block are looked at together: as many as registers hold.
+/// How many elements of a block one unrolled loop takes: as many as registers hold.
 template <int N>
 inline constexpr int together = N < 32 ? N : 32;
 
-/// Counts values that are not finite, that became zero, and that are larger than `limit`.
+/// Counts the values that are not finite, those that became zero, and those larger than `limit`.
 template <int N>
 FOURSCALE_HD constexpr void count_losses(float const (&x)[N], float const (&q)[N], float limit,
                                          statistics& s) {
@@ -127,7 +127,7 @@ FOURSCALE_HD constexpr void count_losses(float const (&x)[N], float const (&q)[N
   s.clipped = static_cast<u64>(clipped);
 }
 
-/// Sums in the order of elements, over those where both are finite.
+/// Adds to the sums in the order of the elements, where both x and q are finite.
 template <int N>
 FOURSCALE_HD constexpr void add_products(float const (&x)[N], float const (&q)[N], statistics& s) {
   for (int first = 0; first < N; first += together<N>) {
@@ -143,8 +143,8 @@ FOURSCALE_HD constexpr void add_products(float const (&x)[N], float const (&q)[N
   }
 }
 
-/// Larger values than this are clipped: the largest value of the block, and 2^-20 of it for the roundings of
-/// dequantization and of FP32 scales.
+/// Values with a larger magnitude than this count as clipped. It is the largest value that the block can
+/// hold, plus 2^-20 of it for the roundings of dequantization and of FP32 scales.
 template <block_format F>
 FOURSCALE_HD constexpr float clipping_limit(packed_block<F> const& block, tensor_scale<F> const& tensor) {
   const float factor = tensor.dequantize_factor(decode(block.scale));
@@ -159,16 +159,17 @@ FOURSCALE_HD constexpr bool is_largest_scale(typename F::scale scale) {
     return block_scale_bytes<F> > 0 && scale.bits == float_max_bits;
 }
 
-/// How statistics of a matrix are summed. Blocks are numbered by strips of 32 along a row: strip (first block
-/// / 32) * rows + row. Strip s belongs to lanes 32 * (s % 2048) and following, one block each, and a lane
-/// adds its blocks in the order of strips. Then neighbouring lanes are joined, 2i with 2i + 1, until one is
-/// left.
+/// The fixed order in which the statistics of a matrix are summed. A strip is up to 32 consecutive blocks of
+/// one row; its number is (first block / 32) * rows + row. There are 32 * 2048 partial sums, called lanes.
+/// Strip s belongs to the 32 lanes from 32 * (s % 2048) on, one block to each. A lane adds its blocks in the
+/// order of their strips. Then neighbouring lanes are joined, 2i with 2i + 1, until one is left. A strip_walk
+/// steps through the strips of 32 lanes.
 struct strip_walk {
   static constexpr int width = 32, walks = 2048;
 
   i64 rows, row, first_block;
 
-  /// The strips `walk`, walk + walks, walk + 2 * walks, ...
+  /// Begins at strip `walk`; next() goes on to walk + walks, walk + 2 * walks, ...
   FOURSCALE_HD constexpr strip_walk(i64 matrix_rows, i64 walk)
       : rows(matrix_rows), row(walk % rows), first_block(walk / rows * width) {}
   FOURSCALE_HD constexpr void next(i64 rows_on, i64 blocks_on) {
@@ -182,8 +183,8 @@ struct strip_walk {
 
 }  // namespace detail
 
-/// The statistics of one block: x are its values as they were quantized (after a transform, the transformed
-/// ones), `where` is x[0]'s position in a matrix of `cols` columns.
+/// The statistics of one block. x are the values as they were quantized: after a transform, the transformed
+/// ones. `where` is the position of x[0] in a matrix of `cols` columns.
 template <block_format F>
 FOURSCALE_HD constexpr statistics block_statistics(float const (&x)[F::block_size],
                                                    packed_block<F> const& block,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Block formats: the element, the scale, and the number of elements in a block. Empty structs, used as tags.
-// MX: OCP Microscaling Formats v1.0 section 5. NVFP4: arXiv 2509.25149 section 2.
+// Block formats. Each is an empty struct, used as a tag, that names the element, the scale and the number of
+// elements in a block. MX: OCP Microscaling Formats v1.0 section 5. NVFP4: arXiv 2509.25149 section 2.
 #pragma once
 
 #include "e1m2.hpp"
@@ -69,7 +69,7 @@ struct fp8_block_e5m2 : fp8_block_e4m3 {
   static constexpr char const* name = "fp8_block_e5m2";
 };
 
-/// FP8 under one FP32 scale for the whole tensor: delayed and current scaling. Its "blocks" of 16 have no
+/// FP8 under one FP32 scale for the whole tensor, for delayed and current scaling. Its "blocks" of 16 have no
 /// scale of their own; they only mean that rows are multiples of 16.
 struct fp8_e4m3 {
   using element = e4m3;
@@ -87,7 +87,7 @@ struct fp8_e5m2 : fp8_e4m3 {
 using mxfp6 = mxfp6_e2m3;
 using mxfp8 = mxfp8_e4m3;
 
-/// A tag like the ones above; write your own to try another combination.
+/// What a block format must have. To try another combination, write a tag like the ones above.
 template <class F>
 concept block_format = element_format<typename F::element> && scale_format<typename F::scale> && requires {
   F::block_size, F::has_tensor_scale, F::name;

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// encode and decode: one value, or a packed few. `portable::` is the definition: integer arithmetic only,
-// constexpr, independent of the rounding mode, of flush-to-zero and of compiler flags. `encode` is the same
-// function with the cvt instruction in its place where the pass has it; the tests hold the two equal.
+// encode and decode: a float to a code and back, one value or a few packed ones. `portable::` is the
+// definition. It is constexpr integer arithmetic (and exact products), independent of the rounding mode, of
+// flush-to-zero and of compiler flags. `encode` and `decode` outside of it are the same functions, but use
+// the cvt instruction where the pass has it; the tests hold the two equal.
 #pragma once
 
 #include "../ptx/cvt.hpp"
@@ -13,13 +14,13 @@ namespace FOURSCALE_NAMESPACE {
 
 namespace portable {
 
-/// The direction in which a magnitude between two codes is rounded.
+/// How a magnitude between two codes is rounded.
 enum class direction { nearest_even, toward_zero, away_from_zero };
 
 /// Bits of float(2^e), for e in [-126, 127].
 FOURSCALE_HD constexpr u32 power_of_two_bits(int e) { return static_cast<u32>(e + 127) << 23; }
 
-/// `significand` without its low `drop` bits, rounded.
+/// `significand` without its low `drop` bits, rounded in direction D.
 template <direction D>
 FOURSCALE_HD constexpr u32 drop_bits(u32 significand, u32 drop) {
   const u32 unit = 1u << drop;
@@ -38,7 +39,7 @@ FOURSCALE_HD constexpr float decode(F code) {
   constexpr int spare = 23 - F::mantissa_bits;
   const u32 magnitude = code.bits & magnitude_mask<F>;
   const u32 sign = ((code.bits >> (F::width - 1)) & 1u) << 31;
-  if constexpr (same_type<F, e2m1>) {  // one subnormal, and zero: no branch to mispredict
+  if constexpr (same_type<F, e2m1>) {  // one subnormal and zero: no branch that may be mispredicted
     const u32 as_normal = (magnitude << spare) + (126u << 23);
     const u32 kept = 0u - static_cast<u32>(magnitude != 0);
     return bit_cast<float>(sign | ((as_normal - (static_cast<u32>(magnitude == 1) << spare)) & kept));
@@ -70,16 +71,16 @@ FOURSCALE_HD constexpr u32 encode_magnitude(u32 magnitude) {
   const u32 exponent = magnitude >> 23;
   if (exponent >= first_normal)  // a carry out of the mantissa steps into the next binade by itself
     return drop_bits<D>(magnitude, spare) - ((first_normal - 1) << F::mantissa_bits);
-  // Subnormal in F: one more bit goes for each binade. After 25 nothing but the fact that it was not zero is
-  // left.
+  // Subnormal in F: each binade further down drops one more bit. From 25 dropped bits on, all that is left is
+  // whether |x| was zero.
   const u32 significand = exponent ? (magnitude & 0x7f'ffffu) | 0x80'0000u : magnitude;
   const u32 drop = spare + first_normal - (exponent ? exponent : 1u);
   return drop_bits<D>(significand, drop < 25 ? drop : 25u);
 }
 
-/// Nearest even, for formats with so few codes that counting the midpoints below x is fastest: that has no
-/// branch and no variable shift, so it vectorizes on any CPU. A midpoint itself rounds to the even one of its
-/// two neighbours.
+/// Rounds to nearest even by counting the midpoints below |x|. That is fastest for formats with so few codes:
+/// it has no branch and no variable shift, so it vectorizes on any CPU. A midpoint itself rounds to the even
+/// one of its two neighbours.
 template <element_format F>
 FOURSCALE_HD constexpr u32 count_midpoints(u32 magnitude) {
   u32 code = 0;
@@ -92,7 +93,7 @@ FOURSCALE_HD constexpr u32 count_midpoints(u32 magnitude) {
   return code;
 }
 
-/// The code nearest to x, ties to even; see the format for NaN, infinity and -0.
+/// The code nearest to x, ties to even. The comment of the format says what NaN, infinity and -0 give.
 template <element_format F>
 FOURSCALE_HD constexpr F encode(float x) {
   const u32 u = bit_cast<u32>(x), magnitude = u & 0x7fff'ffffu;
@@ -105,7 +106,7 @@ FOURSCALE_HD constexpr F encode(float x) {
     return F{static_cast<u8>(encode_magnitude<F, direction::nearest_even>(magnitude) | sign)};
 }
 
-/// The power of two for a magnitude, by direction: floor(log2), ceil(log2), or the nearer one (ties to the
+/// The power of two for |x|, rounded in direction D: floor(log2), ceil(log2), or the nearer one (ties to the
 /// even code).
 template <direction D>
 FOURSCALE_HD constexpr e8m0 encode_power_of_two(float x) {
@@ -122,12 +123,13 @@ FOURSCALE_HD constexpr e8m0 encode_power_of_two(float x) {
 
 }  // namespace portable
 
-/// The code of F nearest to x, ties to even, saturating; NaN, infinity and -0 as in the format's header. For
-/// e8m0 the nearest power of two to |x|, ties to the even code.
+/// The code of F nearest to x, ties to even, saturating. The comment of the format says what NaN, infinity
+/// and -0 give. For e8m0: the power of two nearest to |x|, ties to the even code.
 template <format F>
 FOURSCALE_HD constexpr F encode(float x);
 
-/// The smallest code that is not below x (toward +infinity), saturating at the largest; for e8m0, of |x|.
+/// The smallest code that is not below x (toward +infinity), saturating at the largest. For e8m0: the
+/// smallest that is not below |x|.
 template <format F>
 FOURSCALE_HD constexpr F encode_up(float x) {
   using portable::direction;
@@ -144,7 +146,7 @@ FOURSCALE_HD constexpr F encode_up(float x) {
   }
 }
 
-/// The largest code that is not above x (toward -infinity), saturating; for e8m0, of |x|: floor(log2|x|).
+/// The largest code that is not above x (toward -infinity), saturating. For e8m0: floor(log2|x|).
 template <format F>
 FOURSCALE_HD constexpr F encode_down(float x) {
   if constexpr (!F::is_signed) {
@@ -159,8 +161,8 @@ FOURSCALE_HD constexpr F encode_down(float x) {
   }
 }
 
-/// Two values as x2, the first in the low bits. The form the hardware has, so everything else is built from
-/// it.
+/// Encodes two values as x2, the first in the low bits. This is the form that the cvt instructions have, so
+/// all other forms are built from it.
 template <element_format F>
 FOURSCALE_HD constexpr packed<F, 2> encode(float lo, float hi) {
   if (!is_constant_evaluated()) {
@@ -171,7 +173,7 @@ FOURSCALE_HD constexpr packed<F, 2> encode(float lo, float hi) {
     if constexpr (F::width == 6 && arch::has_cvt_narrow) {
       const u32 d = same_type<F, e2m3> ? ptx::cvt_rn_satfinite_e2m3x2_f32(hi, lo)
                                        : ptx::cvt_rn_satfinite_e3m2x2_f32(hi, lo);
-      return {static_cast<u16>((d & 0x3fu) | (d >> 8 << 6))};  // from one a byte to side by side
+      return {static_cast<u16>((d & 0x3fu) | (d >> 8 << 6))};  // from one code in a byte to adjacent codes
     }
   }
   using word = typename packed<F, 2>::word;
@@ -188,7 +190,7 @@ FOURSCALE_HD constexpr F encode(float x) {
     return portable::encode<F>(x);
 }
 
-/// N values as packed<F, N>, x[0] in the low bits; N even.
+/// Encodes N values as packed<F, N>, x[0] in the low bits. N is even.
 template <element_format F, int N>
 FOURSCALE_HD constexpr packed<F, N> encode(float const (&x)[N]) {
   static_assert(N % 2 == 0, "Values are packed in pairs.");
@@ -214,7 +216,7 @@ FOURSCALE_HD constexpr packed<F, N> encode(float const (&x)[N]) {
   return {bits};
 }
 
-/// The value of a code, exactly. (decode(f32) is in f32.hpp.)
+/// The value of a code, exactly. (f32.hpp and no_scale.hpp have their own decode.)
 template <format F>
 FOURSCALE_HD constexpr float decode(F code) {
 #if FOURSCALE_HAS_CVT_FP8

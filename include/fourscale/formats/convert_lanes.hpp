@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// encode and decode as one lane of a vector: straight-line arithmetic on one value, without a branch, a table
-// or a shift by a variable, so that compilers vectorize a plain loop over many values for the CPU that they
-// build for. `portable::` is the definition; the tests hold the two equal.
+// encode and decode as one lane of a vector. This is straight-line arithmetic on one value, without a branch,
+// a table or a shift by a variable, so that compilers vectorize a plain loop over many values for the CPU
+// that they build for. `portable::` is the definition; the tests hold the two equal.
 #pragma once
 
 #include "convert_stochastic.hpp"
 
 namespace FOURSCALE_NAMESPACE::lanes {
 
-/// Functions, because g++ recognizes these as minima and maxima; written inside larger expressions they
+/// These are functions, because g++ then recognizes minima and maxima. Written inside larger expressions they
 /// become branches first, and then masks of vectors.
 FOURSCALE_HD constexpr i32 smaller(i32 a, i32 b) { return a < b ? a : b; }
 FOURSCALE_HD constexpr i32 larger(i32 a, i32 b) { return a > b ? a : b; }
@@ -19,7 +19,8 @@ FOURSCALE_HD constexpr u32 if_less(u32 a, u32 b) { return static_cast<u32>(stati
 /// Added to the bits of a magnitude, this sets the sign bit of a NaN, and of nothing else.
 inline constexpr u32 above_infinity = 0x7fff'ffffu - float_inf_bits;
 
-/// The sign bit of a float, cleared for NaN: there the sum carries out of it, or was positive before.
+/// The sign bit of a float with the bits u, cleared for NaN. The sum has that bit clear for a negative NaN,
+/// by a carry out of it; a positive NaN has it clear in u.
 FOURSCALE_HD constexpr u32 sign_of_number(u32 u) { return u & (u + above_infinity) & 0x8000'0000u; }
 
 /// All ones where `magnitude` is that of a NaN.
@@ -27,27 +28,28 @@ FOURSCALE_HD constexpr u32 if_nan(u32 magnitude) {
   return static_cast<u32>(static_cast<i32>(magnitude + above_infinity) >> 31);
 }
 
-/// x where x <= FLT_MAX, else FLT_MAX: for infinity and NaN.
+/// x where x <= FLT_MAX; FLT_MAX for +infinity and NaN.
 FOURSCALE_HD constexpr float finite(float x) {
   const u32 u = bit_cast<u32>(x), without_sign_of_nan = (u & 0x7fff'ffffu) | sign_of_number(u);
   return bit_cast<float>(smaller(static_cast<i32>(without_sign_of_nan), float_max_bits));
 }
 
-/// A code to nearest even, in the top bits of a word, and its value.
+/// A code rounded to nearest even, in the top bits of a word, and its value.
 struct nearest_code {
   u32 top;
-  float value;  ///< of |x|; NaN, where E has one, is that of the largest code
+  float value;  ///< of |x|, rounded; for a NaN that of the largest code
 };
 
-/// The bits by which the code of a NaN differs from the largest code, to which encoding brings its magnitude.
+/// The bits to be set in the code of a NaN, which encoding has brought to the largest code; 0 for a number.
 template <element_format E>
 FOURSCALE_HD constexpr u32 nan_code(u32 magnitude) {
   return E::has_nan ? (u32{E::nan_bits} << (32 - E::width)) & if_nan(magnitude) : 0u;
 }
 
-/// encode<E>(x). 2^(23 - M) times the power of two below |x| leaves a float as many bits below it as a code
-/// has: the sum is rounded as the code is, and holds the mantissa in its low bits and the exponent in its
-/// own.
+/// encode<E>(x). The anchor is 2^(23 - M) times the power of two below |x| (at least E's smallest normal),
+/// where E has M mantissa bits. The sum of |x| and the anchor keeps as many bits of |x| as a code has, so it
+/// is rounded as the code is. Its low bits hold the mantissa, its exponent field the exponent; added, they
+/// are the code. The low bits of the anchor hold the offset between the two.
 template <element_format E>
 FOURSCALE_HD constexpr nearest_code encode_by_anchor(float x) {
   constexpr u32 spare = 23 - E::mantissa_bits, least_exponent = 128 - E::bias, unused = 32 - E::width;
@@ -65,9 +67,10 @@ FOURSCALE_HD constexpr nearest_code encode_by_anchor(float x) {
   return {top, sum - anchor};
 }
 
-/// The same code, for a format with few binades and no NaN. Magnitude as a function of the code is a convex
-/// chain of lines, one a binade, so the code is the least of what the lines give: |x| in units of binade e,
-/// and the codes below them. The sums round it, and hold it in their low bits.
+/// The same code, for a format with few binades and no NaN. The magnitude as a function of the code is convex
+/// and consists of lines, one for each binade. So the code is the least that the lines give: line e gives |x|
+/// in steps of binade e, plus the number of codes below these steps. Adding 2^23 (`whole`) rounds the result
+/// to an integer and holds it in the low bits of the sum.
 template <element_format E>
 requires(E::exponent_bits <= 2 && !E::has_nan) FOURSCALE_HD constexpr u32 encode_by_lines(float x) {
   constexpr float whole = 0x1p23f, units = 1.0f / decode(E{1});
@@ -93,8 +96,8 @@ FOURSCALE_HD constexpr u32 encode_nearest(float x) {
 }
 
 /// portable::encode_stochastic<E>(x, dither), in the top bits of a word and nothing below. In E's normal
-/// range the bits of a float are the code with a longer fraction; below it |x| is counted in units of 2^-16
-/// of a code, exactly, as a whole number.
+/// range the bits of a float are the code with a longer fraction. Below that range |x| is counted in units of
+/// 2^-16 of a code, by an exact product that is then truncated.
 template <element_format E>
 FOURSCALE_HD constexpr u32 encode_stochastic(float x, u32 dither) {
   constexpr u32 spare = 23 - E::mantissa_bits, first_normal = static_cast<u32>(128 - E::bias) << 23;
@@ -112,8 +115,8 @@ FOURSCALE_HD constexpr u32 encode_stochastic(float x, u32 dither) {
   return top;
 }
 
-/// portable::decode() of the E in the low bits of a word; bits above it count for nothing. A subnormal is
-/// read with the leading one that it lacks, which is then taken away.
+/// portable::decode() of the E in the low bits of a word; the bits above it are ignored. A subnormal is read
+/// with a leading one, which it lacks and which is then subtracted.
 template <element_format E>
 FOURSCALE_HD constexpr float decode_bits(u32 code) {
   constexpr u32 spare = 23 - E::mantissa_bits, first_normal = static_cast<u32>(128 - E::bias) << 23;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Stochastic encoding: four values and one random word to four codes, defined as cvt.rs acts on that word.
-// The slices are PTX ISA 9.7.9.21; the order of their bits was measured on a B200 (vkuzo/quant_cast_bench)
-// for e2m1, e4m3, e5m2 and bf16, and is inferred from e4m3 for e2m3 and e3m2. fourscale itself has not run on
-// such a GPU.
+// Stochastic encoding: four values and one random word give four codes, as cvt.rs gives them for that word.
+// Which bits of the word an element sees is from PTX ISA 9.7.9.21. The order of these bits was measured on a
+// B200 (vkuzo/quant_cast_bench) for e2m1, e4m3, e5m2 and bf16, and is inferred from e4m3 for e2m3 and e3m2.
+// fourscale itself has not run on such a GPU.
 #pragma once
 
 #include "convert.hpp"
@@ -10,7 +10,7 @@
 
 namespace FOURSCALE_NAMESPACE {
 
-/// The 16 bits of v in opposite order.
+/// The low 16 bits of v in reverse order.
 FOURSCALE_HD constexpr u32 reverse16(u32 v) {
 #if FOURSCALE_DEVICE_PASS
   if (!is_constant_evaluated()) return __brev(v) >> 16;
@@ -21,9 +21,10 @@ FOURSCALE_HD constexpr u32 reverse16(u32 v) {
   return ((v >> 8) & 0x00ffu) | ((v & 0x00ffu) << 8);
 }
 
-/// The 16 random bits that element `element` of a group of four sees of `word`: with bytes b3 b2 b1 b0,
-/// elements 0 and 1 of E2M1 share b2:b0, elements 2 and 3 share b3:b1; of wider formats, the low and the high
-/// half. The second of a pair reads them in opposite bit order.
+/// The 16 random bits that element `element` of a group of four sees of `word`. With the bytes b3 b2 b1 b0,
+/// elements 0 and 1 of E2M1 share b2:b0, elements 2 and 3 share b3:b1; of wider formats, the first pair
+/// shares the low half and the second pair the high half. The second element of a pair sees them in reverse
+/// bit order.
 template <element_format F>
 FOURSCALE_HD constexpr u32 dither_bits(u32 word, int element) {
   u32 slice = element < 2 ? word & 0xffffu : word >> 16;
@@ -37,7 +38,7 @@ namespace portable {
 
 /// Rounds |x| away from zero iff floor(65536 * fraction) + dither >= 65536, where fraction is how far |x|
 /// lies from one code to the next: P(away) = floor(65536 * fraction) / 65536. dither = 0 truncates.
-/// Saturation, NaN and -0 as encode().
+/// Saturation, NaN and -0 are those of encode().
 template <element_format F>
 FOURSCALE_HD constexpr F encode_stochastic(float x, u32 dither) {
   constexpr u32 spare = 23 - F::mantissa_bits, first_normal = static_cast<u32>(128 - F::bias);
@@ -58,14 +59,14 @@ FOURSCALE_HD constexpr F encode_stochastic(float x, u32 dither) {
 
 }  // namespace portable
 
-/// A scale, x >= 0, rounded by the low 16 bits of `word`; NaN and values beyond the largest code give the
+/// Rounds a scale, x >= 0, by the low 16 bits of `word`. NaN and values beyond the largest code give the
 /// largest code.
 template <element_format F>
 FOURSCALE_HD constexpr F encode_stochastic_scale(float x, u32 word) {
   return portable::encode_stochastic<F>(x <= float_max ? x : float_max, word & 0xffffu);
 }
 
-/// Four values to four codes by one random word, as cvt.rs.satfinite.<F>x4.f32 does it.
+/// Encodes four values by one random word, as cvt.rs.satfinite.<F>x4.f32 does.
 template <element_format F>
 FOURSCALE_HD constexpr packed<F, 4> encode_stochastic(float const (&x)[4], u32 word) {
   if constexpr (arch::has_cvt_rs) {
@@ -89,7 +90,7 @@ FOURSCALE_HD constexpr packed<F, 4> encode_stochastic(float const (&x)[4], u32 w
   return codes;
 }
 
-/// Eight values by two words, four each.
+/// Encodes eight values by two random words: the first word for x[0..3], the second for x[4..7].
 template <element_format F>
 FOURSCALE_HD constexpr packed<F, 8> encode_stochastic(float const (&x)[8], u32 first, u32 second) {
 #if FOURSCALE_HAS_CVT_FMA
@@ -102,8 +103,9 @@ FOURSCALE_HD constexpr packed<F, 8> encode_stochastic(float const (&x)[8], u32 f
                             static_cast<word>(encode_stochastic<F>(high, second).bits) << (4 * F::width))};
 }
 
-/// Two values to bf16 by one random word, as cvt.rs.bf16x2.f32 does it: the first sees the low half, the
-/// second the high. A carry out of the largest finite value gives infinity; every NaN gives 0x7FFF.
+/// Rounds two values to bf16 by one random word, as cvt.rs.bf16x2.f32 does: `lo`, which gives y[0], sees the
+/// low half of the word, `hi` the high half. A carry out of the largest finite value gives infinity; every
+/// NaN gives 0x7FFF.
 FOURSCALE_HD constexpr void encode_stochastic(float lo, float hi, u32 word, bf16 (&y)[2]) {
   if constexpr (arch::has_cvt_rs) {
     if (!is_constant_evaluated()) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// E1M2, a uniform 4-bit grid: sign and magnitude 0..7, INT4 without its -8. Not an OCP format and no
-// instruction knows it; published as an alternative to E2M1 under NVFP4's two scales (NVINT4; arXiv
-// 2603.28765, 2606.20381).
+// E1M2, a uniform 4-bit grid: a sign and a magnitude 0..7, like INT4 without its -8. It is not an OCP format,
+// and no instruction takes it. It is published as an alternative to E2M1 under NVFP4's two scales (NVINT4;
+// arXiv 2603.28765, 2606.20381).
 #pragma once
 
 #include "traits.hpp"

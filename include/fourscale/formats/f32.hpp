@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A binary32 as the stored scale of a block: what FP8 recipes with 128-element blocks use.
+// f32: a binary32 as the stored scale of a block, as FP8 recipes with 128-element blocks use it.
 #pragma once
 
 #include "traits.hpp"
@@ -15,7 +15,7 @@ struct f32 {
   friend FOURSCALE_H constexpr bool operator==(f32, f32) = default;
 };
 
-/// The value, as it is.
+/// The value of the scale, unchanged.
 FOURSCALE_HD constexpr float decode(f32 scale) { return bit_cast<float>(scale.bits); }
 
 }  // namespace FOURSCALE_NAMESPACE

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Printing: operator<< and, where fmt is there, fmt::formatter. Opt-in, because streams and fmt are heavy.
-// A code prints as its value ("1.5", "-0", "nan"); fmt takes the format specs of float.
+// Printing: operator<< and, where fmt is installed, fmt::formatter. Opt-in, because streams and fmt are
+// heavy. A code prints as its value ("1.5", "-0", "nan"); fmt takes the format specs of float.
 #pragma once
 
 #include <ostream>

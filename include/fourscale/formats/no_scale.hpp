@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The block scale of formats that have only a tensor scale: nothing is stored, and it counts as 1.
+// no_scale: the block scale of formats that have only a tensor scale. Nothing is stored, and it counts as 1.
 #pragma once
 
 #include "traits.hpp"
@@ -15,7 +15,7 @@ struct no_scale {
   friend FOURSCALE_H constexpr bool operator==(no_scale, no_scale) = default;
 };
 
-/// 1.
+/// Always 1.
 FOURSCALE_HD constexpr float decode(no_scale) { return 1.0f; }
 
 }  // namespace FOURSCALE_NAMESPACE

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// N codes side by side in one word, element 0 in the lowest bits: the order of memory, of PTX and of the
-// tensor cores. This is the only place that says it.
+// packed<F, N>: N codes side by side in one word, element 0 in the lowest bits. This is the order of memory,
+// of PTX and of the tensor cores, and no other file defines it.
 #pragma once
 
 #include "e1m2.hpp"

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The types that matrices are quantized from and dequantized to: float, bf16 and fp16. The two 16-bit types
-// are bare bits, so that the core needs no CUDA header; interop/cuda_fp.hpp adds the toolkit's __nv_bfloat16
-// and __half.
+// The types that matrices are quantized from and dequantized to: float, bf16 and fp16. bf16 and fp16 are bare
+// bits, so that the core needs no CUDA header; interop/cuda_fp.hpp adds the toolkit's __nv_bfloat16 and
+// __half.
 #pragma once
 
 #include "../ptx/cvt.hpp"
@@ -20,9 +20,10 @@ struct fp16 {
   friend FOURSCALE_H constexpr bool operator==(fp16, fp16) = default;
 };
 
-/// How a type converts to and from float. Specialise it for a type of yours to use it in a matrix_view:
-/// `static float to_float(T)`, exact, and `static T from_float(float)`, rounding to nearest even; and where
-/// it has the bits of bf16 or fp16, `using same_bits = bf16`, so that loops and kernels read it as such.
+/// How a type converts to and from float. To use a type of your own in a matrix_view, specialise this with
+/// `static float to_float(T)`, exact, and `static T from_float(float)`, rounding to nearest even. If the type
+/// has the bits of bf16 or fp16, add `using same_bits = bf16` (or fp16), so that loops and kernels read it as
+/// such.
 template <class T>
 struct real_traits;
 
@@ -54,8 +55,8 @@ struct real_traits<fp16> {
     if (!is_constant_evaluated()) return ptx::cvt_f32_f16(x.bits);
 #endif
     const u32 sign = (x.bits & 0x8000u) << 16, magnitude = x.bits & 0x7fffu;
-    // Rebias by 127 - 15. A subnormal is read with the leading one that it lacks, 2^-14, which is then taken
-    // away: without a branch, so that loops on a CPU become vectors.
+    // Rebias by 127 - 15. A subnormal is read with a leading one, 2^-14, which it lacks and which is then
+    // subtracted. This takes no branch, so that loops on a CPU vectorize.
     const u32 is_below = magnitude < 0x0400u, first_normal = 113u << 23;
     const float number = bit_cast<float>((magnitude << 13) + ((112u + is_below) << 23)) -
                          bit_cast<float>((0u - is_below) & first_normal);
@@ -73,7 +74,7 @@ struct real_traits<fp16> {
     if (magnitude >= 0x4780'0000u) return {static_cast<u16>(sign | 0x7c00u)};  // 65536 and above
     const u32 exponent = magnitude >> 23;
     const u32 significand = exponent ? (magnitude & 0x7f'ffffu) | 0x80'0000u : magnitude;
-    // Normal results drop 13 bits; below 2^-14 one more for each binade, down to nothing.
+    // Normal results drop 13 bits. Below 2^-14 each binade drops one more, until nothing is left.
     const u32 drop = exponent >= 113 ? 13 : (exponent >= 102 ? 126 - exponent : 25);
     const u32 rounded = (significand + (1u << (drop - 1)) - 1 + ((significand >> drop) & 1u)) >> drop;
     return {static_cast<u16>(sign | (exponent >= 113 ? rounded + ((exponent - 113) << 10) : rounded))};
@@ -98,7 +99,7 @@ FOURSCALE_HD constexpr T from_float(float x) {
   return real_traits<T>::from_float(x);
 }
 
-/// Two values rounded to a 16-bit T, to nearest even, in the halves of a word.
+/// Two values rounded to a 16-bit T, to nearest even, as one word: `hi` in its upper half, `lo` in its lower.
 template <real T>
 FOURSCALE_HD constexpr u32 pair_from_floats(float hi, float lo) {
   static_assert(sizeof(T) == 2);
@@ -109,12 +110,13 @@ FOURSCALE_HD constexpr u32 pair_from_floats(float hi, float lo) {
   return u32{bit_cast<u16>(from_float<T>(hi))} << 16 | bit_cast<u16>(from_float<T>(lo));
 }
 
-/// The largest finite value of T: 65504 for fp16. Of a type that goes beyond float, float's.
+/// The largest finite value of T, as a float: 65504 for fp16. For a type with a range beyond float's,
+/// FLT_MAX.
 template <real T>
 FOURSCALE_HD constexpr float largest_real() {
   const T most = from_float<T>(float_max);
   if ((bit_cast<u32>(to_float(most)) & 0x7fff'ffffu) < float_inf_bits) return to_float(most);
-  using bits = uint_t<8 * static_cast<int>(sizeof(T))>;  // infinity, or NaN: the code below it
+  using bits = uint_t<8 * static_cast<int>(sizeof(T))>;  // infinity or NaN: take the code below it
   return to_float(bit_cast<T>(static_cast<bits>(bit_cast<bits>(most) - 1)));
 }
 

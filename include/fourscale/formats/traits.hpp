@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a format must say of itself, and the facts that follow from it. A format is a struct that holds one
-// code in `bits` and states its layout: sign, exponent and mantissa fields, bias, largest finite code, code
-// given to NaN. The fields follow OCP MX v1.0 section 5.3 and OCP OFP8 v1.0.
+// The concepts of number formats, and the facts that follow from a format's fields. A format is a struct that
+// holds one code in `bits` and states its layout: sign, exponent and mantissa fields, bias, largest finite
+// code, and the code that NaN is encoded to. The fields follow OCP MX v1.0 section 5.3 and OCP OFP8 v1.0.
 #pragma once
 
 #include "../bits.hpp"
@@ -16,11 +16,11 @@ concept format = sizeof(F) == 1 && requires(F f) {
   f.bits;
 };
 
-/// A format with a sign and a zero: what tensor elements are stored in.
+/// A format with a sign and a zero: what the elements of a tensor are stored in.
 template <class F>
 concept element_format = format<F> && F::is_signed;
 
-/// What can hold the scale of a block: E8M0, E4M3 with its sign clear, f32, or no_scale.
+/// A type that can hold the scale of a block: E8M0, E4M3 with its sign clear, f32, or no_scale.
 template <class F>
 concept scale_format = requires(F f) {
   F::name;

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// cuBLASLt as the library that multiplies for accumulate::native. The only header that includes <cublasLt.h>;
-// its user links CUDA::cublasLt, or -lcublasLt.
+// cuBLASLt as the library that multiplies for a GEMM with accumulate::native. gemm_native.cuh decodes NVFP4
+// to bf16, and cuBLASLt multiplies these values as the GEMM's plan says; device::plan_native() makes a plan
+// by timing cuBLASLt's kernels. This is the only header that includes <cublasLt.h>: link CUDA::cublasLt, or
+// -lcublasLt.
 #pragma once
 
 #include <cublasLt.h>
@@ -12,23 +14,24 @@ namespace FOURSCALE_NAMESPACE {
 
 namespace interop {
 
-/// How cuBLASLt multiplies the decoded operands of one GEMM: a value without resources, for the device that
-/// it was made on by device::plan_native(). Sums are in f32, also between parts of K.
+/// A plan: how cuBLASLt multiplies the decoded operands of a GEMM. device::plan_native() makes it, and it is
+/// for the device on which it was made. It is a value and owns no resources. Sums are in f32, also where
+/// cuBLASLt splits K.
 class cublaslt_plan {
  public:
   static constexpr i64 workspace_bytes = i64{32} << 20;  ///< what cuBLAS recommends for Hopper
   static constexpr int most_candidates = 8;
 
-  /// True for the D (m x n), and the values along K, that it was made for. Other addresses of D do if they
-  /// are aligned as well.
+  /// True if the plan was made for such a D (m x n, leading dimension, type) and as many values along K. D
+  /// may be at another address if that is aligned as well.
   template <class T>
   FOURSCALE_H bool is_for(matrix_view<T> const& d, i64 values) const {
     return d.rows == rows_ && d.cols == cols_ && d.ld == ld_ && padded(values) == k_ &&
            type_of_d<T>() == d_type_ && reinterpret_cast<u64>(d.data) % alignment_ == 0;
   }
 
-  /// D = alpha * A * B^T + beta * D, with `factors` in device memory. For device::gemm, which has checked
-  /// all.
+  /// D = alpha * A * B^T + beta * D, with `factors` in device memory. device::gemm calls it after it has
+  /// checked all arguments.
   template <class T>
   FOURSCALE_H errc multiply(mma::decoded_operand const& a, mma::decoded_operand const& b,
                             matrix_view<T> const& d, gemm_factors const* factors, u8* workspace,
@@ -41,7 +44,8 @@ class cublaslt_plan {
     return errc::ok;
   }
 
-  /// Plans for this D and that many values along K, in the order of cuBLASLt's heuristics. Gives how many.
+  /// Writes plans for this D and `values` values along K, in the order of cuBLASLt's heuristics. Returns how
+  /// many.
   template <class T>
   FOURSCALE_H static int candidates(cublasLtHandle_t handle, matrix_view<T> const& d, i64 values,
                                     cublaslt_plan (&plans)[most_candidates]) {
@@ -75,8 +79,8 @@ class cublaslt_plan {
   }
   FOURSCALE_H static constexpr i64 padded(i64 values) { return round_up<i64>(values, mma::decoded_step); }
 
-  /// As cuBLASLt sees it, by columns: D^T (n x m) = (B^T)^T * A^T. Made anew for each call: that takes no
-  /// allocation, and a plan stays a value.
+  /// The GEMM as cuBLASLt sees it, in column-major order: D^T (n x m) = (B^T)^T * A^T. The descriptors are
+  /// made for each call. This allocates nothing, and so a plan can be a plain value.
   struct descriptors {
     cublasLtMatmulDescOpaque_t operation;
     cublasLtMatrixLayoutOpaque_t a, b, d;
@@ -96,8 +100,8 @@ class cublaslt_plan {
              ok(cublasLtMatrixLayoutInit(&d, p.d_type_, n, m, p.ld_));
     }
   };
-  /// What algorithms may need. Parts of K are reduced in f32: in place, or in the type of D, bf16 would round
-  /// them.
+  /// What an algorithm may use: workspace, alignment of D, reduction. Where K is split, only reduction in f32
+  /// is allowed. A reduction in place, or in the type of D, would round the parts of a bf16 D.
   struct preference {
     cublasLtMatmulPreferenceOpaque_t value;
     bool made;
@@ -125,13 +129,13 @@ class cublaslt_plan {
   u32 alignment_ = 256;  ///< of D, in bytes
 };
 
-/// The plans of a linear layer's three GEMMs as one: each GEMM takes the one that is for it. A value too,
-/// made by device::plan_native().
+/// The plans of a linear layer's three GEMMs in one object, which stands for a plan: each GEMM takes the plan
+/// that is for it. Also a value, made by device::plan_native().
 struct cublaslt_linear_plans {
   static constexpr i64 workspace_bytes = cublaslt_plan::workspace_bytes;
 
   cublaslt_plan plans[3];
-  int count = 0;  ///< GEMMs that one plan is for share it
+  int count = 0;  ///< at most 3: GEMMs that one plan is for share it
 
   template <class T>
   FOURSCALE_H bool is_for(matrix_view<T> const& d, i64 values) const {
@@ -161,7 +165,7 @@ inline namespace FOURSCALE_ARCH {
 
 namespace detail {
 
-/// Two events, and the time between them.
+/// Two CUDA events, which measure the time between them.
 struct stopwatch {
   cudaEvent_t begin{}, end{};
 
@@ -172,7 +176,7 @@ struct stopwatch {
     if (end != nullptr) cudaEventDestroy(end);
   }
   bool made() { return cudaEventCreate(&begin) == cudaSuccess && cudaEventCreate(&end) == cudaSuccess; }
-  /// Milliseconds that `calls` calls take; infinity if one fails.
+  /// The milliseconds that `calls` calls take on the stream; infinity if one fails. Waits for them.
   template <class Call>
   float time(Call const& call, int calls, cudaStream_t stream) {
     float ms = 0.0f;
@@ -186,11 +190,11 @@ struct stopwatch {
 
 }  // namespace detail
 
-/// Makes the plan of accumulate::native{&plan} for GEMMs of NVFP4 with these shapes and this D: runs each of
-/// the kernels that cuBLASLt's heuristics name on the operands, and takes the fastest. Once, before the
-/// GEMMs: it overwrites D, creates events, and waits for the stream, which must not be captured. Errors:
-/// those of gemm(); null_pointer, if there is no handle; cuda_failed, if CUDA fails or cuBLASLt has no
-/// kernel. The plan is then untouched, and so is D unless CUDA failed.
+/// Makes the plan of accumulate::native{&plan} for GEMMs of NVFP4 with these shapes and this D. It runs each
+/// of the kernels that cuBLASLt's heuristics name on the operands, and takes the fastest. Call it once,
+/// before the GEMMs: it overwrites D, creates events, and waits for the stream, which must not be captured.
+/// Errors: those of gemm(); null_pointer, if there is no handle; cuda_failed, if CUDA fails or cuBLASLt has
+/// no kernel. The plan is then untouched, and so is D unless CUDA failed.
 template <class F, class LA, class BA, class G, class LB, class BB, class T>
 errc plan_native(cublasLtHandle_t handle, block_scaled_view<F, LA, BA> const& a,
                  block_scaled_view<G, LB, BB> const& b, matrix_view<T> const& d, gemm_workspace workspace,
@@ -221,9 +225,9 @@ errc plan_native(cublasLtHandle_t handle, block_scaled_view<F, LA, BA> const& a,
   return errc::ok;
 }
 
-/// The plans of a linear layer whose tensors are placed, quantized or not, and whose GEMMs write Y, dX and
-/// dW: makes each in the layer's workspace, as above. Layers of one shape can share them. MX formats need
-/// none, and get none. Errors: as above; the plans are then untouched.
+/// Makes the plans of a linear layer whose GEMMs write Y, dX and dW, each as above, in the layer's workspace.
+/// The layer's tensors must be placed in memory; they need not be quantized yet. Layers of one shape can
+/// share the plans. MX formats need no plans, and get none. Errors: as above; the plans are then untouched.
 template <linear_recipe R, class L, class Y, class D, class G>
 errc plan_native(cublasLtHandle_t handle, linear_tensors<R, L> const& t, matrix_view<Y> const& y,
                  matrix_view<D> const& dx, matrix_view<G> const& dw, interop::cublaslt_linear_plans& plans,

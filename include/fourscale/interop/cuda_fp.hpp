@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// To and from the toolkit's types: __half and __nv_bfloat16 as matrix elements, __nv_fp4/6/8 and E8M0 as
-// codes. Codes have the same bits on both sides, so nothing is rounded.
+// The number types of the CUDA toolkit. __half and __nv_bfloat16 may be elements of a matrix_view. to_cuda()
+// and from_cuda() convert the library's types to and from these and __nv_fp4, __nv_fp6, __nv_fp8 and E8M0.
+// The bits are the same on both sides, so nothing is rounded.
 #pragma once
 
 // The toolkit's headers do not compile silently under -Wextra.
@@ -23,7 +24,7 @@
 
 namespace FOURSCALE_NAMESPACE {
 
-/// A matrix_view may hold the toolkit's 16-bit types directly; they convert as bf16 and fp16 do.
+/// A matrix_view may hold the toolkit's 16-bit types directly. They convert as bf16 and fp16 do.
 template <>
 struct real_traits<__nv_bfloat16> {
   using same_bits = bf16;
@@ -100,17 +101,17 @@ struct cuda_type<e5m2x4> {
   using type = __nv_fp8x4_e5m2;
 };
 
-/// The toolkit's type for one of ours: __nv_fp4_e2m1 for e2m1, __nv_fp8x4_e4m3 for e4m3x4, ...
+/// The toolkit's type for the library's type F: __nv_fp4_e2m1 for e2m1, __nv_fp8x4_e4m3 for e4m3x4, ...
 template <class F>
 using cuda_type_t = typename cuda_type<F>::type;
 
-/// The same code as the toolkit's type.
+/// The same bits as the toolkit's type.
 template <class F>
 FOURSCALE_HD cuda_type_t<F> to_cuda(F value) {
   return bit_cast<cuda_type_t<F>>(value);
 }
 
-/// The same code as our type F.
+/// The same bits as the library's type F.
 template <class F>
 FOURSCALE_HD F from_cuda(cuda_type_t<F> value) {
   return bit_cast<F>(value);

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// The IEEE 754 binary32 operations that the numerics are written in: one rounding each, to nearest even, with
-// subnormals kept. In device code they are the PTX instruction itself, so that nvcc's --use_fast_math (flush
-// to zero, approximate division) and its contraction of a*b+c cannot change a bit. On the host they are `*`,
-// `+` and `/`, kept from contraction as well.
+// Arithmetic instructions as functions. First the IEEE 754 binary32 operations of all numerics: one rounding
+// each, to nearest even unless the name says otherwise, with subnormals kept. In device code each is the PTX
+// instruction itself, so that nvcc's --use_fast_math (flush to zero, approximate division) and its
+// contraction of a*b+c cannot change a bit. On the host they are `*`, `+` and `/`, also kept from
+// contraction. Functions for device code alone follow at the end.
 #pragma once
 
 #include "../bits.hpp"
@@ -11,9 +12,9 @@ namespace FOURSCALE_NAMESPACE::ptx {
 
 namespace detail {
 
-/// Rounds in a constant expression, where overflow to infinity would be an error. The double product of two
-/// floats is exact, and rounding their double quotient to float gives their float quotient (53 >= 2 * 24 +
-/// 2).
+/// Rounds the double product or quotient of two floats to float in a constant expression, where overflow to
+/// infinity would be an error. The product is exact in double. The quotient is rounded twice, and still is
+/// the correctly rounded float, because 53 >= 2 * 24 + 2.
 FOURSCALE_HD constexpr float round_constant(double x) {
   if (x >= 0x1.ffffffp127) return bit_cast<float>(float_inf_bits);
   if (x <= -0x1.ffffffp127) return bit_cast<float>(float_inf_bits | 0x8000'0000u);
@@ -47,8 +48,8 @@ FOURSCALE_HD constexpr float add_rn_f32(float a, float b) {
   return a + b;
 }
 
-/// fma.rp.f32 d, a, b, c;   PTX ISA 9.7.3.7, all targets: rounded up. Of finite a and b whose product is a
-/// float, and of a c and a result that are positive.
+/// fma.rp.f32 d, a, b, c;   PTX ISA 9.7.3.7, all targets. a * b + c, rounded up. a and b must be finite,
+/// their product must be exact in float, and c and the result must be positive.
 FOURSCALE_HD constexpr float fma_rp_f32(float a, float b, float c) {
 #if FOURSCALE_DEVICE_PASS
   if (!is_constant_evaluated()) {
@@ -62,7 +63,7 @@ FOURSCALE_HD constexpr float fma_rp_f32(float a, float b, float c) {
   return rest > 0.0f ? bit_cast<float>(bit_cast<u32>(sum) + 1) : sum;
 }
 
-/// max.NaN.f32 d, a, b;   PTX ISA 9.7.3.12, sm_80 and later: NaN if one is NaN; +0 is more than -0.
+/// max.NaN.f32 d, a, b;   PTX ISA 9.7.3.12, sm_80 and later. NaN if a or b is NaN; +0 is more than -0.
 FOURSCALE_HD constexpr float max_nan_f32(float a, float b) {
 #if FOURSCALE_DEVICE_PASS
   if (!is_constant_evaluated()) {
@@ -76,8 +77,8 @@ FOURSCALE_HD constexpr float max_nan_f32(float a, float b) {
   return a < b ? b : a;
 }
 
-/// div.rn.f32 d, a, b;   PTX ISA 9.7.3.8, all targets. Division by zero gives +-infinity, as IEEE 754 says;
-/// the host spells that out because a constant expression may not divide by zero.
+/// div.rn.f32 d, a, b;   PTX ISA 9.7.3.8, all targets. Division by zero gives +-infinity (0 / 0 and
+/// NaN / 0 give NaN). The host code spells that out, because a constant expression may not divide by zero.
 FOURSCALE_HD constexpr float div_rn_f32(float a, float b) {
 #if FOURSCALE_DEVICE_PASS
   if (!is_constant_evaluated()) {
@@ -119,8 +120,8 @@ FOURSCALE_HD inline float fma_rn_f32(float a, float b, float c) {
 #endif
 }
 
-/// mul.wide.u32 d, a, b;   PTX ISA 9.7.1.3, all targets. Written out, because nvcc multiplies a u32 that it
-/// has made a u64 by more instructions.
+/// mul.wide.u32 d, a, b;   PTX ISA 9.7.1.3, all targets. Inline asm, because nvcc uses more instructions for
+/// u64{a} * b.
 FOURSCALE_HD constexpr u64 mul_wide_u32(u32 a, u32 b) {
 #if FOURSCALE_DEVICE_PASS
   if (!is_constant_evaluated()) {
@@ -132,8 +133,9 @@ FOURSCALE_HD constexpr u64 mul_wide_u32(u32 a, u32 b) {
   return u64{a} * b;
 }
 
-/// prmt.b32 d, a, b, selector;   PTX ISA 9.7.9.7, all targets: four of the bytes a0 a1 a2 a3 b0 b1 b2 b3, by
-/// a nibble each, the lowest first. Bit 3 of a nibble asks for the byte's sign bit, eight times.
+/// prmt.b32 d, a, b, selector;   PTX ISA 9.7.9.7, all targets. Each nibble of `selector`, the lowest first,
+/// selects one byte of d from a0 a1 a2 a3 b0 b1 b2 b3 by its index. Bit 3 of a nibble gives eight copies of
+/// the selected byte's sign bit instead.
 FOURSCALE_HD constexpr u32 prmt_b32(u32 a, u32 b, u32 selector) {
 #if FOURSCALE_DEVICE_PASS
   if (!is_constant_evaluated()) {
@@ -152,8 +154,8 @@ FOURSCALE_HD constexpr u32 prmt_b32(u32 a, u32 b, u32 selector) {
   return d;
 }
 
-/// lop3.b32 d, mask, a, b, 0xca;   PTX ISA 9.7.8.6, all targets: the bits of a where mask has ones, elsewhere
-/// those of b. Written with & and |, it may become two instructions, because compilers narrow masks.
+/// lop3.b32 d, mask, a, b, 0xca;   PTX ISA 9.7.8.6, all targets. The bits of a where mask has ones, and those
+/// of b elsewhere. Written with & and |, it may become two instructions, because compilers narrow masks.
 FOURSCALE_HD constexpr u32 lop3_select_b32(u32 mask, u32 a, u32 b) {
 #if FOURSCALE_DEVICE_PASS
   if (!is_constant_evaluated()) {
@@ -169,7 +171,7 @@ FOURSCALE_HD constexpr u32 lop3_select_b32(u32 mask, u32 a, u32 b) {
 
 namespace detail {
 
-/// For sm_80, which has no .xorsign.abs: the larger or smaller magnitude under the product of the signs.
+/// For sm_80, which has no .xorsign.abs: give a magnitude (of one value, or of two halves) the sign of a * b.
 FOURSCALE_D inline float with_sign_of_product(float magnitude, float a, float b) {
   return bit_cast<float>(bit_cast<u32>(magnitude) | ((bit_cast<u32>(a) ^ bit_cast<u32>(b)) & 0x8000'0000u));
 }
@@ -179,8 +181,8 @@ FOURSCALE_D inline u32 with_signs_of_products(u32 magnitudes, u32 a, u32 b) {
 
 }  // namespace detail
 
-/// min.xorsign.abs.f32 d, a, b;   PTX ISA 9.7.3.11 (7.2), sm_86 and later, elsewhere the same from others:
-/// the smaller magnitude under the product of the signs; a NaN loses to a number.
+/// min.xorsign.abs.f32 d, a, b;   PTX ISA 9.7.3.11 (7.2), sm_86 and later; other instructions give the same
+/// on sm_80. The smaller of |a| and |b|, with the sign of a * b. A NaN loses to a number.
 FOURSCALE_D inline float min_xorsign_abs_f32(float a, float b) {
 #if FOURSCALE_DEVICE_PASS >= 860
   float d;
@@ -191,7 +193,7 @@ FOURSCALE_D inline float min_xorsign_abs_f32(float a, float b) {
 #endif
 }
 
-/// max.xorsign.abs.f32 d, a, b;   PTX ISA 9.7.3.12 (7.2), as above.
+/// max.xorsign.abs.f32 d, a, b;   PTX ISA 9.7.3.12 (7.2). As above, with the larger of |a| and |b|.
 FOURSCALE_D inline float max_xorsign_abs_f32(float a, float b) {
 #if FOURSCALE_DEVICE_PASS >= 860
   float d;
@@ -202,7 +204,7 @@ FOURSCALE_D inline float max_xorsign_abs_f32(float a, float b) {
 #endif
 }
 
-/// mul.rn.sat.f32 d, a, b;   PTX ISA 9.7.3.6, all targets: rounded, then between 0 and 1; a NaN gives 0.
+/// mul.rn.sat.f32 d, a, b;   PTX ISA 9.7.3.6, all targets. Rounded, then clamped to 0 .. 1; NaN gives 0.
 FOURSCALE_D inline float mul_rn_sat_f32(float a, float b) {
   float d;
   asm("mul.rn.sat.f32 %0, %1, %2;" : "=f"(d) : "f"(a), "f"(b));
@@ -223,9 +225,9 @@ FOURSCALE_D inline float rcp_approx_ftz_f32(float a) {
   return d;
 }
 
-/// max{.NaN}.bf16x2 d, |a|, |b|;   PTX ISA 9.7.4.8 and 9.7.4.6 (7.0), sm_80 and later; from sm_86 on as
-/// max{.NaN}.xorsign.abs, which leaves the products of the signs: the larger magnitudes, in the low 15 bits
-/// of each half. A NaN loses to a number, or with .NaN wins.
+/// max{.NaN}.bf16x2 d, |a|, |b|;   PTX ISA 9.7.4.8 and 9.7.4.6 (7.0), sm_80 and later. The larger magnitude
+/// of each half, in its low 15 bits. Ignore bit 15: from sm_86 on, this is max{.NaN}.xorsign.abs, which puts
+/// the sign of the product there. With Nan, a NaN wins; without, it loses to a number.
 template <bool Nan>
 FOURSCALE_D u32 max_abs_bf16x2(u32 a, u32 b) {
   u32 d;
@@ -269,7 +271,8 @@ FOURSCALE_D u32 max_abs_f16x2(u32 a, u32 b) {
   return d;
 }
 
-/// min.xorsign.abs.bf16x2 d, a, b;   PTX ISA 9.7.4.7 (7.2), as above: the smaller magnitudes.
+/// min.xorsign.abs.bf16x2 d, a, b;   PTX ISA 9.7.4.7 (7.2), sm_86 and later; other instructions give the same
+/// on sm_80. The smaller magnitude of each half, with the sign of the product. A NaN loses to a number.
 FOURSCALE_D inline u32 min_xorsign_abs_bf16x2(u32 a, u32 b) {
   u32 d;
 #if FOURSCALE_DEVICE_PASS >= 860
@@ -282,8 +285,8 @@ FOURSCALE_D inline u32 min_xorsign_abs_bf16x2(u32 a, u32 b) {
 #endif
 }
 
-/// fma.rn.bf16x2 d, a, b, -0;   PTX ISA 9.7.4.4, sm_80 and later: two products, rounded once, subnormals
-/// kept. (sm_80 has no mul.bf16x2.)
+/// fma.rn.bf16x2 d, a, b, -0;   PTX ISA 9.7.4.4, sm_80 and later. Two products, each rounded once, with
+/// subnormals kept. (sm_80 has no mul.bf16x2.)
 FOURSCALE_D inline u32 mul_rn_bf16x2(u32 a, u32 b) {
   u32 d;
   asm("fma.rn.bf16x2 %0, %1, %2, %3;" : "=r"(d) : "r"(a), "r"(b), "r"(0x8000'8000u));

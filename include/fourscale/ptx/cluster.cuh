@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Clusters of CTAs (PTX ISA 9.7.9.22, 9.7.13.4; PTX 7.8, sm_90 and later): their barrier, loads from the
-// shared memory of another CTA, and stores to it. A kernel that was launched without clusters is a cluster of
-// one.
+// Clusters of CTAs (PTX ISA 9.7.9.22, 9.7.13.4; PTX 7.8, sm_90 and later): the cluster barrier, and loads
+// from and stores to the shared memory of another CTA. In a kernel launched without clusters, each CTA is a
+// cluster of one. A call from a pass for an older target is a link error that names the missing target.
 #pragma once
 
 #include "../bits.hpp"
@@ -21,7 +21,8 @@ FOURSCALE_D inline u32 cluster_ctarank() {
   return rank;
 }
 
-/// barrier.cluster.arrive.release;   What this thread wrote before is seen by all who wait after.
+/// barrier.cluster.arrive.release;   Arrives without waiting. The earlier writes of this thread are visible
+/// to every thread of the cluster after its barrier_cluster_wait().
 FOURSCALE_D inline void barrier_cluster_arrive() {
 #if FOURSCALE_HAS_CLUSTER
   asm volatile("barrier.cluster.arrive.release;" ::: "memory");
@@ -30,7 +31,8 @@ FOURSCALE_D inline void barrier_cluster_arrive() {
 #endif
 }
 
-/// barrier.cluster.arrive.relaxed;   It orders no memory: for barriers, fence_mbarrier_init() has.
+/// barrier.cluster.arrive.relaxed;   Arrives without ordering memory. This is enough after the initialization
+/// of mbarriers, which fence_mbarrier_init() has ordered.
 FOURSCALE_D inline void barrier_cluster_arrive_relaxed() {
 #if FOURSCALE_HAS_CLUSTER
   asm volatile("barrier.cluster.arrive.relaxed;" ::: "memory");
@@ -39,7 +41,7 @@ FOURSCALE_D inline void barrier_cluster_arrive_relaxed() {
 #endif
 }
 
-/// barrier.cluster.wait.acquire;   All threads of the cluster have arrived.
+/// barrier.cluster.wait.acquire;   Waits until all threads of the cluster have arrived.
 FOURSCALE_D inline void barrier_cluster_wait() {
 #if FOURSCALE_HAS_CLUSTER
   asm volatile("barrier.cluster.wait.acquire;" ::: "memory");
@@ -48,7 +50,8 @@ FOURSCALE_D inline void barrier_cluster_wait() {
 #endif
 }
 
-/// mapa.shared::cluster.u32 d, a, rank;   The same place in another CTA of the cluster.
+/// mapa.shared::cluster.u32 d, a, rank;   Maps a shared address of this CTA to the address of the same offset
+/// in CTA `rank` of the cluster.
 FOURSCALE_D inline u32 mapa_shared_cluster([[maybe_unused]] u32 address, [[maybe_unused]] u32 rank) {
   u32 there{};
 #if FOURSCALE_HAS_CLUSTER
@@ -59,7 +62,7 @@ FOURSCALE_D inline u32 mapa_shared_cluster([[maybe_unused]] u32 address, [[maybe
   return there;
 }
 
-/// ld.shared::cluster.f32 x, [from];
+/// ld.shared::cluster.f32 x, [from];   `from` comes from mapa_shared_cluster().
 FOURSCALE_D inline float ld_shared_cluster_f32([[maybe_unused]] u32 from) {
   float x{};
 #if FOURSCALE_HAS_CLUSTER
@@ -70,8 +73,9 @@ FOURSCALE_D inline float ld_shared_cluster_f32([[maybe_unused]] u32 from) {
   return x;
 }
 
-/// st.async.shared::cluster.mbarrier::complete_tx::bytes.v2.f32 [to], {x, y}, [barrier];   Both addresses are
-/// in one CTA; its barrier counts eight bytes when they are there. PTX 8.1. Of v4: 16 bytes.
+/// st.async.shared::cluster.mbarrier::complete_tx::bytes.v2.f32 [to], {x, y}, [barrier];   Asynchronous.
+/// `to` and `barrier` are in the same CTA. When the data has arrived, the mbarrier counts 8 bytes (16 for the
+/// v4 form, which takes a float4). PTX 8.1.
 FOURSCALE_D inline void st_async([[maybe_unused]] u32 to, [[maybe_unused]] float2 v,
                                  [[maybe_unused]] u32 barrier) {
 #if FOURSCALE_HAS_CLUSTER
@@ -94,7 +98,7 @@ FOURSCALE_D inline void st_async([[maybe_unused]] u32 to, [[maybe_unused]] float
 #endif
 }
 
-/// ld.shared::cluster.v4.f32 {x, y, z, w}, [from];   Aligned to 16 bytes.
+/// ld.shared::cluster.v4.f32 {x, y, z, w}, [from];   `from` is a multiple of 16 bytes.
 FOURSCALE_D inline float4 ld_shared_cluster_f32x4([[maybe_unused]] u32 from) {
   float4 v{};
 #if FOURSCALE_HAS_CLUSTER

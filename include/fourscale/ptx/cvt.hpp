@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// One function per conversion instruction, spelled as in PTX with `_` for `.`; PTX ISA 9.7.9.21 (cvt).
-// The first PTX source lands in the high part, so the functions take (hi, lo) as the manual does; the
-// four-source forms take a (highest) b e f (lowest). Special values: spec in the format headers. Callers ask
-// arch::has_cvt_* first. A call from a pass without the instruction is a link error with a sentence.
+// One function for each conversion instruction (cvt, PTX ISA 9.7.9.21), named as in PTX with `_` for `.`.
+// The first PTX source goes to the high part of the result, so the functions take (hi, lo) as the manual
+// does. Forms with four sources take a (highest), b, e, f (lowest). The headers in formats/ specify NaN,
+// infinity and other special values. Ask arch::has_cvt_* first: a call from a pass without the instruction
+// is a link error that names the targets it needs.
 #pragma once
 
 #include "../bits.hpp"
@@ -124,8 +125,8 @@ FOURSCALE_HD inline u16 cvt_rz_satfinite_ue8m0x2_bf16x2([[maybe_unused]] u32 v) 
   return d;
 }
 
-/// cvt.rn.satfinite.e2m1x2.f32 d, hi, lo;   PTX 8.6. Inline asm cannot bind a .b8, hence the local and the
-/// mov.
+/// cvt.rn.satfinite.e2m1x2.f32 d, hi, lo;   PTX 8.6. The code goes through a local .b8 and a mov, because
+/// inline asm cannot bind a .b8.
 FOURSCALE_HD inline u16 cvt_rn_satfinite_e2m1x2_f32([[maybe_unused]] float hi, [[maybe_unused]] float lo) {
   u16 d{};
 #if FOURSCALE_HAS_CVT_NARROW
@@ -138,8 +139,8 @@ FOURSCALE_HD inline u16 cvt_rn_satfinite_e2m1x2_f32([[maybe_unused]] float hi, [
   return d;
 }
 
-/// Four cvt.rn.satfinite.e2m1x2.f32 merged in one word, x[0] in bits 3:0: ptxas folds the pack into them (no
-/// PRMT).
+/// Four cvt.rn.satfinite.e2m1x2.f32 packed into one word, with x[0] in bits 3:0. ptxas folds the packing into
+/// the conversions (no PRMT).
 FOURSCALE_HD inline u32 cvt_rn_satfinite_e2m1x8_f32([[maybe_unused]] float const (&x)[8]) {
   u32 d{};
 #if FOURSCALE_HAS_CVT_NARROW
@@ -244,8 +245,8 @@ FOURSCALE_HD inline u32 cvt_rs_bf16x2_f32([[maybe_unused]] float hi, [[maybe_unu
   return d;
 }
 
-/// cvt.rs.f16x2.f32 d, hi, lo, rbits;   PTX 8.7, sm_100a and sm_103a. 13 bits of rbits an element, in an
-/// order that has not been measured.
+/// cvt.rs.f16x2.f32 d, hi, lo, rbits;   PTX 8.7, sm_100a and sm_103a. Each element uses 13 bits of rbits;
+/// their order has not been measured.
 FOURSCALE_HD inline u32 cvt_rs_f16x2_f32([[maybe_unused]] float hi, [[maybe_unused]] float lo,
                                          [[maybe_unused]] u32 rbits) {
   u32 d{};
@@ -324,8 +325,8 @@ FOURSCALE_HD inline u32 cvt_rn_bf16x2_ue8m0x2([[maybe_unused]] u16 v) {
 }
 
 #if FOURSCALE_DEVICE_PASS
-/// cvt.rn.bf16x2.f32 d, hi, lo;   PTX 7.0, sm_80 and later; every NaN gives 0x7FFF. (The form for one value
-/// is a slower instruction.)
+/// cvt.rn.bf16x2.f32 d, hi, lo;   PTX 7.0, sm_80 and later; every NaN gives 0x7FFF. (The conversion of one
+/// value is a slower instruction.)
 FOURSCALE_D inline u32 cvt_rn_bf16x2_f32(float hi, float lo) {
   u32 d;
   asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(d) : "f"(hi), "f"(lo));

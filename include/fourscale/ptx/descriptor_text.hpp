@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Descriptors in words, for error texts and for people: what a descriptor asks for, and the rule that it
-// breaks, if any. In place, without allocation.
+// Descriptors in words, for error messages and for people. describe() says what a descriptor asks for and, if
+// it breaks a rule, which one. The text is built in place, without allocation.
 #pragma once
 
 #include "smem_descriptor.hpp"
@@ -9,7 +9,7 @@
 
 namespace FOURSCALE_NAMESPACE::ptx {
 
-/// One line; too long a one is cut.
+/// One line of text. It is cut at 511 characters.
 struct descriptor_text {
   char text[512] = {};
   int length = 0;
@@ -125,7 +125,7 @@ FOURSCALE_HD constexpr descriptor_text describe(tma_box const& b) {
         : b.type == tma_type::u4_align8b ? " packed 4-bit elements, "
                                          : " padded 4-bit elements, ");
   d.add(name(b.pattern));
-  if (char const* wrong = refusal(b)) return d.add_refusal(wrong);  // its size may be no number
+  if (char const* wrong = refusal(b)) return d.add_refusal(wrong);  // no size: it may be meaningless
   return d.add(", ").add(b.size_bytes()).add(" bytes");
 }
 

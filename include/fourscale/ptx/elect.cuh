@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// One lane of a warp, chosen by hardware. ptxas knows that one lane runs behind it, and then issues
-// single-thread instructions (tcgen05, bulk copies) without a loop over lanes.
+// elect.sync: the hardware chooses one lane of a warp. ptxas knows that a single lane runs the code behind
+// it, and so issues single-thread instructions (tcgen05, bulk copies) without a loop over lanes.
 #pragma once
 
 #include "../bits.hpp"
@@ -9,8 +9,8 @@ namespace FOURSCALE_NAMESPACE::ptx {
 
 FOURSCALE_D void elect_sync_needs_sm_90_or_later();
 
-/// elect.sync _|p, members;   PTX ISA 9.7.13.14, PTX 8.0, sm_90 and later. True in one of the lanes in
-/// `members`, all of which must arrive here.
+/// elect.sync _|p, members;   PTX ISA 9.7.13.14, PTX 8.0, sm_90 and later. True in exactly one of the
+/// lanes in `members`. All of these lanes must execute it.
 FOURSCALE_D inline bool elect_sync([[maybe_unused]] u32 members = 0xffff'ffffu) {
   u32 elected{};
 #if FOURSCALE_HAS_ELECT

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The 32-bit word that tells tcgen05.mma its shape and types (PTX ISA 9.7.16.4, tables 43 and 44), for the
-// block-scaled kinds. What the word does not say (kind, cta_group, block size) is in the instruction's name;
-// `block_scaled_mma` holds both, so that the rules that join them can be checked.
+// The instruction descriptor of tcgen05.mma for the block-scaled kinds: a 32-bit word with shape and types
+// (PTX ISA 9.7.16.4, tables 43 and 44). The instruction's name says the rest: kind, cta_group and block size.
+// `block_scaled_mma` holds both, so that the rules between them can be checked.
 #pragma once
 
 #include "../bits.hpp"
@@ -10,27 +10,28 @@ namespace FOURSCALE_NAMESPACE::ptx {
 
 enum class mma_kind : u8 { mxf8f6f4, mxf4, mxf4nvf4 };
 
-/// Values as in the descriptor of kind::mxf8f6f4. In the other two kinds E2M1 has code 1.
+/// The values are those of the descriptor of kind::mxf8f6f4. In the other two kinds E2M1 has code 1.
 enum class element_type : u8 { e4m3 = 0, e5m2 = 1, e2m3 = 3, e3m2 = 4, e2m1 = 5 };
 
 enum class scale_type : u8 { ue4m3 = 0, ue8m0 = 1 };
 
-/// D[m][n] (+)= A[m][k] * B[n][k], each factor times its block scale. The default is NVFP4.
+/// One instruction: D[m][n] (+)= A[m][k] * B[n][k], where each factor is multiplied by its block scale. The
+/// default is NVFP4.
 ///
-/// K is 32 bytes of operand; 4-bit kinds also take 96 elements on sm_103a. For these PTX (table 39) lists
-/// only M = 256 with cta_group::2. CUTLASS ships M = 128 as well, on one CTA and on two, and so both are
-/// allowed here; this project ran none of them.
+/// K is 32 bytes of an operand; on sm_103a the 4-bit kinds also take K = 96. For K = 96, PTX (table 39) lists
+/// only M = 256 with cta_group::2. CUTLASS ships M = 128 as well, on one CTA and on two, so both are allowed
+/// here. This project has run no instruction with K = 96.
 struct block_scaled_mma {
   mma_kind kind = mma_kind::mxf4nvf4;
   int cta_group = 1;
   int m = 128;
   int n = 128;
   int k = 64;           ///< elements of one instruction: 32, 64, or 96 as above
-  int block_size = 16;  ///< elements along k under one scale
+  int block_size = 16;  ///< elements along K that share one scale
   scale_type scale = scale_type::ue4m3;
   element_type a = element_type::e2m1;
   element_type b = element_type::e2m1;
-  int sfa_id = 0;  ///< first byte, in its 32-bit column, of the scales of A
+  int sfa_id = 0;  ///< first byte of A's scales in their 32-bit column of tensor memory
   int sfb_id = 0;
   bool mn_major_a = false;  ///< "transpose" in the tables
   bool mn_major_b = false;
@@ -43,7 +44,8 @@ struct block_scaled_mma {
   FOURSCALE_HD constexpr int scales_per_row() const { return k / block_size; }
 };
 
-/// 6-bit elements count as narrow, too: in shared memory they, and 4-bit ones, are padded to a byte each.
+/// Whether an element has 8 bits of its own. 6- and 4-bit elements do not count, though kind::mxf8f6f4 pads
+/// each to a byte in shared memory.
 FOURSCALE_HD constexpr bool is_8_bit(element_type t) {
   return t == element_type::e4m3 || t == element_type::e5m2;
 }
@@ -75,7 +77,8 @@ FOURSCALE_HD constexpr bool id_exists(block_scaled_mma const& s, int id) {
 
 }  // namespace detail
 
-// One list for the static_asserts and for refusal(). The order matters: later rules rely on earlier ones.
+// The rules, listed once for the static_asserts and for refusal(). Keep the order: later rules rely on
+// earlier ones.
 #define FOURSCALE_DETAIL_MMA_RULES(RULE, s)                                                                  \
   RULE((s).cta_group == 1 || (s).cta_group == 2, "cta_group is 1 (one CTA) or 2 (a pair of CTAs).")          \
   RULE(detail::m_exists(s), "M of a block-scaled tcgen05.mma is 128, or 256 with cta_group::2.")             \
@@ -97,7 +100,7 @@ FOURSCALE_HD constexpr bool id_exists(block_scaled_mma const& s, int id) {
       "A scale id is 0 with blocks of 16, 0 or 2 with blocks of 32 in kind::mxf4 and kind::mxf4nvf4, and 0 " \
       "to 3 in kind::mxf8f6f4 (K = 96: 0 or 2 with blocks of 16, 0 to 3 with blocks of 32).")
 
-/// The sentence that says why no such instruction exists, or a null pointer.
+/// A sentence that says why no such instruction exists; null if it exists.
 FOURSCALE_HD constexpr char const* refusal(block_scaled_mma const& s) {
 #define FOURSCALE_DETAIL_RULE(holds, sentence) \
   if (!(holds)) return sentence;
@@ -106,7 +109,7 @@ FOURSCALE_HD constexpr char const* refusal(block_scaled_mma const& s) {
   return nullptr;
 }
 
-/// The word, unchecked: for shapes that are known at run time only, ask refusal() first.
+/// The descriptor, unchecked. For a shape that is known only at run time, ask refusal() first.
 FOURSCALE_HD constexpr u32 instruction_descriptor(block_scaled_mma const& s) {
   const u32 a = s.is_4_bit_kind() ? 1u : static_cast<u32>(s.a);
   const u32 b = s.is_4_bit_kind() ? 1u : static_cast<u32>(s.b);
@@ -117,7 +120,7 @@ FOURSCALE_HD constexpr u32 instruction_descriptor(block_scaled_mma const& s) {
          static_cast<u32>(s.sfa_id) << 29 | static_cast<u32>(s.k == 96) << 31;
 }
 
-/// The word of a shape that is known at compile time; an impossible shape does not compile.
+/// The descriptor of a shape that is known at compile time. An impossible shape does not compile.
 template <block_scaled_mma S>
 FOURSCALE_HD constexpr u32 instruction_descriptor() {
 #define FOURSCALE_DETAIL_RULE(holds, sentence) static_assert(holds, sentence);
@@ -127,18 +130,18 @@ FOURSCALE_HD constexpr u32 instruction_descriptor() {
 }
 #undef FOURSCALE_DETAIL_MMA_RULES
 
-/// The same word with other scale ids: what changes from one K step to the next.
+/// The same descriptor with other scale ids. From one K step to the next, only these change.
 FOURSCALE_HD constexpr u32 with_scale_ids(u32 word, int sfa_id, int sfb_id) {
   return (word & ~(3u << 29 | 3u << 4)) | static_cast<u32>(sfa_id) << 29 | static_cast<u32>(sfb_id) << 4;
 }
 
-/// The fields of a descriptor, and what is wrong with it (null: nothing).
+/// The fields of a descriptor, and a sentence that says what is wrong with it (null: nothing).
 struct parsed_instruction_descriptor {
   block_scaled_mma mma;
   char const* refusal;
 };
 
-/// kind, cta_group and block_size come from the instruction that takes the word.
+/// Reads a descriptor. kind, cta_group and block_size are those of the instruction that takes it.
 FOURSCALE_HD constexpr parsed_instruction_descriptor parse_instruction_descriptor(u32 word, mma_kind kind,
                                                                                   int cta_group,
                                                                                   int block_size) {

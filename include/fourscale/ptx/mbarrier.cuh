@@ -1,20 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
-// Barriers of a pipeline by their shared address (PTX ISA 9.7.13.15), where cuda::ptx has them by pointer: an
-// inner loop keeps addresses in registers. sm_80 and later, those of clusters sm_90.
+// The mbarriers of a pipeline (PTX ISA 9.7.13.15), and loads and stores of shared memory. They take 32-bit
+// shared addresses, because an inner loop keeps those in registers; cuda::ptx takes pointers. sm_80 and
+// later; functions for clusters sm_90.
 #pragma once
 
 #include "ldmatrix.cuh"
 
 namespace FOURSCALE_NAMESPACE::ptx {
 
-/// For `count` arrivals a phase. Other threads see it after a barrier.
+/// Initializes a barrier whose phases take `count` arrivals each. One thread calls it; the others may use the
+/// mbarrier after a barrier such as __syncthreads().
 FOURSCALE_D inline void mbarrier_init([[maybe_unused]] u32 barrier, [[maybe_unused]] u32 count) {
 #if FOURSCALE_DEVICE_PASS >= 800
   asm volatile("mbarrier.init.shared.b64 [%0], %1;" ::"r"(barrier), "r"(count) : "memory");
 #endif
 }
-/// Waits for the end of the phase of this parity: mbarrier.try_wait.parity, again and again, or test_wait
-/// where there is none.
+/// Waits until the phase of this parity has ended. It loops over mbarrier.try_wait.parity, or over test_wait
+/// before sm_90.
 FOURSCALE_D inline void mbarrier_wait([[maybe_unused]] u32 barrier, [[maybe_unused]] u32 parity) {
 #if FOURSCALE_HAS_ELECT
   asm volatile(
@@ -30,7 +32,7 @@ FOURSCALE_D inline void mbarrier_wait([[maybe_unused]] u32 barrier, [[maybe_unus
       : "memory");
 #endif
 }
-/// Whether that phase has ended, without waiting: mbarrier.test_wait.parity.
+/// mbarrier.test_wait.parity: whether the phase of this parity has ended. It does not wait.
 FOURSCALE_D inline bool mbarrier_test([[maybe_unused]] u32 barrier, [[maybe_unused]] u32 parity) {
   u32 done = 0;
 #if FOURSCALE_DEVICE_PASS >= 800
@@ -50,22 +52,23 @@ FOURSCALE_D inline void mbarrier_arrive([[maybe_unused]] u32 barrier) {
 #endif
 }
 
-/// At an address in the cluster: mapa_shared_cluster(). Without a scope: release.cluster would fence all the
-/// GPU's memory (in SASS: MEMBAR.ALL.GPU), and what TMA writes next the barrier itself orders.
+/// Arrives at a barrier of any CTA of the cluster, whose address mapa_shared_cluster() gives. The instruction
+/// names no scope: .release.cluster would fence all memory of the GPU (MEMBAR.ALL.GPU in SASS). It is not
+/// needed, because the barrier itself orders the TMA writes that follow.
 FOURSCALE_D inline void mbarrier_arrive_cluster([[maybe_unused]] u32 barrier) {
 #if FOURSCALE_HAS_ELECT
   asm volatile("mbarrier.arrive.shared::cluster.b64 _, [%0];" ::"r"(barrier) : "memory");
 #endif
 }
 
-/// Keeps x in its register: the compiler cannot compute it once more where it is used, which would cost an
-/// inner loop more than the register.
+/// Keeps x in its register: the compiler cannot recompute x, or assume anything about its value, after this
+/// point. In an inner loop, recomputing x at each use would cost more than the register.
 FOURSCALE_D inline void keep(u32& x) { asm volatile("" : "+r"(x)); }
 FOURSCALE_D inline void keep(float& x) { asm volatile("" : "+f"(x)); }
 FOURSCALE_D inline void keep(u8 const*& x) { asm volatile("" : "+l"(x)); }
 
-/// A byte, two of them, a word, or four words at a shared address: read here, whatever is known of the
-/// memory.
+/// ld.shared and st.shared of 1, 2, 4 or 16 bytes. They access memory at this point of the program, whatever
+/// the compiler knows about the value.
 FOURSCALE_D inline u32 load_shared_u8([[maybe_unused]] u32 address) {
   u32 x = 0;
 #if FOURSCALE_DEVICE_PASS

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Bulk copies from global memory to the same place in several CTAs of a cluster, the bits of `ctas` by their
-// rank: one read of L2 for all of them (PTX ISA 9.7.9.25.4.1, 9.7.9.27.1.2; PTX 8.0). Each CTA's mbarrier at
-// the offset of the given one counts the bytes that arrive there. On sm_90a, 100f, 103f, 110f and their `a`
-// targets; elsewhere ptxas takes them, and advises against them.
+// Multicast: bulk copies by TMA from global memory to the same shared offset in several CTAs of a cluster,
+// with one read of L2 for all (PTX ISA 9.7.9.25.4.1, 9.7.9.27.1.2; PTX 8.0). Bit r of `ctas` stands for the
+// CTA of rank r. In each of these CTAs, the mbarrier at the offset of `mbarrier` counts the bytes that arrive
+// there. For sm_90a, 100f, 103f, 110f and their `a` targets. Elsewhere ptxas accepts the instructions, but
+// advises against them.
 #pragma once
 
 #include "../bits.hpp"
@@ -12,7 +13,7 @@ namespace FOURSCALE_NAMESPACE::ptx {
 FOURSCALE_D void multicast_needs_sm_90a_100f_103f_or_110f();
 
 /// cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes.multicast::cluster
-/// [to], [map, {x, y}], [mbarrier], ctas;   The box of a map at element x of row y.
+/// [to], [map, {x, y}], [mbarrier], ctas;   Copies the box of a tensor map that begins at element x of row y.
 FOURSCALE_D inline void cp_async_bulk_tensor_2d_multicast([[maybe_unused]] u32 to,
                                                           [[maybe_unused]] void const* map,
                                                           [[maybe_unused]] i32 x, [[maybe_unused]] i32 y,
@@ -30,7 +31,8 @@ FOURSCALE_D inline void cp_async_bulk_tensor_2d_multicast([[maybe_unused]] u32 t
 }
 
 /// cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes.multicast::cluster
-/// [to], [from], bytes, [mbarrier], ctas;   Addresses and bytes are multiples of 16.
+/// [to], [from], bytes, [mbarrier], ctas;   Copies `bytes` bytes. Both addresses and `bytes` are
+/// multiples of 16.
 FOURSCALE_D inline void cp_async_bulk_multicast([[maybe_unused]] u32 to, [[maybe_unused]] void const* from,
                                                 [[maybe_unused]] u32 bytes, [[maybe_unused]] u32 mbarrier,
                                                 [[maybe_unused]] u16 ctas) {

@@ -6,7 +6,8 @@
 
 namespace FOURSCALE_NAMESPACE::ptx {
 
-/// prefetch.tensormap [map];   A map for TMA, so that its first copy does not wait for it.
+/// prefetch.tensormap [map];   Fetches a tensor map early, so that the first TMA copy does not wait
+/// for it.
 FOURSCALE_D inline void prefetch_tensormap([[maybe_unused]] void const* map) {
 #if FOURSCALE_HAS_ELECT
   asm volatile("prefetch.tensormap [%0];" ::"l"(map) : "memory");

@@ -1,25 +1,26 @@
 // SPDX-License-Identifier: Apache-2.0
-// The 64-bit word that tells tcgen05.mma and tcgen05.cp where and how a matrix lies in shared memory (PTX ISA
-// 9.7.16.4.1, table 40), and the K-major tiles that TMA writes for it. Rows of 4-bit data are counted in
-// bytes: 128 bytes hold 256 elements, and one instruction (K = 64) takes 32 of them.
+// The shared-memory descriptor: a 64-bit word that tells tcgen05.mma and tcgen05.cp where and how a matrix
+// lies in shared memory (PTX ISA 9.7.16.4.1, table 40). Also the K-major tiles that TMA writes for it. Rows
+// of 4-bit data are counted in bytes: 128 bytes hold 256 elements, and one instruction (K = 64) takes 32
+// bytes.
 #pragma once
 
 #include "../bits.hpp"
 
 namespace FOURSCALE_NAMESPACE::ptx {
 
-/// Values as in the descriptor. TMA numbers them otherwise: see tma_swizzle().
+/// The values are those of the descriptor. TMA numbers the swizzles differently: see tma_swizzle().
 enum class swizzle : u8 { none = 0, b128_atom_32b = 1, b128 = 2, b64 = 4, b32 = 6 };
 
-/// Bytes of a row that one repetition of the pattern permutes, in chunks of 16.
+/// The bytes of a row within which the swizzle permutes chunks of 16 bytes.
 FOURSCALE_HD constexpr int span_bytes(swizzle s) {
   return s == swizzle::none ? 16 : s == swizzle::b32 ? 32 : s == swizzle::b64 ? 64 : 128;
 }
 
-/// The address multiple on which the pattern repeats: eight rows.
+/// The bytes after which the pattern repeats: eight rows under a swizzle. Also the alignment of a tile.
 FOURSCALE_HD constexpr int pattern_bytes(swizzle s) { return s == swizzle::none ? 16 : 8 * span_bytes(s); }
 
-/// Fields of the descriptor; addresses and offsets in bytes, multiples of 16 below 2^18.
+/// The fields of the descriptor. Addresses and offsets are in bytes, multiples of 16 below 2^18.
 struct smem_descriptor_fields {
   u32 start_address = 0;
   u32 leading_byte_offset = 0;
@@ -44,7 +45,7 @@ FOURSCALE_HD constexpr char const* refusal(smem_descriptor_fields const& f) {
   return nullptr;
 }
 
-/// The word; offsets lose what does not fit, as refusal() would say.
+/// The descriptor, unchecked: bits that do not fit are dropped. refusal() reports such fields.
 FOURSCALE_HD constexpr u64 smem_descriptor(smem_descriptor_fields const& f) {
   const auto sixteenths = [](u32 bytes) { return u64{bytes >> 4 & 0x3fff}; };
   return sixteenths(f.start_address) | sixteenths(f.leading_byte_offset) << 16 |
@@ -73,12 +74,14 @@ FOURSCALE_HD constexpr parsed_smem_descriptor parse_smem_descriptor(u64 word) {
   return {f, wrong};
 }
 
-/// Adds bytes to the start address, which stays inside the pattern: how K advances.
+/// The descriptor with its start address advanced by `bytes`, to go on along K. The address must stay inside
+/// the pattern.
 FOURSCALE_HD constexpr u64 advanced(u64 word, u32 bytes) { return word + (bytes >> 4); }
 
-/// An operand in shared memory, K contiguous: `k` elements of each of `rows` rows. It is cut along K into
-/// columns of one swizzle span, each with all rows, one after the other; a TMA box fills one column. For
-/// kind::mxf8f6f4, 6- and 4-bit elements take a byte each (padded as TMA does), so `bits` is 8 for them.
+/// An operand tile in shared memory with K contiguous: `k` elements of each of `rows` rows. The tile is cut
+/// along K into columns, which lie one after the other. A column has one swizzle span of every row; one TMA
+/// box fills it. For kind::mxf8f6f4, 6- and 4-bit elements take a byte each (TMA pads them so), and `bits`
+/// is 8.
 struct k_major_tile {
   int rows = 128;
   int k = 256;
@@ -88,13 +91,13 @@ struct k_major_tile {
   FOURSCALE_HD constexpr int row_bytes() const { return k * bits / 8; }
   FOURSCALE_HD constexpr int size_bytes() const { return rows * row_bytes(); }
   FOURSCALE_HD constexpr int column_bytes() const { return rows * span_bytes(pattern); }
-  /// What the tile's address must be a multiple of.
+  /// The tile's address must be a multiple of this.
   FOURSCALE_HD constexpr int alignment() const { return pattern_bytes(pattern); }
-  /// MMA instructions along K: each takes 32 bytes of a row.
+  /// The number of MMA instructions along K. Each takes 32 bytes of a row.
   FOURSCALE_HD constexpr int k_steps() const { return row_bytes() / 32; }
 
-  /// Where byte `b` of row `r` is, from the tile's address: 16-byte chunks of a span are exchanged by the
-  /// row.
+  /// The offset of byte `b` of row `r` from the tile's address. The swizzle permutes the 16-byte chunks of a
+  /// span by XOR with bits of the row.
   FOURSCALE_HD constexpr int offset(int r, int b) const {
     const int span = span_bytes(pattern);
     const int linear = b / span * column_bytes() + r * span + b % span;
@@ -128,9 +131,9 @@ FOURSCALE_HD constexpr char const* refusal(k_major_tile const& t) {
   return nullptr;
 }
 
-/// The descriptor for instruction `step` along K of the tile at `address`, a multiple of its alignment().
-/// Eight rows further is one pattern on. The leading offset counts without a swizzle only: the second 16
-/// bytes of the instruction's K lie one column further.
+/// The descriptor for instruction `step` along K of the tile at `address`, a multiple of Tile.alignment().
+/// The stride offset leads to the next eight rows, one pattern on. The leading offset counts only without a
+/// swizzle: it leads to the next column, where the second 16 bytes of the instruction's K lie.
 template <k_major_tile Tile>
 FOURSCALE_HD constexpr u64 smem_descriptor(u32 address, int step = 0) {
 #define FOURSCALE_DETAIL_RULE(holds, sentence) static_assert(holds, sentence);
@@ -147,8 +150,8 @@ FOURSCALE_HD constexpr u64 smem_descriptor(u32 address, int step = 0) {
 }
 #undef FOURSCALE_DETAIL_TILE_RULES
 
-/// The source of tcgen05.cp.32x128b.warpx4: one 128 x 4 tile of scales, 512 bytes as scale_layout.hpp's
-/// swizzled_128x4 has them; `address` is a multiple of 16.
+/// The source descriptor of tcgen05.cp.32x128b.warpx4 for one 128 x 4 tile of scales: 512 bytes in the order
+/// of swizzled_128x4 (scale_layout.hpp). `address` is a multiple of 16.
 FOURSCALE_HD constexpr u64 scale_tile_descriptor(u32 address) {
   smem_descriptor_fields f;
   f.start_address = address;

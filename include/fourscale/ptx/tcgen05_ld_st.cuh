@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // tcgen05.ld and tcgen05.st: tensor memory to registers and back (PTX ISA 9.7.16.8), sm_100f/a, sm_103f/a,
-// sm_110f/a, PTX 8.6 (the f targets 8.8). A whole warp acts, with one address; warp w of a warpgroup reaches
-// lanes 32 w to 32 w + 31. The number of registers says how often the shape repeats along the columns (.xN).
-// Both are asynchronous: tcgen05_wait_ld(r) before registers are used, tcgen05_wait_st() before others read.
+// sm_110f/a, PTX 8.6 (8.8 for the f targets). A whole warp calls them with the same address. Warp w of a
+// warpgroup reaches lanes 32 w to 32 w + 31 of tensor memory. The number of registers, Count, decides how
+// often the shape repeats along the columns (.xN). Both are asynchronous: call tcgen05_wait_ld(r) before
+// using the registers, and tcgen05_wait_st() before other threads read.
 #pragma once
 
 #include "../bits.hpp"
@@ -11,7 +12,7 @@ namespace FOURSCALE_NAMESPACE::ptx {
 
 FOURSCALE_D void tcgen05_ld_and_st_need_sm_100f_103f_or_110f();
 
-// "%0, %1, ..." and the operands r[0], r[1], ..., doubled from one to 128.
+// The text "%0, %1, ..." and the operands r[0], r[1], ... for 1, 2, 4, ..., 128 registers.
 #define FOURSCALE_DETAIL_NAMES_1 "%0"
 #define FOURSCALE_DETAIL_NAMES_2 \
   FOURSCALE_DETAIL_NAMES_1       \
@@ -55,7 +56,7 @@ FOURSCALE_D void tcgen05_ld_and_st_need_sm_100f_103f_or_110f();
 #define FOURSCALE_DETAIL_REGISTERS_128(how, at) \
   FOURSCALE_DETAIL_REGISTERS_64(how, at), FOURSCALE_DETAIL_REGISTERS_64(how, (at) + 64)
 
-// `next` is count + 1: the operand after the address.
+// The instructions. The address is operand `count`; `next` is count + 1, the operand after it.
 #if FOURSCALE_HAS_TCGEN05
 #define FOURSCALE_DETAIL_LD(shape, times, count, next, pack)                                             \
   asm volatile("tcgen05.ld.sync.aligned." shape ".x" #times pack ".b32 {" FOURSCALE_DETAIL_NAMES_##count \
@@ -82,7 +83,7 @@ FOURSCALE_D void tcgen05_ld_and_st_need_sm_100f_103f_or_110f();
 #define FOURSCALE_DETAIL_ST_HALVES FOURSCALE_DETAIL_LD
 #endif
 
-// One macro for each number of registers that the shape takes once: 1, 2 or 4.
+// Choose .xN by Count. One macro for each number of registers that a shape takes at .x1: 1, 2 or 4.
 #define FOURSCALE_DETAIL_BY_COUNT_1(instruction, shape, pack)                                       \
   static_assert(Count >= 1 && Count <= 128 && (Count & (Count - 1)) == 0,                           \
                 "A tcgen05.ld or tcgen05.st of this shape has 1, 2, 4, ..., 64 or 128 registers."); \
@@ -135,7 +136,7 @@ FOURSCALE_D void tcgen05_ld_and_st_need_sm_100f_103f_or_110f();
   else                                                                                               \
     instruction(shape, 32, 128, 129, pack)
 
-/// tcgen05.ld.sync.aligned.32x32b.xN.b32 r, [address];   Register i of lane l: lane l, column i.
+/// tcgen05.ld.sync.aligned.32x32b.xN.b32 r, [address];   Register i of thread l: lane l, column i.
 template <int Count>
 FOURSCALE_D void tcgen05_ld_32x32b(u32 (&r)[Count], u32 address) {
   FOURSCALE_DETAIL_BY_COUNT_1(FOURSCALE_DETAIL_LD, "32x32b", "");
@@ -150,7 +151,7 @@ template <int Count>
 FOURSCALE_D void tcgen05_st_32x32b(u32 address, u32 const (&r)[Count]) {
   FOURSCALE_DETAIL_BY_COUNT_1(FOURSCALE_DETAIL_ST, "32x32b", "");
 }
-/// With .unpack::16b: a register to the low halves of two neighbouring columns.
+/// With .unpack::16b: the halves of a register go to the low halves of two neighbouring columns.
 template <int Count>
 FOURSCALE_D void tcgen05_st_32x32b_unpack_16b(u32 address, u32 const (&r)[Count]) {
   FOURSCALE_DETAIL_BY_COUNT_1(FOURSCALE_DETAIL_ST, "32x32b", ".unpack::16b");
@@ -171,7 +172,7 @@ template <int Count>
 FOURSCALE_D void tcgen05_st_16x64b(u32 address, u32 const (&r)[Count]) {
   FOURSCALE_DETAIL_BY_COUNT_1(FOURSCALE_DETAIL_ST, "16x64b", "");
 }
-/// With .unpack::16b: a register to the low halves of two neighbouring columns.
+/// With .unpack::16b: the halves of a register go to the low halves of two neighbouring columns.
 template <int Count>
 FOURSCALE_D void tcgen05_st_16x64b_unpack_16b(u32 address, u32 const (&r)[Count]) {
   FOURSCALE_DETAIL_BY_COUNT_1(FOURSCALE_DETAIL_ST, "16x64b", ".unpack::16b");
@@ -192,15 +193,15 @@ template <int Count>
 FOURSCALE_D void tcgen05_st_16x128b(u32 address, u32 const (&r)[Count]) {
   FOURSCALE_DETAIL_BY_COUNT_2(FOURSCALE_DETAIL_ST, "16x128b", "");
 }
-/// With .unpack::16b: a register to the low halves of two neighbouring columns.
+/// With .unpack::16b: the halves of a register go to the low halves of two neighbouring columns.
 template <int Count>
 FOURSCALE_D void tcgen05_st_16x128b_unpack_16b(u32 address, u32 const (&r)[Count]) {
   FOURSCALE_DETAIL_BY_COUNT_2(FOURSCALE_DETAIL_ST, "16x128b", ".unpack::16b");
 }
 
-/// tcgen05.ld.sync.aligned.16x256b.xN.b32 r, [address];   16 lanes, eight columns at a time, as D of
-/// mma.sync: registers 0 and 1 of lane l are lane l / 4, columns 2 (l % 4) and the next; 2 and 3 are eight
-/// lanes below.
+/// tcgen05.ld.sync.aligned.16x256b.xN.b32 r, [address];   16 lanes, eight columns at a time, laid out as D of
+/// mma.sync: registers 0 and 1 of thread l are columns 2 (l % 4) and the next of lane l / 4; registers 2 and
+/// 3 are the same columns of lane l / 4 + 8.
 template <int Count>
 FOURSCALE_D void tcgen05_ld_16x256b(u32 (&r)[Count], u32 address) {
   FOURSCALE_DETAIL_BY_COUNT_4(FOURSCALE_DETAIL_LD, "16x256b", "");
@@ -215,7 +216,7 @@ template <int Count>
 FOURSCALE_D void tcgen05_st_16x256b(u32 address, u32 const (&r)[Count]) {
   FOURSCALE_DETAIL_BY_COUNT_4(FOURSCALE_DETAIL_ST, "16x256b", "");
 }
-/// With .unpack::16b: a register to the low halves of two neighbouring columns.
+/// With .unpack::16b: the halves of a register go to the low halves of two neighbouring columns.
 template <int Count>
 FOURSCALE_D void tcgen05_st_16x256b_unpack_16b(u32 address, u32 const (&r)[Count]) {
   FOURSCALE_DETAIL_BY_COUNT_4(FOURSCALE_DETAIL_ST, "16x256b", ".unpack::16b");

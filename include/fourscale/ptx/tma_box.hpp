@@ -1,24 +1,25 @@
 // SPDX-License-Identifier: Apache-2.0
-// What cuTensorMapEncodeTiled asks of a map over a row-major matrix of 4-bit (or 8-bit) codes, before the
-// driver is called: it answers CUDA_ERROR_INVALID_VALUE to everything (cuda.h; PTX ISA 9.7.9.27.1).
-// Dimensions and boxes count elements, strides count bytes. Nothing here needs cuda.h.
+// The rules of cuTensorMapEncodeTiled for a tensor map over a row-major matrix of 4-bit or 8-bit codes
+// (cuda.h; PTX ISA 9.7.9.27.1). They are checked before the driver is called, which answers every violation
+// with CUDA_ERROR_INVALID_VALUE; refusal() names the broken rule. Dimensions and boxes count elements,
+// strides count bytes. Nothing here needs cuda.h.
 #pragma once
 
 #include "smem_descriptor.hpp"
 
 namespace FOURSCALE_NAMESPACE::ptx {
 
-/// Values of CUtensorMapDataType. u4_align8b is packed in shared memory, for kind::mxf4 and kind::mxf4nvf4;
-/// u4_align16b writes 8 bytes of padding after each 16 elements, for kind::mxf8f6f4, and cannot store.
-/// sm_120 and sm_121 load neither: there, describe packed codes as u8 with half the extent.
+/// Values of CUtensorMapDataType. u4_align8b keeps codes packed in shared memory, for kind::mxf4 and
+/// kind::mxf4nvf4. u4_align16b writes 8 bytes of padding after each 16 elements, for kind::mxf8f6f4; it
+/// cannot store. sm_120 and sm_121 load neither: there, describe packed codes as bytes with half the extent.
 enum class tma_type : u8 { bytes = 0, u4_align8b = 13, u4_align16b = 14 };
 
-/// Value of CUtensorMapSwizzle, which is not that of the descriptor.
+/// The value of CUtensorMapSwizzle. It differs from the value in the shared-memory descriptor.
 FOURSCALE_HD constexpr int tma_swizzle(swizzle s) {
   return s == swizzle::none ? 0 : s == swizzle::b32 ? 1 : s == swizzle::b64 ? 2 : s == swizzle::b128 ? 3 : 4;
 }
 
-/// One copy: box_k elements of each of box_rows rows.
+/// The box of one copy: box_k elements of each of box_rows rows.
 struct tma_box {
   tma_type type = tma_type::u4_align8b;
   int box_k = 256;
@@ -62,8 +63,8 @@ FOURSCALE_HD constexpr tma_box checked_box() {
 }
 #undef FOURSCALE_DETAIL_BOX_RULES
 
-/// The box that fills one column (one swizzle span of K) of a tile: row_bytes() / span_bytes() of them do
-/// all.
+/// The box that fills one column (one swizzle span of K) of a tile. row_bytes() / span_bytes() boxes fill the
+/// tile.
 FOURSCALE_HD constexpr tma_box box_of(k_major_tile const& t, tma_type type) {
   const int span = span_bytes(t.pattern);
   return {type, type == tma_type::u4_align8b ? 2 * span : span, t.rows, t.pattern};
@@ -96,16 +97,16 @@ FOURSCALE_HD constexpr char const* refusal(tma_matrix const& m, tma_type type) {
   return nullptr;
 }
 
-/// A tensor of three dimensions: how many elements along each, the bytes from one row and from one layer to
-/// the next, and a box, under the swizzle of 128 bytes or none.
+/// A tensor of three dimensions: the elements along each, the bytes from one row to the next and from one
+/// layer to the next, and a box. The swizzle is that of 128 bytes, or none.
 struct tma_tensor {
   u64 extent[3], stride[2];
   u32 box[3];
   bool swizzled;
 };
 
-/// Why TMA cannot read a tensor that starts at `address`. The box, a constant of the caller, is not looked
-/// at.
+/// Why TMA cannot read a tensor that starts at `address`; null if it can. The box, a constant of the caller,
+/// is not checked.
 FOURSCALE_HD constexpr char const* refusal(tma_tensor const& t, u64 address) {
   if (address % 16 != 0) return "A tensor that TMA reads starts on a multiple of 16 bytes.";
   for (const u64 x : t.extent)
@@ -116,7 +117,7 @@ FOURSCALE_HD constexpr char const* refusal(tma_tensor const& t, u64 address) {
   return nullptr;
 }
 
-/// True if a copy may start at this element of a row: padded elements move in groups of 128.
+/// True if a copy may start at element `k` of a row. Padded elements move in groups of 128.
 FOURSCALE_HD constexpr bool can_start_at(tma_type type, i64 k) {
   return type != tma_type::u4_align16b || k % 128 == 0;
 }

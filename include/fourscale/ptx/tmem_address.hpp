@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Tensor memory (PTX ISA 9.7.16.1): 128 lanes x 512 columns of 32 bits an SM, addressed by lane << 16 |
-// column and allocated by columns. And how many columns an MMA's accumulator and scales take.
+// Addresses in tensor memory (PTX ISA 9.7.16.1). An SM has 128 lanes x 512 columns of 32 bits. An address is
+// lane << 16 | column; whole columns are allocated. Also the numbers of columns that the accumulator and the
+// scales of an MMA take.
 #pragma once
 
 #include "instruction_descriptor.hpp"
@@ -24,7 +25,8 @@ FOURSCALE_HD constexpr tmem_location parse_tmem_address(u32 address) {
   return {static_cast<int>(address >> 16), static_cast<int>(address & 0xffff)};
 }
 
-/// `base` is what tcgen05.alloc wrote. Warp w of a warpgroup reaches lanes 32 w to 32 w + 31 only.
+/// The address of a lane and column of an allocation. `base` is the address that tcgen05.alloc wrote. Warp w
+/// of a warpgroup reaches only lanes 32 w to 32 w + 31.
 FOURSCALE_HD constexpr u32 tmem_offset(u32 base, int lane, int column) {
   return base + tmem_address({lane, column});
 }
@@ -35,19 +37,19 @@ FOURSCALE_HD constexpr char const* refusal(tmem_location at) {
   return nullptr;
 }
 
-/// True for the counts that tcgen05.alloc and dealloc take.
+/// True for the numbers of columns that tcgen05.alloc and dealloc take.
 FOURSCALE_HD constexpr bool can_allocate(int columns) {
   return columns >= 32 && columns <= tmem_columns && (columns & (columns - 1)) == 0;
 }
 
-/// The count for tcgen05.alloc, checked.
+/// The number of columns for tcgen05.alloc, checked at compile time.
 template <int Columns>
 FOURSCALE_HD constexpr u32 allocation() {
   static_assert(can_allocate(Columns), "tcgen05.alloc takes 32, 64, 128, 256 or 512 columns.");
   return Columns;
 }
 
-/// The smallest such count that holds `Needed` columns.
+/// The smallest number that tcgen05.alloc takes and that is not below `Needed`.
 template <int Needed>
 FOURSCALE_HD constexpr u32 allocation_for() {
   static_assert(Needed > 0 && Needed <= tmem_columns, "Tensor memory has 512 columns, and this needs more.");
@@ -56,14 +58,15 @@ FOURSCALE_HD constexpr u32 allocation_for() {
   return columns;
 }
 
-/// Columns of the f32 accumulator in each CTA. With M = 128 over two CTAs, each has 64 rows, and the upper
-/// lanes hold the right half of N.
+/// Columns of the f32 accumulator in each CTA. With M = 128 over two CTAs, each CTA has 64 rows, and its
+/// upper lanes hold the right half of N.
 FOURSCALE_HD constexpr int accumulator_columns(block_scaled_mma const& s) {
   return s.cta_group == 2 && s.m == 128 ? s.n / 2 : s.n;
 }
 
-/// Columns of one copy of A's scales in each CTA: one 128 x 4 tile. It serves 4 / scales_per_row() steps of
-/// K; not for K = 96, where a row has 6 scales or 3, and the manual shows their cells in figures only.
+/// Columns of one copy of A's scales in each CTA: one 128 x 4 tile, for 4 / scales_per_row()
+/// steps along K. This does not hold for K = 96, where a row has 6 or 3 scales, and the manual shows their
+/// cells in figures only.
 FOURSCALE_HD constexpr int sfa_columns(block_scaled_mma const&) { return 4; }
 
 /// Columns of one copy of B's scales in each CTA: whole tiles of 128 rows of B.

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// wgmma (PTX ISA 9.7.15), sm_90a, PTX 8.0: four warps multiply two operands in shared memory. A kernel asks
-// arch::has_wgmma with `if constexpr`; a call from another pass is a link error with a sentence.
+// wgmma (PTX ISA 9.7.15), sm_90a, PTX 8.0: a warpgroup multiplies two bf16 operands in shared memory into an
+// accumulator in registers. wgmma_f8.cuh has FP8, and wgmma_rs.cuh takes A from registers. All four warps
+// execute each function. A kernel asks arch::has_wgmma with `if constexpr`. An MMA in a pass without wgmma is
+// a link error that names the target.
 #pragma once
 
 #include "smem_descriptor.hpp"
@@ -10,14 +12,17 @@ namespace FOURSCALE_NAMESPACE::ptx {
 template <class... Operands>
 FOURSCALE_D void wgmma_needs_sm_90a(Operands const&...);
 
-/// The word for a K-major operand of 16-bit elements under the 128-byte swizzle, at a multiple of 1024 bytes:
-/// rows of 64 elements, eight rows to a pattern (PTX ISA 9.7.15.5.1.2.2). wgmma numbers the swizzle
-/// otherwise than tcgen05: 1 in bits 63:62. K advances by 32 bytes an instruction: advanced().
+/// The descriptor of a K-major operand of 16-bit elements under the 128-byte swizzle (PTX
+/// ISA 9.7.15.5.1.2.2). A row has 64 elements, a pattern eight rows; `address` is a multiple of 1024. wgmma
+/// numbers the swizzle differently from tcgen05: 1 in bits 63:62. K advances by 32 bytes an instruction: see
+/// advanced().
 FOURSCALE_HD constexpr u64 wgmma_descriptor_b128(u32 address) {
   return u64{address >> 4 & 0x3fff} | u64{1} << 16 | u64{1024 >> 4} << 32 | u64{1} << 62;
 }
 
-/// Before the first wgmma that reads registers or shared memory which ordinary instructions wrote.
+/// Orders earlier accesses to accumulators, and to fragments of A in registers, before the wgmma that follow.
+/// Goes before the first wgmma, and where ordinary instructions touched these registers since. Shared memory
+/// that ordinary instructions wrote needs fence.proxy.async instead.
 FOURSCALE_D inline void wgmma_fence() {
 #if FOURSCALE_HAS_WGMMA
   asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
@@ -28,7 +33,7 @@ FOURSCALE_D inline void wgmma_commit_group() {
   asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
 #endif
 }
-/// Waits until at most N groups are not over.
+/// Waits until at most N committed groups are unfinished.
 template <int N>
 FOURSCALE_D void wgmma_wait_group() {
 #if FOURSCALE_HAS_WGMMA
@@ -36,11 +41,11 @@ FOURSCALE_D void wgmma_wait_group() {
 #endif
 }
 
-/// wgmma.mma_async.sync.aligned.m64nNk16.f32.bf16.bf16: D = A * B^T, or D += A * B^T, for 64 rows of A and N
-/// of B, 16 values along K; a thread has N / 2 elements. `a`, `b`: low words of wgmma_descriptor_b128().
-/// Element i of a thread of warp w (of four), lane l: row 16 w + l / 4 + 8 (i / 2 % 2), column 8 (i / 4) + 2
-/// (l % 4) + i % 2: mma.sync's m16n8, N / 8 times. Asynchronous: D is there after wgmma_wait_group(). N is
-/// 192, 128 or 64.
+/// wgmma.mma_async.sync.aligned.m64nNk16.f32.bf16.bf16: D = A * B^T, or D += A * B^T with `accumulate`, for
+/// 64 rows of A, N rows of B and 16 values along K. N is 192, 128 or 64. `a` and `b` are the low words of
+/// wgmma_descriptor_b128(). Each thread holds N / 2 elements of D. Element i in lane l of warp w (0 to 3) is
+/// row 16 w + l / 4 + 8 (i / 2 % 2), column 8 (i / 4) + 2 (l % 4) + i % 2: the D fragment of mma.sync's
+/// m16n8, N / 8 times. Asynchronous: D is valid after wgmma_wait_group().
 FOURSCALE_D inline void wgmma_bf16([[maybe_unused]] float (&d)[96], [[maybe_unused]] u32 a,
                                    [[maybe_unused]] u32 b, [[maybe_unused]] bool accumulate) {
 #if FOURSCALE_HAS_WGMMA
@@ -131,8 +136,9 @@ FOURSCALE_D inline void wgmma_bf16([[maybe_unused]] float (&d)[32], [[maybe_unus
 #endif
 }
 
-/// The registers that a thread of this warpgroup may use from here on: a multiple of 8, 24 to 256. All warps
-/// of the warpgroup execute it. PTX ISA 9.7.20.5.
+/// setmaxnreg (PTX ISA 9.7.20.5): sets how many registers each thread of this warpgroup may use from here on,
+/// a multiple of 8 from 24 to 256. _inc raises the number, _dec lowers it. All warps of the warpgroup execute
+/// it.
 template <int Registers>
 FOURSCALE_D void setmaxnreg_inc() {
 #if FOURSCALE_HAS_WGMMA

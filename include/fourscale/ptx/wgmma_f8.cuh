@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// wgmma of FP8 (PTX ISA 9.7.15), sm_90a, PTX 8.0: as wgmma.cuh, of bytes.
+// wgmma of FP8 (PTX ISA 9.7.15), sm_90a, PTX 8.0: as in wgmma.cuh, with operands of bytes. The same
+// descriptors serve: an instruction takes 32 bytes along K here, too, which are 32 values.
 #pragma once
 
 #include "wgmma.cuh"
@@ -9,7 +10,8 @@ namespace FOURSCALE_NAMESPACE::ptx {
 /// The formats of wgmma_f8().
 enum class f8 : u8 { e4m3, e5m2 };
 
-// The types are a part of the instruction's name, which no template can choose.
+// The instructions. They are macros, because the types are part of the instruction's text, which no template
+// parameter can choose.
 #define FOURSCALE_DETAIL_WGMMA_F8_192(types)                                                            \
   asm volatile(                                                                                         \
       "{ .reg .pred p; .reg .b64 a, b; setp.ne.b32 p, %98, 0; mov.b64 a, {%96, %99}; "                  \
@@ -68,9 +70,9 @@ enum class f8 : u8 { e4m3, e5m2 };
         "+f"(d[57]), "+f"(d[58]), "+f"(d[59]), "+f"(d[60]), "+f"(d[61]), "+f"(d[62]), "+f"(d[63])       \
       : "r"(a), "r"(b), "r"(accumulate ? 1 : 0), "n"(wgmma_descriptor_b128(0) >> 32))
 
-/// wgmma.mma_async.sync.aligned.m64nNk32.f32.A.B: D = A * B^T, or D += A * B^T, for 64
-/// rows of A and N of B, 32 values along K, both K-major. Elements of D as in wgmma_bf16(); N is 192 or 128.
-/// The sums have fewer bits than f32: see docs/native_gemm.md.
+/// wgmma.mma_async.sync.aligned.m64nNk32.f32.A.B: D = A * B^T, or D += A * B^T with `accumulate`, for 64 rows
+/// of A, N rows of B and 32 values along K, both K-major. N is 192 or 128. Arguments and elements of D are as
+/// in wgmma_bf16(). The sums have fewer bits than f32: see docs/native_gemm.md.
 template <f8 A, f8 B>
 FOURSCALE_D void wgmma_f8([[maybe_unused]] float (&d)[96], [[maybe_unused]] u32 a, [[maybe_unused]] u32 b,
                           [[maybe_unused]] bool accumulate) {

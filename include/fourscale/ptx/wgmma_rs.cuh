@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// wgmma of bf16 and fp16 whose operand A is in registers (PTX ISA 9.7.15), sm_90a, PTX 8.0.
+// wgmma of bf16 and fp16 with operand A in registers (PTX ISA 9.7.15), sm_90a, PTX 8.0: as in wgmma.cuh, for
+// kernels that compute A, such as those that decode 4-bit weights.
 #pragma once
 
 #include "wgmma.cuh"
@@ -9,7 +10,8 @@ namespace FOURSCALE_NAMESPACE::ptx {
 /// The formats of wgmma_of_registers().
 enum class f16 : u8 { bf16, fp16 };
 
-// The type is a part of the instruction's name, which no template can choose.
+// The instructions. They are macros, because the type is part of the instruction's text, which no template
+// parameter can choose.
 #define FOURSCALE_DETAIL_WGMMA_RS_8(type)                                       \
   asm volatile(                                                                 \
       "{ .reg .pred p; .reg .b64 b; setp.ne.b32 p, 1, 0; mov.b64 b, {%8, %9}; " \
@@ -56,10 +58,10 @@ enum class f16 : u8 { bf16, fp16 };
         "+f"(d[29]), "+f"(d[30]), "+f"(d[31])                                                           \
       : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b), "n"(wgmma_descriptor_b128(0) >> 32))
 
-/// wgmma.mma_async.sync.aligned.m64nNk16.f32.T.T: D += A * B^T for 64 rows of A and N of B, 16 values along
-/// K. Fragments of A are those of mma_sync_m16n8k16_bf16(), 16 rows to a warp; `b` is the low word of
-/// wgmma_descriptor_b128(); elements of D as in wgmma_bf16(). N is 8, 16, 32 or 64. Asynchronous: registers
-/// of A may change, and D is there, after wgmma_wait_group().
+/// wgmma.mma_async.sync.aligned.m64nNk16.f32.T.T: D += A * B^T for 64 rows of A, N rows of B and 16 values
+/// along K. N is 8, 16, 32 or 64. Each warp holds 16 rows of A, in the fragments of mma_sync_m16n8k16_bf16().
+/// `b` is the low word of wgmma_descriptor_b128(). Elements of D are as in wgmma_bf16(). Asynchronous: D is
+/// valid, and the registers of A may change, after wgmma_wait_group().
 template <f16 T>
 FOURSCALE_D void wgmma_of_registers([[maybe_unused]] float (&d)[4], [[maybe_unused]] u32 const (&a)[4],
                                     [[maybe_unused]] u32 b) {

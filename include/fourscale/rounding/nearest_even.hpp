@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Rounding policies turn scaled values into codes, four at a time: one group for every 32 random bits of
-// cvt.rs.
+// The concepts of rounding policies, and the default policy, nearest_even. A rounding policy turns scaled
+// values into codes, four at a time, because cvt.rs takes 32 random bits for four values.
 #pragma once
 
 #include "../formats/convert_lanes.hpp"
@@ -8,16 +8,16 @@
 
 namespace FOURSCALE_NAMESPACE {
 
-/// A rounding policy for elements F: `round(F{}, x, where)` gives the codes of four consecutive values, the
-/// first at `where`; for speed it may do so for eight as well. A trivially copyable value; the same arguments
-/// must give the same codes on every machine.
+/// A rounding policy for elements F. `round(F{}, x, where)` gives the codes of four consecutive values;
+/// `where` is the position of the first. For speed, it may also take eight values. A policy is a trivially
+/// copyable value, and the same arguments must give the same codes on every machine.
 template <class R, class F>
 concept rounding_policy = requires(R const round, float const (&x)[4], position where) {
   packed<F, 4>{round(F{}, x, where)};
 };
 
 namespace detail {
-/// What a fast form is given, as concepts see it.
+/// The values that a fast form is given, as the concept below sees them.
 struct any_sixteen_values {
   FOURSCALE_H float value(int) const;
   FOURSCALE_H float magnitude(int) const;
@@ -27,12 +27,13 @@ struct any_sixteen_values {
 }  // namespace detail
 
 /// A rounding policy may offer, in addition to its definition, a fast form for E2M1, which kernels then call
-/// for sixteen values at a time: `round.fast(v, where, codes)`, with eight codes to a word, the first in its
-/// lowest nibble. `v.value(i)` is value i times the multiplier of its block, `v.magnitude(i)` its magnitude,
-/// both in units of `R::fast_unit()`, a power of two from 2^-16 to 1; `v.saturated(i)` is the smaller of the
-/// magnitude and 1; `v.signs(i)` has the signs of values i to i + 7 in the highest bits of their nibbles. No
-/// value is NaN. If `R::fast_limited()`, larger magnitudes have been lowered to less than 7 and more than
-/// 6.5. The codes must be those of the definition.
+/// for sixteen values at a time: `round.fast(v, where, codes)`. It writes eight codes to a word, the first in
+/// the lowest nibble. `v.value(i)` is value i times the multiplier of its block, and `v.magnitude(i)` is its
+/// magnitude. Both are in units of `R::fast_unit()`, a power of two from 2^-16 to 1: a scaled value of 1 is
+/// that float. `v.saturated(i)` is the smaller of `v.magnitude(i)` and the float 1. `v.signs(i)` has the
+/// signs of values i to i + 7 in the highest bits of its nibbles. No value is NaN. If `R::fast_limited()`,
+/// magnitudes too large for the grid have been lowered to less than 7 and more than 6.5 units. The codes must
+/// be those of the definition.
 template <class R>
 concept fast_rounding_policy = rounding_policy<R, e2m1> &&
     requires(R const round, detail::any_sixteen_values v, position where, u32 (&codes)[2]) {
@@ -41,17 +42,18 @@ concept fast_rounding_policy = rounding_policy<R, e2m1> &&
   round.fast(v, where, codes);
 };
 
-/// A fast form that a rounding policy may offer in addition to its definition, for whole matrices on a CPU:
+/// A fast form that a rounding policy may offer in addition to its definition, for whole matrices on a CPU.
 /// `round.encode_lane(F{}, x)` is the code of one value, in the top bits of a word and nothing below. Write
-/// it as straight arithmetic (see lanes:: in formats/convert_lanes.hpp), and compilers make vectors of it.
+/// it as straight-line arithmetic (see lanes:: in formats/convert_lanes.hpp), so that compilers vectorize it.
 template <class R, class F>
 concept lane_rounding_policy = rounding_policy<R, F> && requires(R const round, float x) {
   u32{round.encode_lane(F{}, x)};
 };
 
-/// The same for one that depends on where a value is: `round.draw_lanes(F{}, where, count, drawn)` writes 16
-/// bits for each of 4 * `count` values of a row, the first at `where`, as a word for each two, the first in
-/// its low half; and `round.encode_lane(F{}, x, bits)` uses those of one value.
+/// The same for a policy that depends on the position of a value. `round.draw_lanes(F{}, where, count,
+/// drawn)` writes 16 bits for each of 4 * `count` consecutive values of a row. Each word has the bits of two
+/// values, those of the first in its low half; `where` is the position of the first value.
+/// `round.encode_lane(F{}, x, bits)` uses the 16 bits of one value.
 template <class R, class F>
 concept drawing_lane_rounding_policy = rounding_policy<R, F> &&
     requires(R const round, float x, u32 bits, u32* drawn, position where) {
@@ -59,7 +61,7 @@ concept drawing_lane_rounding_policy = rounding_policy<R, F> &&
   u32{round.encode_lane(F{}, x, bits)};
 };
 
-/// To the nearest code, ties to the even one, saturating: `cvt.rn.satfinite`.
+/// Rounds to the nearest code, ties to the even one, saturating: `cvt.rn.satfinite`.
 struct nearest_even {
   template <element_format F>
   FOURSCALE_HD constexpr packed<F, 4> operator()(F, float const (&x)[4], position) const {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Philox4x32: random bits as a function of a counter. J. K. Salmon et al., "Parallel random numbers: as easy
-// as 1, 2, 3", SC 2011; the same words as Random123, cuRAND and Transformer Engine for the same key and
-// counter.
+// as 1, 2, 3", SC 2011. For the same key and counter, the words are those of Random123, cuRAND and
+// Transformer Engine.
 #pragma once
 
 #include "../position.hpp"
@@ -9,12 +9,12 @@
 
 namespace FOURSCALE_NAMESPACE {
 
-/// The 128 bits that one counter gives.
+/// The 128 random bits of one counter.
 struct philox_words {
   u32 words[4];
 };
 
-/// The keys of each round, which follow from the first.
+/// The keys of all rounds, which follow from the key of the first.
 template <int Rounds>
 struct philox_schedule {
   u32 keys[Rounds][2];
@@ -31,7 +31,7 @@ struct philox_schedule {
   }
 };
 
-/// Philox4x32 with `Rounds` rounds: 10 is the published strength, 7 the least that passes BigCrush.
+/// Philox4x32 with `Rounds` rounds: 10 is the published strength, 7 the fewest that pass BigCrush.
 template <int Rounds = 10>
 FOURSCALE_HD constexpr philox_words philox4x32(u32 c0, u32 c1, u32 c2, u32 c3,
                                                philox_schedule<Rounds> const& schedule) {
@@ -53,14 +53,14 @@ FOURSCALE_HD constexpr philox_words philox4x32(u32 c0, u32 c1, u32 c2, u32 c3, u
 template <int Rounds>
 struct prepared_philox;
 
-/// Random words indexed by element: the contract that every kernel, grid and machine keeps.
+/// Random words indexed by element. Every kernel, grid and machine keeps this contract:
 ///
 ///   The four elements (row, col) .. (row, col + 3), col a multiple of 4, share word (col / 4) % 4 of
 ///   philox4x32(counter = {col / 16, row, stream low, stream high}, key = seed).
 ///
 /// Row and column are those of the matrix whose rows hold the blocks: of the transpose, for a columnwise
-/// copy. Give the two copies of a tensor different streams, or their errors correlate. Rows below 2^32,
-/// columns below 2^36.
+/// copy. Give the two copies of a tensor different streams, or their errors correlate. Rows must be below
+/// 2^32, columns below 2^36.
 template <int Rounds = 10>
 struct philox {
   u64 seed = 0, stream = 0;
@@ -71,7 +71,7 @@ struct philox {
   FOURSCALE_HD constexpr u32 operator()(position where) const {
     return prepared_philox<Rounds>(*this)(where);
   }
-  /// The form that kernels take.
+  /// The form that kernels take: the keys of all rounds are computed once, on the host.
   FOURSCALE_H constexpr prepared_philox<Rounds> prepared() const { return prepared_philox<Rounds>(*this); }
 
   /// Fast form: see lane_random_bits.
@@ -80,7 +80,7 @@ struct philox {
   }
 };
 
-/// The same words from keys that are made once, on the host before a kernel's launch.
+/// The same words as philox, from keys that are computed once, on the host before the launch of a kernel.
 template <int Rounds>
 struct prepared_philox {
   philox_schedule<Rounds> schedule;
@@ -89,7 +89,7 @@ struct prepared_philox {
   FOURSCALE_HD constexpr explicit prepared_philox(philox<Rounds> const& p)
       : schedule(p.seed), stream(p.stream) {}
 
-  /// The four words of the sixteen elements that `where` is one of.
+  /// The four words of the sixteen elements of a row that include the one at `where`.
   FOURSCALE_HD constexpr philox_words of_sixteen(position where) const {
     return philox4x32<Rounds>(static_cast<u32>(where.col >> 4), static_cast<u32>(where.row),
                               static_cast<u32>(stream), static_cast<u32>(stream >> 32), schedule);
@@ -103,8 +103,8 @@ struct prepared_philox {
     return which & 2u ? high : low;
   }
 
-  /// Fast form: see lane_random_bits. The upper halves of u64 lanes hold what is left of products; only lower
-  /// halves count.
+  /// Fast form: see lane_random_bits. The upper halves of the u64 lanes hold leftovers of products; only the
+  /// lower halves count.
   FOURSCALE_HD constexpr void draw_lanes(position where, int count, u32* words) const {
     const u32 first = static_cast<u32>(where.col >> 4);
     for (int i = 0; i < count; ++i) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Stochastic rounding policies: gradients are rounded up or down with a probability that makes the mean
-// right.
+// Stochastic rounding policies, for gradients: a value is rounded up or down with such a probability that the
+// mean is the value.
 #pragma once
 
 #include "../formats/convert_lanes.hpp"
@@ -11,8 +11,8 @@ namespace FOURSCALE_NAMESPACE {
 
 namespace detail {
 
-/// The words of 4 * `count` elements from `where` on, one for each four, by the fast form of `bits` if it has
-/// one and they begin where that can.
+/// Writes the random words of 4 * `count` elements from `where` on, one word for each four. Takes the fast
+/// form of `bits` if there is one and `where` is in a column that is a multiple of 16.
 template <random_bits Bits>
 FOURSCALE_HD constexpr void draw_words(Bits const& bits, position where, int count, u32* words) {
   int done = 0;
@@ -24,7 +24,8 @@ FOURSCALE_HD constexpr void draw_words(Bits const& bits, position where, int cou
   for (; done < count; ++done) words[done] = bits(where.right(4 * done));
 }
 
-/// What pairs of elements draw: of_pair(word, 0) and (word, 1) for each word.
+/// Draws as draw_words() does and writes two words for each random word, one for each pair of its four
+/// elements: of_pair(word, 0) and of_pair(word, 1).
 template <random_bits Bits, class OfPair>
 FOURSCALE_HD constexpr void draw_pairs(Bits const& bits, position where, int count, u32* drawn,
                                        OfPair of_pair) {
@@ -42,9 +43,9 @@ FOURSCALE_HD constexpr void draw_pairs(Bits const& bits, position where, int cou
 
 }  // namespace detail
 
-/// Rounds as the instruction cvt.rs does, 16 random bits an element, from any random_bits: a philox, or your
-/// own. The mean over all words is x minus less than 2^-16 of the step between codes; values beyond the
-/// largest code saturate.
+/// Rounds as the instruction cvt.rs does, with 16 random bits for each element. `bits` is any random_bits: a
+/// philox, or your own. Over all random words, the mean of the magnitude is |x| minus less than 2^-16 of the
+/// step between codes. Values beyond the largest code saturate.
 template <random_bits Bits = philox<>>
 struct stochastic {
   Bits bits;
@@ -60,8 +61,8 @@ struct stochastic {
     return encode_stochastic<F>(x, bits(where), bits(where.right(4)));
   }
 
-  /// The form that kernels take: what every thread would compute from the parameters of the random bits is
-  /// computed once.
+  /// The form that kernels take: what every thread would compute from the parameters of `bits` is computed
+  /// once.
   FOURSCALE_H auto prepared() const {
     if constexpr (requires { bits.prepared(); })
       return stochastic<decltype(bits.prepared())>{bits.prepared()};
@@ -112,9 +113,10 @@ struct stochastic {
   }
 };
 
-/// Transformer Engine's software rounding for GPUs without cvt.rs (2026-08, stochastic_round_fp4_e2m1): byte
-/// k of the word for element k, so 8 random bits, and a float sum in place of the integer one. E2M1 only. A
-/// different function from `stochastic`: with the same word the two give different codes.
+/// Transformer Engine's software rounding for GPUs without cvt.rs (2026-08, stochastic_round_fp4_e2m1).
+/// Element k of four takes byte k of the random word, so 8 random bits, and the sum is in float instead of
+/// integers. E2M1 only. It is a different function from `stochastic`: for the same word the two may give
+/// different codes.
 template <random_bits Bits = philox<>>
 struct stochastic_te_software {
   Bits bits;
@@ -135,7 +137,8 @@ struct stochastic_te_software {
       return (word >> (16 * pair) & 0xffu) | (word >> (16 * pair + 8) & 0xffu) << 16;
     });
   }
-  /// A step is half the power of two below t, 1 at least; |x| beyond 6 is rounded as 6, which stays.
+  /// The grid's step at t is half the power of two below t, where t counts as at least 1. |x| beyond 6 is
+  /// rounded as 6, which stays 6 for all random bits.
   FOURSCALE_HD constexpr u32 encode_lane(e2m1, float x, u32 random) const {
     constexpr i32 one = 0x3f80'0000, six = bit_cast<i32>(6.0f);
     const auto power = [](float t) {
@@ -157,7 +160,7 @@ struct stochastic_te_software {
     const float a = bit_cast<float>(u & 0x7fff'ffffu);
     if (a != a) return {e2m1::nan_bits};
     if (a >= 6.0f) return {static_cast<u8>(e2m1::max_bits | u >> 31 << 3)};
-    // t = a + random / 256 * step: the product is exact, so TE's fmaf and this sum round alike.
+    // t = a + random / 256 * step. The product is exact, so TE's fmaf and this sum round alike.
     const float t = ptx::add_rn_f32(a, static_cast<float>(random) * 0x1p-8f * step(a));
     const float grid = static_cast<float>(static_cast<i32>(t / step(t))) * step(t);
     const e2m1 magnitude = portable::encode<e2m1>(grid < 6.0f ? grid : 6.0f);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The scaling rule that NVIDIA's recipe uses for each format, so that a default quantizer fits them all.
+// amax_scale, the default scaling policy: for each format, the rule that NVIDIA's recipe uses, so that one
+// default quantizer fits all formats.
 #pragma once
 
 #include "current.hpp"

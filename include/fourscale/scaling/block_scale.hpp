@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What every scaling policy returns: the stored scale of a block, and the factor for its values.
+// The concepts of scaling policies, and what every policy returns: the stored scale of a block, and the
+// factor that its values are multiplied by.
 #pragma once
 
 #include "../position.hpp"
@@ -7,14 +8,15 @@
 
 namespace FOURSCALE_NAMESPACE {
 
-/// The scale of one block as stored, and the factor that brings its values onto the element grid.
+/// The scale of one block as stored, and the factor that brings the values of the block onto the element
+/// grid.
 template <block_format F>
 struct block_scale {
   typename F::scale scale;
   float multiplier;
 };
 
-/// A block scale found by the fast form of a policy, which holds only if `valid`.
+/// A block scale from the fast form of a policy. It holds only if `valid`.
 template <block_format F>
 struct fast_block_scale {
   typename F::scale scale;
@@ -22,7 +24,7 @@ struct fast_block_scale {
   bool valid;
 };
 
-/// The two candidates of a policy that weighs, found by its fast form.
+/// The two candidates of a policy that weighs, from its fast form.
 template <block_format F>
 struct fast_candidates {
   fast_block_scale<F> c[2];
@@ -32,8 +34,9 @@ struct fast_candidates {
   }
 };
 
-/// A scaling policy for F: `scale(F{}, amax, tensor)` from the amax of a block (>= 0, never NaN) and the
-/// tensor scale; one that draws random bits also takes the position of the block's first element.
+/// A scaling policy for F that needs only the amax: `scale(F{}, amax, tensor)`, with the amax of the block
+/// (>= 0, never NaN) and the tensor scale. A policy that draws random bits also takes the position of the
+/// block's first element.
 template <class S, class F>
 concept amax_scaling_policy = requires(S const scale, float amax, tensor_scale<F> tensor) {
   block_scale<F>{scale(F{}, amax, tensor)};
@@ -42,10 +45,10 @@ concept amax_scaling_policy = requires(S const scale, float amax, tensor_scale<F
   block_scale<F>{scale(F{}, amax, tensor, where)};
 };
 
-/// A scaling policy that weighs two candidates by the values: `candidates(F{}, amax, tensor, c)` writes both,
-/// and `error(F{}, x, c[i], tensor)` says how badly c[i] fits a row of the block. The second wins only by a
-/// smaller error. Errors of the rows of a 2-D block are added in pairs at distance 8, 4, 2, 1 (16, 8, ... for
-/// 32 rows).
+/// A scaling policy that weighs two candidates by the values of the block. `candidates(F{}, amax, tensor, c)`
+/// writes both, and `error(F{}, x, c[i], tensor)` says how badly c[i] fits one row of the block. The second
+/// is chosen only if its error is smaller. In a 2-D block the errors of the rows are added in pairs at
+/// distance 8, 4, 2, 1 (16, 8, ... for 32 rows).
 template <class S, class F>
 concept weighing_scaling_policy = requires(S const scale, float amax, tensor_scale<F> tensor,
                                            block_scale<F> (&c)[2], float const (&x)[F::block_size]) {
@@ -54,17 +57,18 @@ concept weighing_scaling_policy = requires(S const scale, float amax, tensor_sca
 };
 
 namespace detail {
-/// The values of a block, as concepts see them.
+/// The values of a block, as the concepts below see them.
 struct any_block_values {
   FOURSCALE_H float value(int) const;
 };
 }  // namespace detail
 
-/// A scaling policy may offer, in addition to its definition, a fast form, which kernels call for amaxes
-/// other than NaN: `scale.fast(F{}, amax, tensor)`. One that weighs has two: `scale.fast_candidates_of(F{},
-/// amax, tensor)`, and `scale.template fast<Clamped>(F{}, block, candidates, tensor)`, where `block.value(i)`
-/// is a value as a float; unless Clamped, no value is 7 codes or more under either candidate. Blocks where it
-/// says that its result is not valid are done again by the definition.
+/// A scaling policy may offer, in addition to its definition, a fast form that kernels call for amaxes other
+/// than NaN: `scale.fast(F{}, amax, tensor)`. A policy that weighs offers two functions instead.
+/// `scale.fast_candidates_of(F{}, amax, tensor)` gives both candidates. `scale.template fast<Clamped>(F{},
+/// block, candidates, tensor)` chooses one; there, `block.value(i)` is a value of the block as a float, and
+/// unless `Clamped` every value is below 7 in magnitude after scaling by either candidate. Blocks whose
+/// result says that it is not valid are computed again by the definition.
 template <class S, class F>
 concept fast_amax_scaling_policy = amax_scaling_policy<S, F> &&
     requires(S const scale, float amax, tensor_scale<F> tensor) {
@@ -79,17 +83,17 @@ concept fast_weighing_scaling_policy = weighing_scaling_policy<S, F> &&
 };
 
 /// A fast form that an amax_scaling_policy may offer in addition to its definition, for whole matrices on a
-/// CPU: `scale.scale_lane(F{}, amax, tensor)` gives the same, in straight arithmetic (see lanes:: in
-/// formats/convert_lanes.hpp), so that compilers make vectors of a loop over many blocks.
+/// CPU. `scale.scale_lane(F{}, amax, tensor)` gives the same result by straight-line arithmetic (see lanes::
+/// in formats/convert_lanes.hpp), so that compilers vectorize a loop over many blocks.
 template <class S, class F>
 concept lane_scaling_policy = amax_scaling_policy<S, F> &&
     requires(S const scale, float amax, tensor_scale<F> tensor) {
   block_scale<F>{scale.scale_lane(F{}, amax, tensor)};
 };
 
-/// The same for a weighing_scaling_policy: `candidates_lane` in place of `candidates`, and
-/// `error_lane(F{}, x, value, multiplier, tensor)`, the error of one element under a scale that decodes to
-/// `value`. error() is the sum of these, in the order of the elements.
+/// The same for a weighing_scaling_policy: `candidates_lane` in place of `candidates`, and `error_lane(F{},
+/// x, value, multiplier, tensor)`, the error of one element under a scale that decodes to `value`. error() is
+/// the sum of these errors in the order of the elements.
 template <class S, class F>
 concept lane_weighing_policy = weighing_scaling_policy<S, F> &&
     requires(S const scale, float x, tensor_scale<F> tensor, block_scale<F> (&c)[2]) {
@@ -97,11 +101,11 @@ concept lane_weighing_policy = weighing_scaling_policy<S, F> &&
   float{scale.error_lane(F{}, x, x, x, tensor)};
 };
 
-/// What a quantizer may hold to choose scales.
+/// A policy that a quantizer may hold to choose scales.
 template <class S, class F>
 concept scaling_policy = amax_scaling_policy<S, F> || weighing_scaling_policy<S, F>;
 
-/// Calls an amax_scaling_policy, with the position if it wants it.
+/// Calls an amax_scaling_policy, with the position if the policy takes it.
 template <block_format F, amax_scaling_policy<F> Scale>
 FOURSCALE_HD constexpr block_scale<F> scale_for(Scale const& scale, float amax, tensor_scale<F> const& tensor,
                                                 [[maybe_unused]] position where) {
@@ -111,8 +115,8 @@ FOURSCALE_HD constexpr block_scale<F> scale_for(Scale const& scale, float amax, 
     return scale(F{}, amax, tensor);
 }
 
-/// The tensor scale for a tensor's amax under a scaling policy: policies that have a rule of their own for it
-/// say so in a member `tensor(F{}, amax)`.
+/// The tensor scale for a tensor's amax under a scaling policy. A policy with a rule of its own has a member
+/// `tensor(F{}, amax)`.
 template <block_format F, class Scale>
 FOURSCALE_HD constexpr tensor_scale<F> tensor_scale_for(Scale const& scale, float amax) {
   if constexpr (requires { scale.tensor(F{}, amax); })
@@ -121,8 +125,8 @@ FOURSCALE_HD constexpr tensor_scale<F> tensor_scale_for(Scale const& scale, floa
     return tensor_scale<F>(amax);
 }
 
-/// The rule for the tensor scale under a scaling policy, which holds for every amax: what a policy's member
-/// `tensor(F{}, amax)` brings an amax to must not depend on it.
+/// The tensor_range of a scaling policy: the rule for its tensor scale. It holds for every amax, so what a
+/// policy's member `tensor(F{}, amax)` brings an amax to must not depend on that amax.
 template <block_format F, class Scale>
 FOURSCALE_HD constexpr tensor_range<F> range_of(Scale const& scale) {
   return tensor_scale_for<F>(scale, 1.0f).range();

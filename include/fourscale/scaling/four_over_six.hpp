@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Four over six: each block maps its amax to 6 or to 4, whichever leaves the smaller error. J. Cook et al.,
-// arXiv 2512.02010; arithmetic and order of evaluation of Transformer Engine's quantize_4over6_nvfp4.
+// Four over six: each block maps its amax either to 6 or to 4, whichever gives the smaller error. J. Cook et
+// al., arXiv 2512.02010. The arithmetic and its order are those of Transformer Engine's
+// quantize_4over6_nvfp4.
 #pragma once
 
 #include "two_level.hpp"
@@ -9,8 +10,8 @@ namespace FOURSCALE_NAMESPACE {
 
 namespace detail {
 
-/// a / (6 * ScaleMax) rounded once, without a division: the test tries every mantissa. For |a| and quotients
-/// from 2^-100 to 2^100. After P. Markstein, IBM Journal of Research and Development 34 (1990).
+/// a / (6 * ScaleMax), rounded once, without a division. The test tries every mantissa. Valid if |a| and the
+/// quotient are from 2^-100 to 2^100. After P. Markstein, IBM Journal of Research and Development 34 (1990).
 template <int ScaleMax>
 FOURSCALE_HD float over_largest(float a) {
   constexpr float largest = 6.0f * static_cast<float>(ScaleMax), inverse = 1.0f / largest;
@@ -19,10 +20,10 @@ FOURSCALE_HD float over_largest(float a) {
 }
 
 #if FOURSCALE_DEVICE_PASS
-/// What the codes of a block become again under one candidate of four_over_six. Two numbers tell them all,
-/// those of the codes 1 and 1.5: V1 and V3; the others are powers of two times these. A code is its binade,
-/// or 1.5 of it, so its value is code * 2 (V3 - V1) + binade * (3 V1 - 2 V3), where both factors and the sum
-/// are exact.
+/// Dequantizes the codes of a block under one candidate of four_over_six. Two numbers determine all values:
+/// V1 and V3, the values of the codes 1 and 1.5. The other values are these times a power of two. A code is
+/// either its binade or 1.5 times it, so its value is code * 2 (V3 - V1) + binade * (3 V1 - 2 V3), where both
+/// factors and the sum are exact.
 template <int ScaleMax>
 struct requantized {
   float slope, offset, to_units;
@@ -36,7 +37,8 @@ struct requantized {
     offset = ptx::fma_rn_f32(3.0f, v1, -2.0f * v3) / e2m1_unit;  // 3 * V1 alone would be rounded
     to_units = ptx::mul_rn_f32(candidate.multiplier, e2m1_unit);
   }
-  /// The value of x, rounded to a code and back. Unless `Clamped`, x must not be 7 codes or more.
+  /// The value of x after rounding to a code and back. Unless `Clamped`, |x| times the multiplier must be
+  /// below 7.
   template <bool Clamped>
   FOURSCALE_D float value(float x) const {
     const float y = ptx::mul_rn_f32(x, to_units);
@@ -49,14 +51,14 @@ struct requantized {
 
 }  // namespace detail
 
-/// How the error of a candidate is summed: of magnitudes (TE's default) or of squares.
+/// How the error of a candidate is summed: as magnitudes (TE's default) or as squares.
 enum class error_norm { mean_absolute, mean_square };
 
-/// NVFP4 scaling with two candidates a block. `ScaleMax` is how much of E4M3 the tensor scale uses: 256
-/// leaves room for the candidate that maps to 4, whose scale is 1.5 times larger; 448 uses it all and lets
-/// that one saturate. With 2-D blocks the rowwise and the columnwise copy add their errors in different
-/// orders, so that, as in TE, they may on rare occasions choose differently; quantize one copy and
-/// transpose() it where they must agree.
+/// NVFP4 scaling with two candidates for each block. `ScaleMax` says how much of E4M3's range the tensor
+/// scale uses: 256 leaves room for the candidate that maps to 4, whose scale is 1.5 times larger; 448 uses
+/// all of it, so that this candidate may saturate. With 2-D blocks the rowwise and the columnwise copy add
+/// their errors in different orders, so, as in TE, they may on rare occasions choose differently. Where the
+/// copies must agree, quantize one of them and transpose() it.
 template <error_norm Norm = error_norm::mean_absolute, int ScaleMax = 256>
 struct four_over_six {
   static_assert(ScaleMax == 256 || ScaleMax == 448, "four_over_six uses 256 or 448 of the range of E4M3.");
@@ -66,7 +68,7 @@ struct four_over_six {
     return tensor_scale<F>(amax, 6.0f * static_cast<float>(ScaleMax));
   }
 
-  /// c[0] maps amax to 6, c[1] to 4.
+  /// c[0] maps the amax to 6, c[1] maps it to 4.
   template <block_format F>
   FOURSCALE_HD constexpr void candidates(F, float amax, tensor_scale<F> const& tensor,
                                          block_scale<F> (&c)[2]) const {
@@ -77,7 +79,7 @@ struct four_over_six {
     c[1] = detail::store_scale<F>(larger < 448.0f ? larger : 448.0f, tensor);
   }
 
-  /// Sum over x, in order, of the error after a round trip.
+  /// The sum, in the order of the elements of x, of the errors after quantization and dequantization.
   template <block_format F>
   FOURSCALE_HD constexpr float error(F, float const (&x)[F::block_size], block_scale<F> const& c,
                                      tensor_scale<F> const& tensor) const {
@@ -96,7 +98,7 @@ struct four_over_six {
     return sum;
   }
 
-  /// candidates() of an amax that is no NaN.
+  /// candidates() for an amax that is not NaN.
   template <block_format F>
   FOURSCALE_D FOURSCALE_H fast_candidates<F> fast_candidates_of(
       F, [[maybe_unused]] float amax, [[maybe_unused]] tensor_scale<F> const& tensor) const {
@@ -129,8 +131,9 @@ struct four_over_six {
                                            : bit_cast<float>(bit_cast<u32>(difference) & 0x7fff'ffffu);
   }
 
-  /// Both sums of errors in the order of error(). Valid for amaxes of the block from 2^-100 or 0 to 2^60 and
-  /// of the tensor from 2^-60 to 2^60.
+  /// Fast form: see fast_weighing_scaling_policy. Both sums of errors are in the order of error(). The result
+  /// is valid for an amax of the block of 0 or from 2^-100 to 2^60 and an amax of the tensor from 2^-60 to
+  /// 2^60.
   template <bool Clamped, block_format F, class Block>
   FOURSCALE_D FOURSCALE_H fast_block_scale<F> fast(F, [[maybe_unused]] Block const& block,
                                                    [[maybe_unused]] fast_candidates<F> const& candidates,

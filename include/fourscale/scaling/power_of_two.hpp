@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The MX block scale: a power of two, stored as E8M0.
+// The MX block scale: a power of two, stored as E8M0. Two rules: rounded up (NVIDIA) and rounded down (OCP).
 #pragma once
 
 #include "block_scale.hpp"
@@ -17,9 +17,9 @@ FOURSCALE_HD constexpr float inverse_power_of_two(e8m0 scale) {
 
 }  // namespace detail
 
-/// The smallest power of two that holds amax: 2^ceil(log2(amax / max)), so that nothing saturates. NVIDIA's
-/// rule: Transformer Engine's MXFP8 (E8M0 round-up of amax * (1/448)), and arXiv 2509.25149 for MXFP4. amax =
-/// 0 stores 2^-127, infinity 2^127.
+/// The smallest power of two under which amax fits: 2^ceil(log2(amax / max)), max the largest element, so
+/// that nothing saturates. NVIDIA's rule: Transformer Engine's MXFP8 (E8M0 round-up of amax * (1/448)), and
+/// arXiv 2509.25149 for MXFP4. amax = 0 stores 2^-127, infinity 2^127.
 struct power_of_two_up {
   template <block_format F>
   FOURSCALE_HD constexpr block_scale<F> operator()(F, float amax, tensor_scale<F> const&) const {

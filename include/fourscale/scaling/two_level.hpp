@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// NVFP4's block scale: E4M3 of amax / 6 in units of the tensor scale. Bit for bit Transformer Engine's cast
-// kernels.
+// NVFP4's block scale: amax / 6 in units of the tensor scale, stored as E4M3. Several orders of evaluation
+// and roundings; the default, two_level, is bit for bit that of Transformer Engine's cast kernels.
 #pragma once
 
 #include "../formats/convert_lanes.hpp"
@@ -10,23 +10,23 @@ namespace FOURSCALE_NAMESPACE {
 
 namespace detail {
 
-/// Inverts a stored scale. A stored 0 inverts to FLT_MAX: the codes of such a block saturate and dequantize
-/// to zero, as TE's do.
+/// Inverts a stored scale. A stored 0 inverts to FLT_MAX: the codes of such a block saturate but dequantize
+/// to zero, as in TE.
 template <block_format F>
 FOURSCALE_HD constexpr block_scale<F> scale_of_code(typename F::scale code, tensor_scale<F> const& tensor) {
   const float inverse = ptx::rcp_rn_f32(ptx::mul_rn_f32(decode(code), tensor.decode));
   return {code, inverse <= float_max ? inverse : float_max};
 }
 
-/// Stores `s` and inverts what was stored. NaN and overflow become FLT_MAX, which stores 448.
+/// Stores `s`, and inverts the stored value. NaN and overflow become FLT_MAX, which stores 448.
 template <block_format F>
 FOURSCALE_HD constexpr block_scale<F> store_scale(float s, tensor_scale<F> const& tensor) {
   return scale_of_code<F>(encode<typename F::scale>(s <= float_max ? s : float_max), tensor);
 }
 
 #if FOURSCALE_DEVICE_PASS
-/// store_scale() of an s that is no NaN. The reciprocal is a division's own steps, for a divisor from 2^-100
-/// to 2^100.
+/// store_scale() for an s that is not NaN. The reciprocal is computed by the steps of an IEEE division (an
+/// approximation and one correction), which hold for a divisor from 2^-100 to 2^100.
 template <block_format F>
 FOURSCALE_D fast_block_scale<F> fast_scale_of(float s, tensor_scale<F> const& tensor) {
   const nearest_scale nearest = nearest_e4m3(s);
@@ -37,7 +37,7 @@ FOURSCALE_D fast_block_scale<F> fast_scale_of(float s, tensor_scale<F> const& te
           tensor.decode <= 0x1p90f && tensor.decode >= 0x1p-91f};
 }
 #endif
-/// store_scale() as one lane of a vector. Divisions stay as they are: the time goes elsewhere.
+/// store_scale() as one lane of a vector. It divides as the definition does, because the time goes elsewhere.
 template <block_format F>
 FOURSCALE_HD constexpr block_scale<F> store_scale_lane(float s, tensor_scale<F> const& tensor) {
   using code = typename F::scale;
@@ -50,8 +50,9 @@ FOURSCALE_HD constexpr block_scale<F> store_scale_lane(float s, tensor_scale<F> 
 
 }  // namespace detail
 
-/// Transformer Engine >= 2.14: s = amax * (encode * (1/6)), stored to nearest even, multiplier 1 / (stored *
-/// decode). On bf16 data the older order below stores another byte in about one block of a thousand.
+/// Transformer Engine >= 2.14: s = amax * (encode * (1/6)), stored to nearest even. The multiplier is 1 /
+/// (stored * decode). On bf16 data the older order, two_level_division, stores another byte in about one
+/// block of a thousand.
 struct two_level {
   template <block_format F>
   FOURSCALE_HD constexpr block_scale<F> operator()(F, float amax, tensor_scale<F> const& tensor) const {
@@ -99,9 +100,9 @@ struct two_level_division {
 };
 
 /// two_level with 1/17 of the range kept free, so that stochastic rounding never saturates and its mean is
-/// exact: rounding the scale to E4M3 lowers it by at most 16/17 (arXiv 2601.22813; fouroversix calls it
-/// stochastic_unbiased). Costs about a quarter more mean square error. Scales below E4M3's normal range may
-/// still be lowered by more.
+/// exact: rounding to E4M3 lowers a scale to no less than 16/17 of it (arXiv 2601.22813; fouroversix calls
+/// this rule stochastic_unbiased). It costs about a quarter more mean square error. Scales below E4M3's
+/// normal range may still be lowered by more.
 struct two_level_headroom {
   template <block_format F>
   FOURSCALE_HD constexpr tensor_scale<F> tensor(F, float amax) const {
@@ -122,8 +123,9 @@ struct two_level_headroom {
   }
 };
 
-/// two_level with the block scale rounded to E4M3 stochastically, so that its mean is right as well. `bits`
-/// needs a stream of its own: the word of a block's first four elements decides about its scale.
+/// two_level with the block scale rounded to E4M3 stochastically, so that the mean of the scale is right as
+/// well. `bits` needs a stream of its own, because the word of a block's first four elements also rounds the
+/// scale.
 template <random_bits Bits>
 struct two_level_stochastic {
   Bits bits;

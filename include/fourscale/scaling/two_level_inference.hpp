@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// NVFP4's block scale as inference engines compute it: another order of evaluation than two_level, and zeros
-// under a scale of zero.
+// NVFP4's block scale as inference engines compute it. It differs from two_level in the order of evaluation,
+// and a block whose scale is stored as 0 gets codes of 0.
 #pragma once
 
 #include "two_level.hpp"
@@ -9,8 +9,8 @@ namespace FOURSCALE_NAMESPACE {
 
 namespace detail {
 
-/// 1 / x, rounded once, with subnormals taken for zero before and after: what rcp.approx.ftz.f32 approximates
-/// to within 1 ulp (PTX ISA 9.7.3.13).
+/// 1 / x, rounded once; subnormals count as zero, both as x and as the result. rcp.approx.ftz.f32
+/// approximates this function to within 1 ulp (PTX ISA 9.7.3.13).
 FOURSCALE_HD constexpr float rcp_flushed(float x) {
   constexpr u32 sign_bit = 0x8000'0000u, least_normal = 0x0080'0000u;
   const u32 u = bit_cast<u32>(x), sign = u & sign_bit;
@@ -22,15 +22,15 @@ FOURSCALE_HD constexpr float rcp_flushed(float x) {
 }  // namespace detail
 
 /// vLLM's scaled_fp4_quant (nvfp4_utils.cuh, cvt_warp_fp16_to_fp4): s = encode * (amax * (1/6)), two
-/// roundings, stored to nearest even, above 448 as 448. The multiplier is 1 / (stored * (1 / encode)), three
-/// roundings, or 0 where 0 is stored: such a block has codes of zero, where two_level's saturate. Both
-/// dequantize to zero.
+/// roundings, stored to nearest even; above 448 it is stored as 448. The multiplier is 1 / (stored * (1 /
+/// encode)), three roundings. Where 0 is stored, the multiplier is 0: the codes of such a block are zero,
+/// where those of two_level saturate. Both dequantize to zero.
 ///
-/// vLLM inverts by rcp.approx.ftz. Its flush of subnormals is kept: where stored / encode is subnormal, or
-/// encode is above 2^126, the multiplier is infinite, and all codes of the block saturate, zeros too. Its
-/// error of 1 ulp is not kept. It moves a fifth of the multipliers on an H100, and a code only at a midpoint:
-/// none of 2^34 random bf16 under a tensor amax of 24 bits; under one of 8 bits, where exact midpoints are
-/// common, one in 8000 of all pairs of significands.
+/// vLLM inverts by rcp.approx.ftz. Its flush of subnormals is kept here: where stored / encode is subnormal,
+/// or encode is above 2^126, the multiplier is infinite, and all codes of the block saturate, zeros too. Its
+/// error of 1 ulp is not kept. On an H100 this error moves a fifth of the multipliers, but it moves a code
+/// only at a midpoint: none of 2^34 random bf16 under a tensor amax of 24 bits; under one of 8 bits, where
+/// exact midpoints are common, one in 8000 of all pairs of significands.
 ///
 /// vLLM's global_scale is the encode scale: tensor_scale<nvfp4>::from_encode_scale(global_scale).
 struct two_level_inference {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The random Hadamard transform y = H * diag(signs) * x / sqrt(N), in the registers of one thread.
-// H is Sylvester's: H[i][j] = (-1)^popcount(i & j). arXiv 2509.25149 section 3.2 and Transformer Engine's RHT
-// (N = 16).
+// The random Hadamard transform y = H * diag(signs) * x / sqrt(N), in the registers of one thread. H is
+// Sylvester's matrix: H[i][j] = (-1)^popcount(i & j). arXiv 2509.25149 section 3.2 and Transformer Engine's
+// RHT (N = 16).
 #pragma once
 
 #include "../formats/real.hpp"
@@ -12,8 +12,9 @@ namespace FOURSCALE_NAMESPACE {
 
 namespace detail {
 
-/// 2^-floor(log2(N) / 2): exact, and applied first so that no sum is larger than it must be. For an odd power
-/// of two, the rest of 1 / sqrt(N) is one product at the end.
+/// 2^-floor(log2(N) / 2), the part of 1 / sqrt(N) that is a power of two. The product with it is exact and
+/// comes first, so that no sum is larger than it must be. If N is an odd power of two, the rest of 1 /
+/// sqrt(N) is one product at the end.
 template <int N>
 FOURSCALE_HD constexpr float hadamard_first_factor() {
   float f = 1.0f;
@@ -24,12 +25,12 @@ template <int N>
 inline constexpr bool is_odd_power_of_two = (N & 0x2aaa'aaaa) != 0;
 inline constexpr float sqrt_half = 0x1.6a09e6p-1f;
 
-/// The first step for each input: factor and sign.
+/// The first step for each input: the product with the factor, and the sign.
 FOURSCALE_HD constexpr float hadamard_input(float x, float factor, u32 sign) {
   return ptx::mul_rn_f32(x, bit_cast<float>(bit_cast<u32>(factor) ^ sign));
 }
 
-/// The additions of N values from `first` on, between neighbours at a distance of From and more.
+/// The butterflies of N values from x[first] on, at the distances From, 2 * From, ..., N / 2.
 template <int N, int From, int Length>
 FOURSCALE_HD constexpr void hadamard_additions(float (&x)[Length], int first) {
   FOURSCALE_UNROLL
@@ -44,7 +45,7 @@ FOURSCALE_HD constexpr void hadamard_additions(float (&x)[Length], int first) {
   }
 }
 
-/// The last step for each result: the rest of 1 / sqrt(N), and rounding.
+/// The last step for each result: the rest of 1 / sqrt(N), and rounding to `Rounded`.
 template <int N, real Rounded>
 FOURSCALE_HD constexpr float hadamard_result(float y) {
   if constexpr (is_odd_power_of_two<N>) y = ptx::mul_rn_f32(y, sqrt_half);
@@ -56,14 +57,15 @@ FOURSCALE_HD constexpr float hadamard_result(float y) {
 template <int N>
 struct prepared_hadamard;
 
-/// N = 2, 4, ..., 128 consecutive values; longer arrays are transformed N by N. Each result is rounded to
-/// `Rounded`, bf16 as TE does or float for none, before the block's amax is taken.
+/// Transforms N = 2, 4, ..., 128 consecutive values in place; longer arrays are transformed N by N. Before
+/// the amax of the block is taken, each result is rounded to `Rounded`: bf16 as in TE, or float for no
+/// rounding.
 ///
-/// Exactness (N = 4, 16, 64; bf16 inputs): log2(N) additions to nearest in a butterfly. While the exponents
-/// of the nonzero inputs spread over at most 16 - log2(N) binades (12 for N = 16) no addition rounds, so the
-/// result is the correctly rounded sum, as any order of summation gives it. Beyond that the sum is within
-/// log2(N) * 2^-24 * sum |x| / sqrt(N) of exact: 2^-20 * max |x| for N = 16. For N = 2, 8, 32, 128 the
-/// product with sqrt(1/2) adds one rounding.
+/// Exactness (N = 4, 16, 64; bf16 inputs): a butterfly of log2(N) additions, rounded to nearest. While the
+/// exponents of the nonzero inputs spread over at most 16 - log2(N) binades (12 for N = 16), no addition
+/// rounds, so the result is the correctly rounded sum, which every order of summation gives. Beyond that
+/// spread the sum is within log2(N) * 2^-24 * sum |x| / sqrt(N) of the exact one: 2^-20 * max |x| for N = 16.
+/// For N = 2, 8, 32, 128 the product with sqrt(1/2) adds one rounding.
 template <int N, real Rounded = bf16>
 struct hadamard {
   static_assert(N >= 2 && N <= 128 && (N & (N - 1)) == 0,
@@ -83,7 +85,7 @@ struct hadamard {
     for (int first = 0; first < Length; first += N) tile(x, first);
   }
 
-  /// The form that kernels take.
+  /// The form that kernels take: see prepared_hadamard.
   FOURSCALE_H auto prepared() const {
     if constexpr (same_type<Rounded, bf16>)
       return prepared_hadamard<N>(*this);
@@ -105,7 +107,7 @@ struct hadamard {
   }
 
  private:
-  /// hadamard_additions() of all tiles, one distance after the other.
+  /// hadamard_additions() for all tiles, one distance after the other.
   template <int Half>
   static FOURSCALE_HD constexpr void add_lanes(float* x, int all) {
     for (int first = 0; first < all; first += 2 * Half)
@@ -128,8 +130,8 @@ struct hadamard {
   }
 };
 
-/// hadamard<N, bf16> with its signs joined with its first factor. Its fast form gives the results of a block
-/// of 16-bit values before they are rounded to bf16.
+/// hadamard<N, bf16> with each sign folded into the first factor, on the host. The fast form, sums(), takes a
+/// block of 16-bit values and gives its results before they are rounded to bf16.
 template <int N>
 struct prepared_hadamard {
   hadamard<N, bf16> transform;
@@ -143,7 +145,7 @@ struct prepared_hadamard {
   FOURSCALE_HD constexpr void operator()(float (&x)[Length]) const {
     transform(x);
   }
-  /// Products with the first factor are exact, so that the first addition may be fused with one.
+  /// Products with the first factor are exact, so the first addition is fused with one of its products.
   template <class Block, int Length>
   FOURSCALE_D FOURSCALE_H void sums([[maybe_unused]] Block const& block,
                                     [[maybe_unused]] float (&x)[Length]) const {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Transforms change the values of a block before its amax is taken.
+// The concepts of transform policies, and the default, identity. A transform changes the values of a block
+// before its amax is taken.
 #pragma once
 
 #include "../bits.hpp"
@@ -12,9 +13,9 @@ concept transform_policy = requires(T const transform, float (&x)[N]) {
   transform(x);
 };
 
-/// A fast form that a transform may offer in addition to its definition, for whole matrices on a CPU:
-/// `transform.template transform_lanes<N>(x, count)` transforms `count` times N values, one N after the
-/// other, in loops that compilers make vectors of.
+/// A fast form that a transform may offer in addition to its definition, for whole matrices on a CPU.
+/// `transform.template transform_lanes<N>(x, count)` transforms `count` groups of N values, which lie one
+/// after the other, in loops that compilers vectorize.
 template <class T, int N>
 concept lane_transform_policy = transform_policy<T, N> && requires(T const transform, float* x) {
   transform.template transform_lanes<N>(x, 1);

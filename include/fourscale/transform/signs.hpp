@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// The random sign vector of a Hadamard transform: a value, never a cached buffer.
+// The sign vector of a random Hadamard transform. It is a plain value, never a cached buffer.
 #pragma once
 
 #include "../bits.hpp"
 
 namespace FOURSCALE_NAMESPACE {
 
-/// Up to 128 signs; bit i set means that element i is negated before the transform.
+/// Up to 128 signs. If bit i is set, element i is negated before the transform.
 struct sign_vector {
   u64 words[2] = {0, 0};
 
