@@ -1,25 +1,28 @@
 // SPDX-License-Identifier: Apache-2.0
-// Two neighbouring columns of a matrix of 16-bit values, read together: a word has one row of both.
+// One block of each of two neighbouring columns of 16-bit values, in the registers of one thread: a word has
+// the values of both columns in one row. Kernels that go along columns read a matrix this way.
 #pragma once
 
 #include "values.cuh"
 
 namespace FOURSCALE_NAMESPACE::cta {
 
-/// A block of two neighbouring columns of 16-bit values: N words that hold a value of each.
+/// A block of each of two neighbouring columns: N rows, a word for each. The first column is in the low half
+/// of the words, the second in the high half.
 template <class T, int N>
 struct column_pair {
   u32 words[N];
 
   column_pair() = default;
-  /// From `first` on, in steps of `stride` words.
+  /// Reads N words: the one at `first`, and each next one `stride` words behind.
   template <class Stride>
   FOURSCALE_D column_pair(u32 const* first, Stride stride) {
     FOURSCALE_UNROLL
     for (int i = 0; i < N; ++i) words[i] = first[i * stride];
   }
 
-  /// The largest magnitudes of both columns, as a pair.
+  /// The largest magnitude of each column, as a pair. With KeepNan, a NaN wins; else it loses to a number.
+  /// The sign bits of the result mean nothing.
   template <bool KeepNan>
   FOURSCALE_D u32 magnitudes() const {
     u32 largest = words[0];
@@ -27,7 +30,8 @@ struct column_pair {
     for (int i = 1; i < N; ++i) largest = detail::larger_magnitudes<T, KeepNan>(largest, words[i]);
     return largest;
   }
-  /// The values with magnitudes of at most `limits`, one for each column, rounded down to bf16.
+  /// Lowers the magnitudes of the first column to at most `first`, those of the second to at most `second`,
+  /// both rounded down to bf16. Signs stay.
   FOURSCALE_D void lower_to(float first, float second) {
     const u32 pair = __byte_perm(bit_cast<u32>(first), bit_cast<u32>(second), 0x7632);
     FOURSCALE_UNROLL
@@ -35,8 +39,8 @@ struct column_pair {
   }
 };
 
-/// One column of the pair, with the members of `values`. The compiler shares the work that both columns have
-/// in common.
+/// One column of a pair (`which` is 0 or 1), with the members of cta::values. The compiler shares the work
+/// that both columns have in common.
 template <class T, int N>
 struct column_block {
   column_pair<T, N> const* pair;
@@ -44,7 +48,7 @@ struct column_block {
 
   FOURSCALE_D T get(int i) const { return bit_cast<T>(static_cast<u16>(pair->words[i] >> (16 * which))); }
   FOURSCALE_D float value(int i) const { return to_float(get(i)); }
-  /// Costs an instruction for two values.
+  /// Costs one instruction for every two values.
   FOURSCALE_D values<T, N> to_values() const {
     values<T, N> c;
     FOURSCALE_UNROLL

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// Division of indices by a number that does not change.
+// Division of indices by a number that stays the same throughout a kernel, without a division instruction.
 #pragma once
 
 #include "../bits.hpp"
 
 namespace FOURSCALE_NAMESPACE::cta {
 
-/// Division by a number that all threads share, for numerators below 2^31: n * ceil(2^p / d) >> p is exact
-/// for p = 31 + ceil(log2 d) (Granlund and Montgomery, PLDI 1994).
+/// A divisor that all threads share; the host prepares it. For numerators below 2^31: n * ceil(2^p / d) >> p
+/// is exact for p = 31 + ceil(log2 d) (Granlund and Montgomery, PLDI 1994).
 struct divisor {
   u32 d = 1, multiplier = 0;
   int shift = 31;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Walks over many matrices of one width, packed row by row: the experts of an MoE layer. Where groups begin
-// is read on the device, so a launch depends on nothing but the size of the packed matrix.
+// Walks (see walk.cuh) over groups: many matrices of one width, packed row by row in one matrix, such as the
+// experts of an MoE layer. The device reads where groups begin, so a launch depends only on the size of the
+// packed matrix and the number of groups.
 #pragma once
 
 #include "../view/row_groups.hpp"
@@ -8,26 +9,26 @@
 
 namespace FOURSCALE_NAMESPACE::cta {
 
-/// What a CTA works on: `count` units of group `group` from unit `first` of the packed matrix on, and that
-/// is tile `index` of the group. A count of 0: nothing.
+/// The tile that a CTA works on: tile `index` of group `group`. It consists of `count` units, from unit
+/// `first` of the packed matrix on. If `count` is 0, the CTA has no work.
 struct group_tile {
   int group;
   i64 index, first, count;
 };
 
-/// Groups in tiles of 2^log_tile units, rows or parts of them, numbered so that no sum over the groups is
-/// needed to find one: the tiles of group g begin at (its first unit >> log_tile) + g, which is behind all
-/// those of the groups before. Some numbers are nobody's.
+/// Cuts each group into tiles of 2^log_tile units; a unit is a row or a part of a row. The tiles of group g
+/// have the numbers from (its first unit >> log_tile) + g on. That is behind all tiles of the groups before
+/// it, so no sum over the groups is needed to find a tile. Some numbers belong to no tile.
 struct group_tiles {
   row_groups groups;
   i64 units_of_row;
   int log_tile;
 
-  /// At most, for a packed matrix of that many rows.
+  /// How many tile numbers a packed matrix of `rows` rows has at most.
   FOURSCALE_H i64 count(i64 rows) const { return (rows * units_of_row >> log_tile) + groups.count; }
 
-  /// Finds the last group that begins at `tile` or before. All lanes of a warp look together, at 32 at a
-  /// time.
+  /// Finds the tile with the number `tile`. It belongs to the last group whose first tile has this number or
+  /// a lower one. All lanes of a warp call this with the same number, and compare 32 groups at a time.
   FOURSCALE_D group_tile find(i64 tile) const {
     const int lane = static_cast<int>(threadIdx.x % 32);
     int group = 0, count = static_cast<int>(groups.count);
@@ -48,8 +49,8 @@ struct group_tiles {
   FOURSCALE_D i64 first_tile(int g) const { return (first_unit(g) >> log_tile) + g; }
 };
 
-/// Linear scales: the blocks of a group lie one after the other, so that a CTA takes 256 * Batch neighbours
-/// and a thread one in 256 of them, as in row_walk.
+/// The walk for linear scales. The blocks of a group lie one after the other, so a CTA takes 256 * Batch
+/// consecutive blocks and a thread every 256th of them, as in row_walk.
 template <int Batch>
 struct group_walk {
   static constexpr int log_tile = 8 + (Batch == 4 ? 2 : Batch == 2 ? 1 : 0);
@@ -63,7 +64,7 @@ struct group_walk {
     group_walk const& walk;
     group_tile tile;
     i64 first_row;
-    u32 skipped = static_cast<u32>(tile.first - first_row * walk.along.d);  ///< blocks of the first row
+    u32 skipped = static_cast<u32>(tile.first - first_row * walk.along.d);  ///< blocks of first_row before it
     i64 first = tile.first + threadIdx.x;
 
     FOURSCALE_D u32 number(int k) const { return threadIdx.x + static_cast<u32>(k) * threads; }
@@ -94,8 +95,9 @@ struct group_walk {
   FOURSCALE_H dim3 grid() const { return dim3(static_cast<unsigned>(ctas())); }
 };
 
-/// Swizzled scales: each group by tiles of 128 rows x 32 blocks. A thread takes four blocks of a row, then of
-/// the 32nd row below, as far as the group has rows: the tiles of small groups are nearly empty.
+/// The walk for swizzled scales: each group by tiles of 128 rows x 32 blocks. A thread takes four blocks of a
+/// row, then four of the row 32 below, and stops where the group has no more rows: the tiles of small groups
+/// are nearly empty.
 template <int Batch>
 struct group_tile_walk {
   static constexpr int along = 32, scale_tiles = along / 4;
@@ -123,9 +125,10 @@ struct group_tile_walk {
     FOURSCALE_D tensor_scale<F> tensor(tensor_amax<F> const& amax) const {
       return amax.scale_of_group(tile.group);
     }
-    // What a sink that gathers scales asks for.
+    // The members that swizzled_sink needs, which gathers the scales of a tile.
     FOURSCALE_D i64 first_block() const { return first; }
-    /// Tiles of the groups before, along the rows: a sum for each warp.
+    /// Counts the tiles of 128 rows in all groups before this one. All threads call it; each warp writes its
+    /// part of the sum to `before`.
     FOURSCALE_D void count_before(u32 (&before)[threads / 32]) const {
       row_groups const& groups = walk.tiles.groups;
       u32 mine = 0;
@@ -135,6 +138,8 @@ struct group_tile_walk {
       mine = __reduce_add_sync(0xffff'ffffu, mine);
       if (threadIdx.x % 32 == 0) before[threadIdx.x / 32] = mine;
     }
+    /// The row of the tile in the layout of the packed scales, in tiles of 128 rows. Needs a barrier after
+    /// count_before().
     FOURSCALE_D i64 scale_tile_row(u32 const (&before)[threads / 32]) const {
       i64 tile_row = tile.index;
       FOURSCALE_UNROLL

@@ -1,19 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
-// Codes of a row from memory, fewer than a block.
+// Loads codes of a row from memory, fewer than a block at a time.
 #pragma once
 
 #include "../formats/packed.hpp"
 
 namespace FOURSCALE_NAMESPACE::cta {
 
-/// The widest word, of at most eight bytes, of which N codes are a multiple.
+/// The bytes of the widest word, at most eight, that fits a whole number of times into N codes.
 template <element_format E, int N>
 inline constexpr int word_of_codes = packed<E, N>::bytes % 8 == 0   ? 8
                                      : packed<E, N>::bytes % 4 == 0 ? 4
                                      : packed<E, N>::bytes % 2 == 0 ? 2
                                                                     : 1;
 
-/// Whether groups of N codes begin at multiples of that where the first does.
+/// True if `codes` is aligned to that word. Every group of N codes, counted from there, then is, too.
 template <element_format E, int N>
 FOURSCALE_HD bool are_words(u8 const* codes) {
   return reinterpret_cast<u64>(codes) % word_of_codes<E, N> == 0;
@@ -33,7 +33,8 @@ FOURSCALE_D packed<E, N> load_codes_in(u8 const* from) {
 
 }  // namespace detail
 
-/// N codes that begin at a whole byte. `words`: what are_words() says of the row's first.
+/// Loads N codes that begin at a whole byte. `words` is the result of are_words() for the first of all codes;
+/// if it is false, the codes are loaded byte by byte.
 template <element_format E, int N>
 FOURSCALE_D packed<E, N> load_codes(u8 const* from, bool words) {
   static_assert(N * E::width % 8 == 0 && N * E::width <= 64);

@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // Producers: where the values of a block come from, memory or arithmetic.
 //
-// A producer is a kernel's argument. It has
-//   rows, cols       of the matrix that it stands for
-//   block_type       cta::values<T, N> of the format's block size, a type
-//   load(place)      the values of a block, by one thread; may be asked for the same block again
-//   start(place)     if it has it: the same on its way, whose arrived() gives the values
+// A producer is an argument of a kernel. It has
+//   rows, cols       the size of the matrix that it stands for
+//   block_type       cta::values<T, N>, a type; N is the block size of the format
+//   load(place)      gives the values of a block to the thread that calls it. It may be called again for the
+//                    same block, and must then give the same values
+//   start(place)     optional: starts the loads of a block. Its result has a member arrived(), which gives
+//                    the values
 #pragma once
 
 #include "../view/dequantized_view.hpp"
@@ -13,18 +15,18 @@
 
 namespace FOURSCALE_NAMESPACE::cta {
 
-/// What a producer is.
+/// Recognises a producer by its members; its functions are not checked.
 template <class P>
 concept producer = requires(P p) {
   typename P::block_type;
   p.rows, p.cols;
 };
 
-/// How the rows of a matrix lie in memory: as one run of 16-byte vectors without gaps, as 16-byte vectors, or
-/// anywhere.
+/// How the rows of a matrix lie in memory: aligned to 16 bytes and without gaps between them; aligned to 16
+/// bytes; or anywhere.
 enum class access : u8 { contiguous, vectors, anywhere };
 
-/// A matrix in memory, of values with two or four bytes.
+/// The producer of a matrix in memory, whose values have two or four bytes.
 template <class T, int N, access Access>
 struct matrix_producer {
   using block_type = values<T, N>;
@@ -39,14 +41,14 @@ struct matrix_producer {
     else
       return start(at).arrived();
   }
-  /// In two steps, so that several loads may be in flight.
+  /// Loads in two steps, so that several loads may be in flight.
   FOURSCALE_D shifted_values<T, N> start(place const& at) const requires(Access == access::anywhere) {
     return {data + at.row * ld + at.block * N, data + (rows - 1) * ld + cols};
   }
 };
 
 namespace detail {
-/// What a block of values of type T holds: T if it has two or four bytes, else float.
+/// The type in which a block keeps values of type T: T itself if it has two or four bytes, else float.
 template <class T>
 FOURSCALE_HD constexpr auto kept() {
   if constexpr (sizeof(T) == 2 || sizeof(T) == 4)
@@ -56,7 +58,7 @@ FOURSCALE_HD constexpr auto kept() {
 }
 }  // namespace detail
 
-/// Any view, value by value.
+/// The producer of any view, which is read value by value.
 template <matrix_like M, int N>
 struct view_producer {
   using value_type = typename M::value_type;

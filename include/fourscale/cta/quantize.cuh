@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// The loop of every kernel that quantizes along rows: a walk says which blocks, a producer where their values
-// come from, a sink where they go (walk.cuh, producer.cuh, sink.cuh). A thread takes whole blocks, so nothing
-// is exchanged between threads; it loads all input of a batch before it computes, because the number of bytes
-// in flight bounds the loop.
+// The loop of every kernel that quantizes along rows. A walk says which blocks a thread takes, a producer
+// where their values come from, a sink where codes and scales go (walk.cuh, producer.cuh, sink.cuh). A thread
+// takes whole blocks, so threads exchange nothing. It loads all input of a batch before it computes, because
+// the number of bytes in flight bounds the loop.
 #pragma once
 
 #include "producer.cuh"
@@ -11,7 +11,9 @@
 
 namespace FOURSCALE_NAMESPACE::cta {
 
-/// All threads of a CTA call it. `q` is prepared(). `ByRow`: each row has an amax of its own.
+/// Quantizes the blocks of `cursor`. All threads of a CTA call it. `q` is prepared(). `ByRow`: each row has
+/// an amax of its own. Blocks whose fast form is not valid are loaded once more after the loop, and computed
+/// by the definition.
 template <block_format F, bool ByRow, class Cursor, producer Producer, class Sink, quantizer_for<F> Quantizer>
 FOURSCALE_D void quantize(Cursor const& cursor, Producer const& source, Sink const& sink,
                           typename Sink::memory& memory, tensor_amax<F> const& amax, Quantizer const& q) {
@@ -43,7 +45,7 @@ FOURSCALE_D void quantize(Cursor const& cursor, Producer const& source, Sink con
   load_row_amax(0);
   sink.begin(memory, cursor);
   const tensor_scale<F> of_all = ByRow ? tensor_scale<F>{} : cursor.tensor(amax);
-  u32 again = 0;  // steps whose fast form does not hold
+  u32 again = 0;  // one bit a step: its fast form was not valid
 #pragma unroll 1
   for (int first = 0; first < cursor.steps(); first += batch) {
     if (first > 0) {

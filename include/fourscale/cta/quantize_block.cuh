@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// One block by one thread: the bits of fourscale::quantize_block(), by the fast forms of policies that have
-// one. A fast form takes no NaN and says where its result is not valid; such blocks are computed again by the
-// definition.
+// Quantizes a block, or several at once, by one thread, with the bits of fourscale::quantize_block(): that is
+// the definition. Policies that have a fast form (docs/pipeline.md) are called by it. A fast form takes no
+// NaN and says whether its result is valid; if not, the block is computed again by the definition.
 #pragma once
 
 #include "../block/quantize.hpp"
@@ -19,15 +19,15 @@ FOURSCALE_H auto prepared_policy(Policy const& policy) {
 }
 }  // namespace detail
 
-/// The form of a quantizer that kernels should take: what every thread would compute from its parameters is
-/// computed once, on the host, by the member prepared() of policies that have one.
+/// The form of a quantizer that kernels should take. Policies that have a member prepared() compute there,
+/// once and on the host, what every thread would compute from their parameters.
 template <class Quantizer>
 FOURSCALE_H auto prepared(Quantizer const& q) {
   return quantizer{detail::prepared_policy(q.round), detail::prepared_policy(q.scale),
                    detail::prepared_policy(q.transform)};
 }
 
-/// A result that holds only if `valid`.
+/// The result of a fast form. It holds only if `valid`.
 template <class F>
 struct attempt {
   packed_block<F> block;
@@ -41,29 +41,32 @@ struct boolean {
   static constexpr bool value = Value;
 };
 
+/// True if the quantizer has no transform.
 template <class Quantizer>
 inline constexpr bool is_plain = same_type<decltype(Quantizer::transform), identity>;
 
-/// True if all policies have a fast form for blocks of F.
+/// True if blocks of F go by a fast form: E2M1 in multiples of 16 values, under a rounding policy that has a
+/// fast form, and a scaling policy that needs only the amax, or that weighs and has a fast form.
 template <class F, class Quantizer>
 inline constexpr bool offers_fast_form =
     F::block_size % 16 == 0 &&
     fast_rounding_policy<decltype(Quantizer::round)>&& same_type<typename F::element, e2m1> &&
     (amax_scaling_policy<decltype(Quantizer::scale), F> ||
      fast_weighing_scaling_policy<decltype(Quantizer::scale), F>);
-/// And does this pass have it? Differs between passes: read it as arch:: is.
+/// True if this compiler pass has that form, too. Passes differ: read it in function bodies only, like the
+/// flags of arch::.
 template <class F, class Quantizer>
 FOURSCALE_HD constexpr bool has_fast_form() {
   return FOURSCALE_DEVICE_PASS >= 800 && offers_fast_form<F, Quantizer>;
 }
 
-/// Sixteen values of a block as a rounding policy's fast form reads them. `Limit`: magnitudes are lowered
-/// here.
+/// Sixteen values of a block as the fast form of a rounding policy reads them, see fast_rounding_policy.
+/// `Limit`: magnitude() lowers large magnitudes to 6.875 times the unit.
 template <class Round, bool Limit, class Block>
 struct scaled_values {
   Block const& block;
   int first;
-  float multiplier;  ///< of the block, times the unit
+  float multiplier;  ///< of the block, times Round::fast_unit()
 
   FOURSCALE_D float value(int i) const { return ptx::mul_rn_f32(block.value(first + i), multiplier); }
   FOURSCALE_D float magnitude(int i) const {
@@ -76,11 +79,11 @@ struct scaled_values {
   FOURSCALE_D u32 signs(int i) const { return block.signs(first + i); }
 };
 
-/// The codes of a block under a multiplier.
+/// The codes of a block under a known multiplier, by the fast form of the rounding policy.
 template <class F, bool Limit, class Block, class Round>
 FOURSCALE_D void round_fast(Block const& block, float multiplier, Round const& round, position where,
                             u8 (&codes)[block_code_bytes<F>]) {
-  const float to_units = ptx::mul_rn_f32(multiplier, Round::fast_unit());  // exact
+  const float to_units = ptx::mul_rn_f32(multiplier, Round::fast_unit());  // exact, see choose_fast()
   FOURSCALE_UNROLL
   for (int i = 0; i < F::block_size; i += 16) {
     u32 words[2];
@@ -90,14 +93,14 @@ FOURSCALE_D void round_fast(Block const& block, float multiplier, Round const& r
   }
 }
 
-/// The scale of a block without NaN; `over`: its largest values are 7 codes or more.
+/// The scale chosen for a block. `valid`: the fast form holds, and no value is NaN. `over`: the largest
+/// scaled magnitude is 7 or more, which a rounding policy with fast_limited() does not take.
 template <class F>
 struct scale_choice {
   typename F::scale scale;
   float multiplier;
   bool valid, over;
 
-  /// Multipliers of at least 2^-100 keep products with units exact.
   FOURSCALE_D scale_choice() {}
   FOURSCALE_D scale_choice(fast_block_scale<F> const& s, float amax_or_nan)
       : scale(s.scale),
@@ -105,14 +108,16 @@ struct scale_choice {
         valid(s.valid && amax_or_nan == amax_or_nan),
         over(!(ptx::mul_rn_f32(amax_or_nan, s.multiplier) < 7.0f)) {}
 
-  /// What magnitudes are lowered to: between 6.8 and 6.9 codes once it is rounded down to bf16.
+  /// What magnitudes are lowered to before they are scaled: between 6.8 and 6.9 after scaling, even once the
+  /// limit is rounded down to bf16. Infinity if they need not be lowered.
   FOURSCALE_D float limit() const {
     return over ? ptx::rcp_approx_ftz_f32(0.25f * multiplier) * (0.25f * 6.875f)
                 : bit_cast<float>(float_inf_bits);
   }
 };
 
-/// Chooses by a policy that takes only the amax.
+/// The scale of a block under a policy that needs only the amax: by its fast form, or else by its definition.
+/// Multipliers of at least 2^-100 keep products with units exact.
 template <class F, class Scale>
 FOURSCALE_D scale_choice<F> choose_fast(float amax_or_nan, Scale const& scale, tensor_scale<F> const& tensor,
                                         position where) {
@@ -124,18 +129,18 @@ FOURSCALE_D scale_choice<F> choose_fast(float amax_or_nan, Scale const& scale, t
   }
 }
 
-/// A transform with a fast form for 16-bit values, see prepared_hadamard.
+/// A transform with a fast form, sums(), for 16-bit values; see prepared_hadamard.
 template <class Transform, class Block>
 concept fast_transform = requires(Transform const t, Block block, float (&x)[16]) {
   t.sums(block, x);
 };
 
-/// True if a transform is applied by its fast form.
+/// True if the quantizer applies its transform to such a block by the fast form.
 template <class Quantizer, class Block>
 inline constexpr bool transforms_fast =
     fast_transform<decltype(Quantizer::transform), Block>&& is_packed<decltype(Block{}.get(0))>;
 
-/// The values that are quantized.
+/// The values that are quantized: those of the block, or of its transform.
 template <class F, class Quantizer, class Block>
 FOURSCALE_D auto transformed(Block const& block, Quantizer const& q) {
   constexpr int n = F::block_size;
@@ -154,12 +159,13 @@ FOURSCALE_D auto transformed(Block const& block, Quantizer const& q) {
   }
 }
 
-/// True if magnitudes are lowered two at a time, before they become floats.
+/// True if magnitudes are lowered in words, two bf16 values at a time, before they become floats.
 template <class F, class Quantizer, class Y>
 inline constexpr bool lowers_words =
     decltype(Quantizer::round)::fast_limited() && same_type<Y, values<bf16, F::block_size>>;
 
-/// The codes of a block whose scale is chosen, and whose magnitudes are lowered where that is done in words.
+/// Rounds a block under its chosen scale. If lowers_words, the caller has already lowered its magnitudes
+/// where needed; otherwise they are lowered here.
 template <class F, class Y, class Quantizer>
 FOURSCALE_D attempt<F> round_chosen(Y const& y, scale_choice<F> const& chosen, Quantizer const& q,
                                     position where) {
@@ -169,8 +175,9 @@ FOURSCALE_D attempt<F> round_chosen(Y const& y, scale_choice<F> const& chosen, Q
   return result;
 }
 
-/// Several blocks under a policy that takes their amaxes. Lowering, where any block needs it, is one branch
-/// for all of them; without it, each block is done before the next.
+/// Several blocks under a policy that needs only amaxes. If magnitudes are lowered in words, all scales are
+/// chosen first, and one branch lowers all blocks if any needs it. Otherwise each block is finished before
+/// the next.
 template <class F, int Count, class Y, class Quantizer, class Tensor, class Where, class Take>
 FOURSCALE_D void quantize_by_amax(Y (&y)[Count], Quantizer const& q, Tensor tensor, Where where, Take take) {
   const auto choose = [&](int i) { return choose_fast<F>(y[i].amax_or_nan(), q.scale, tensor(i), where(i)); };
@@ -194,7 +201,8 @@ FOURSCALE_D void quantize_by_amax(Y (&y)[Count], Quantizer const& q, Tensor tens
   }
 }
 
-/// A block under a policy that weighs two scales, whose values are clamped to the grid where that is needed.
+/// A block under a policy that weighs two candidate scales. `Clamped`: a scaled value may reach 7, so the
+/// policy clamps values to the grid, and large magnitudes are lowered before rounding.
 template <bool Clamped, class F, class Y, class Quantizer>
 FOURSCALE_D attempt<F> round_weighed(Y& y, fast_candidates<F> const& candidates, float amax,
                                      Quantizer const& q, tensor_scale<F> const& tensor, position where) {
@@ -203,8 +211,8 @@ FOURSCALE_D attempt<F> round_weighed(Y& y, fast_candidates<F> const& candidates,
   return round_chosen<F>(y, chosen, q, where);
 }
 
-/// Several blocks under a policy that weighs two scales. If a candidate of any block of the warp cannot hold
-/// all values, those of all blocks are clamped.
+/// Several blocks under a policy that weighs two candidate scales. If values of any block of the warp reach 7
+/// under either candidate, all blocks of the warp take the clamped form.
 template <class F, int Count, class Y, class Quantizer, class Tensor, class Where, class Take>
 FOURSCALE_D void quantize_by_weight(Y (&y)[Count], Quantizer const& q, Tensor tensor, Where where,
                                     Take take) {
@@ -230,7 +238,8 @@ FOURSCALE_D void quantize_by_weight(Y (&y)[Count], Quantizer const& q, Tensor te
 
 }  // namespace detail
 
-/// The block by the definition.
+/// Quantizes a block by the definition. Without a transform, the amax is that of the packed values, which has
+/// the same bits.
 template <block_format F, class Block, quantizer_for<F> Quantizer>
 FOURSCALE_D packed_block<F> quantize_by_definition(Block const& block, Quantizer const& q,
                                                    tensor_scale<F> const& tensor, position where) {
@@ -246,8 +255,9 @@ FOURSCALE_D packed_block<F> quantize_by_definition(Block const& block, Quantizer
   }
 }
 
-/// Several blocks by the fast forms of all policies, if they have one; else by the definition. Results go to
-/// `take(i, attempt)`, in order; those of blocks that are not there mean nothing.
+/// Quantizes several blocks by one thread: by the fast form if there is one, else by the definition.
+/// tensor(i) and where(i) are the tensor scale and the position of block i. Each result goes to take(i,
+/// attempt), in order. The results of blocks that are not there mean nothing.
 template <block_format F, int Count, class Block, quantizer_for<F> Quantizer, class Tensor, class Where,
           class Take>
 FOURSCALE_D void try_quantize_blocks(Block const (&blocks)[Count], Quantizer const& q, Tensor tensor,
@@ -272,7 +282,7 @@ struct two_of {
   Block blocks[2];
 };
 
-/// Both columns of a pair, each from a position of its own.
+/// Quantizes both columns of a pair; column i begins at where[i].
 template <block_format F, class T, quantizer_for<F> Quantizer, class Tensor>
 FOURSCALE_D void try_quantize_pair(column_pair<T, F::block_size> const& columns, Quantizer const& q,
                                    Tensor tensor, position const (&where)[2], attempt<F> (&results)[2]) {
@@ -294,7 +304,7 @@ FOURSCALE_D void try_quantize_pair(column_pair<T, F::block_size> const& columns,
                                    results[i].block.codes);
     }
   } else {
-    using weighed = values<T, n>;  // weighing changes single columns
+    using weighed = values<T, n>;  // weighing lowers columns one by one
     constexpr bool weighs = !amax_scaling_policy<decltype(q.scale), F> && detail::is_plain<Quantizer>;
     const auto both = [&] {
       if constexpr (weighs)
@@ -310,7 +320,8 @@ FOURSCALE_D void try_quantize_pair(column_pair<T, F::block_size> const& columns,
 
 namespace detail {
 
-/// A block whose codes are in words: where two branches meet, the compiler would move bytes one by one.
+/// A block whose codes are in words. If they were in bytes, the compiler would move them one by one where two
+/// branches meet.
 template <class F>
 struct block_in_words {
   u32 codes[block_code_bytes<F> / 4] = {};
@@ -330,7 +341,8 @@ struct block_in_words {
   }
 };
 
-/// Not inlined: few blocks need it, and it must not cost the others registers.
+/// The block by the definition, and its amax. Not inlined: few blocks need it, and it must not cost the
+/// others registers.
 template <class F, class Block, class Quantizer>
 __device__ __noinline__ block_in_words<F> quantize_again(Block block, Quantizer q, tensor_scale<F> tensor,
                                                          position where) {
@@ -339,9 +351,9 @@ __device__ __noinline__ block_in_words<F> quantize_again(Block block, Quantizer 
 
 }  // namespace detail
 
-/// The block, for kernels of your own. `q` as it is or prepared(); `tensor` and `where` as for
-/// fourscale::quantize_block(). Raises `largest` to the largest magnitude of x, as fourscale::block_amax()
-/// gives it, which costs less here than by itself.
+/// Quantizes one block by one thread, for kernels of your own. `q` may be prepared() or not. `tensor` and
+/// `where` are those of fourscale::quantize_block(). Raises `largest` to the largest magnitude of x, as
+/// fourscale::block_amax() gives it; found here it costs less than by itself.
 template <block_format F, class T, quantizer_for<F> Quantizer>
 FOURSCALE_D packed_block<F> quantize_block(values<T, F::block_size> const& x, Quantizer const& q,
                                            tensor_scale<F> const& tensor, position where, float& largest) {
@@ -354,7 +366,7 @@ FOURSCALE_D packed_block<F> quantize_block(values<T, F::block_size> const& x, Qu
     try_quantize_blocks<F>(
         one, q, [&](int) { return tensor; }, [&](int) { return where; },
         [&](int, attempt<F> const& made) { result = made; });
-    // The compiler sees that this amax was computed before.
+    // The compiler sees that it has computed this amax before.
     detail::block_in_words<F> words(result.block, x.amax_or_nan());
     if (!result.valid) words = detail::quantize_again<F>(x, q, tensor, where);
     largest = fmaxf(largest, words.amax);

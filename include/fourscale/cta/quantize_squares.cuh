@@ -1,14 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-// Copies under one set of 2-D scales, one or both: every value is rounded once, as part of a column, and the
-// codes of a square are transposed between threads for the rowwise copy.
+// 2-D blocks by tiles: the rowwise copy, the columnwise one, or both. A square is a block of N x N values
+// under one scale. Every value is rounded once, 16-bit values by columns and fp32 values by rows. For the
+// other copy, lanes transpose the codes of a square among themselves.
 #pragma once
 
 #include "quantize_tile.cuh"
 
 namespace FOURSCALE_NAMESPACE::cta {
 
-/// Swaps the bits of the indices of a square of nibbles, N x N, that N / 2 neighbouring lanes hold: lane j
-/// columns 2 j and 2 j + 1 before, rows 2 j and 2 j + 1 after.
+/// A square of N x N nibbles in N / 2 neighbouring lanes. Before transpose(), lane j holds columns 2 j and 2
+/// j + 1; after it, rows 2 j and 2 j + 1. Each step swaps one bit of the row index with the same bit of the
+/// column index. All lanes of a warp take part.
 template <int N>
 struct nibble_square {
   static constexpr int words = N / 8;  // of a column or row
@@ -16,7 +18,7 @@ struct nibble_square {
 
   FOURSCALE_D void transpose() {
     FOURSCALE_UNROLL
-    for (int i = 0; i < words; ++i) {  // bit 0 is within the lane
+    for (int i = 0; i < words; ++i) {  // bit 0: both columns are in the lane
       const u32 a = w[0][i], b = w[1][i];
       w[0][i] = (a & 0x0f0f'0f0fu) | (b << 4 & 0xf0f0'f0f0u);
       w[1][i] = (a >> 4 & 0x0f0f'0f0fu) | (b & 0xf0f0'f0f0u);
@@ -30,8 +32,8 @@ struct nibble_square {
   }
 
  private:
-  /// Bytes or halves of words with lane ^ distance: which of both words to send, and how to put what came
-  /// into each.
+  /// Exchanges bytes or halves of words with lane ^ distance. The selectors of __byte_perm say which parts of
+  /// both words to send, and how to put what came into each word.
   FOURSCALE_D void swap_in_words(int distance, u32 send, u32 into_first, u32 into_second) {
     FOURSCALE_UNROLL
     for (int i = 0; i < words; ++i) {
@@ -40,7 +42,7 @@ struct nibble_square {
       w[1][i] = __byte_perm(w[1][i], came, into_second);
     }
   }
-  /// Words whose index has `bit` other than the lane's bit 4 * bit has.
+  /// Exchanges the words whose index differs in `bit` from bit 4 * bit of the lane.
   FOURSCALE_D void swap_words(int bit) {
     const bool high = threadIdx.x & static_cast<u32>(4 * bit);
     FOURSCALE_UNROLL
@@ -57,7 +59,7 @@ struct nibble_square {
   }
 };
 
-/// The amax of a square; each lane has two of its columns.
+/// The amax of a square, in all of its lanes; each has two of its columns. All lanes of a warp take part.
 template <bool KeepNan, class T, int N>
 FOURSCALE_D float square_amax(column_pair<T, N> const& columns) {
   u32 largest = columns.template magnitudes<KeepNan>();
@@ -67,7 +69,9 @@ FOURSCALE_D float square_amax(column_pair<T, N> const& columns) {
   return detail::pair_amax<T, KeepNan>(largest);
 }
 
-/// The codes of both columns, and the scale of the square. All lanes of a warp take part.
+/// Quantizes a square. Writes the codes of the lane's two columns and returns the scale of the square. May
+/// lower the values in `columns`. All lanes of a warp take part: if the fast form is not valid in one of
+/// them, all go by the definition.
 template <class F, class T, class Quantizer>
 FOURSCALE_D typename F::scale quantize_square(column_pair<T, F::block_size>& columns, Quantizer const& q,
                                               tensor_scale<F> const& tensor,
@@ -98,7 +102,7 @@ FOURSCALE_D typename F::scale quantize_square(column_pair<T, F::block_size>& col
   return scaled.scale;
 }
 
-/// The words of a row or a column of codes, at a multiple of their bytes.
+/// Stores the words of a row or column of codes at once, to an address that is a multiple of their bytes.
 template <u32 N>
 FOURSCALE_D void store_words(u32 const (&w)[N], u32* to) {
   if constexpr (N == 2)
@@ -107,8 +111,9 @@ FOURSCALE_D void store_words(u32 const (&w)[N], u32* to) {
     *reinterpret_cast<vector16*>(to) = {{w[0], w[1], w[2], w[3]}};
 }
 
-/// A thread takes two columns over 32 rows; then, of the same squares, two rows. All codes stay in shared
-/// memory.
+/// Quantizes a tile of 16-bit values. A thread takes two columns over 32 rows, a square at a time; after the
+/// transpose, it has two rows of the same square. All codes and scales stay in shared memory. All threads of
+/// a CTA call it; a barrier must follow.
 template <class Copies, class Quantizer, class T = typename Copies::value, class F = typename Copies::format>
 FOURSCALE_D void quantize_squares(Quantizer const& q, typename Copies::memory& tile) {
   constexpr u32 n = F::block_size, bytes = block_code_bytes<F>, cols = Copies::tile_cols;
@@ -118,7 +123,7 @@ FOURSCALE_D void quantize_squares(Quantizer const& q, typename Copies::memory& t
   for (u32 b = 0; b < group_rows / n; ++b) {
     const u32 block = threadIdx.x / (cols / 2) * (group_rows / n) + b;
     column_pair<T, n> columns(&tile.words[block * n][tile.word(pair)], cols / 2);
-    __syncwarp();  // the values have been read, and codes may take their place
+    __syncwarp();  // all lanes have read their values, and codes may replace these
     u8 codes[2][bytes];
     const u8 scale = quantize_square<F>(columns, q, tensor, codes).bits;
     nibble_square<n> transposed;
@@ -145,7 +150,7 @@ FOURSCALE_D void quantize_squares(Quantizer const& q, typename Copies::memory& t
   }
 }
 
-/// N values of a row; `vectors`: they begin at a multiple of 16 bytes.
+/// Loads N values of a row. `vectors`: `from` is a multiple of 16 bytes.
 template <int N>
 FOURSCALE_D values<float, N> load_row(float const* from, bool vectors) {
   if (vectors) return values<float, N>::load(from);
@@ -155,7 +160,7 @@ FOURSCALE_D values<float, N> load_row(float const* from, bool vectors) {
   return v;
 }
 
-/// The amax of a square; each lane has two of its rows.
+/// The amax of a square, in all of its lanes; each has two of its rows. All lanes of a warp take part.
 template <bool KeepNan, int N>
 FOURSCALE_D float square_amax(values<float, N> const (&rows)[2]) {
   const auto of_row = [&](int i) { return bit_cast<i32>(KeepNan ? rows[i].amax_or_nan() : rows[i].amax()); };
@@ -166,7 +171,7 @@ FOURSCALE_D float square_amax(values<float, N> const (&rows)[2]) {
   return bit_cast<float>(largest);
 }
 
-/// The codes of both rows, and the scale of the square. All lanes of a warp take part.
+/// The same as above for a square of fp32 values: writes the codes of the lane's two rows.
 template <class F, class Quantizer>
 FOURSCALE_D typename F::scale quantize_square(values<float, F::block_size> const (&rows)[2],
                                               Quantizer const& q, tensor_scale<F> const& tensor,
@@ -192,8 +197,9 @@ FOURSCALE_D typename F::scale quantize_square(values<float, F::block_size> const
   return scaled.scale;
 }
 
-/// Both copies of fp32 values, which are too wide for a tile: a lane takes two rows of a square from memory
-/// to registers; after the codes are transposed it has two of its columns. All codes go to shared memory.
+/// Both copies of fp32 values, which are too wide for a tile. A lane loads two rows of a square from memory
+/// to registers; after the codes are transposed, it has two of its columns. All codes and scales go to shared
+/// memory. All threads of a CTA call it; a barrier must follow.
 template <class Copies, class Quantizer, class F = typename Copies::format>
 FOURSCALE_D void quantize_squares_of_rows(Copies const& p, typename Copies::place_of_tile const& place,
                                           Quantizer const& q, typename Copies::memory& tile) {
@@ -231,7 +237,9 @@ FOURSCALE_D void quantize_squares_of_rows(Copies const& p, typename Copies::plac
   }
 }
 
-/// What is in a tile's shared memory, to both copies, or to the one that is wanted. By all threads of a CTA.
+/// Stores the codes and scales in a tile's shared memory to both copies, or to the one that is wanted. All
+/// threads of a CTA call it. If p.scales_of_first_rows, only the first row of each square stores its scales,
+/// those of the rowwise copy; spread_scales() does the rest.
 template <class Copies>
 FOURSCALE_D void store_squares(Copies const& p, typename Copies::place_of_tile const& place,
                                typename Copies::memory& tile) {
@@ -254,7 +262,7 @@ FOURSCALE_D void store_squares(Copies const& p, typename Copies::place_of_tile c
   }
 }
 
-/// All threads of a CTA call it.
+/// Quantizes and stores one tile of squares. All threads of a CTA call it.
 template <class Copies>
 FOURSCALE_D void quantize_tile_of_squares(Copies const& p, typename Copies::place_of_tile const& place,
                                           typename Copies::memory& tile) {
@@ -273,11 +281,11 @@ FOURSCALE_D void quantize_tile_of_squares(Copies const& p, typename Copies::plac
   store_squares(p, place, tile);
 }
 
-inline constexpr u32 spread_squares = 32;  ///< that a CTA takes in each direction
+inline constexpr u32 spread_squares = 32;  ///< squares of a CTA in each direction
 
-/// Spreads the scales in the first row of each N x N square to all rows of both linear copies, where each
-/// occurs N times. A tile has less than a sector of each row of scales, so storing them from the tiles costs
-/// more than this kernel.
+/// Copies the scales in the first row of each N x N square to all rows of both linear copies, where each
+/// scale occurs N times. A tile has less than a sector of each row of scales, so storing them from the tiles
+/// costs more than this kernel. All threads of a CTA call it.
 template <u32 N>
 FOURSCALE_D void spread_scales(byte_rows<u8> const& scales, byte_rows<u8> const& scales_t) {
   constexpr u32 n = spread_squares, halves = n / 16, step = threads / halves;
@@ -290,7 +298,7 @@ FOURSCALE_D void spread_scales(byte_rows<u8> const& scales, byte_rows<u8> const&
     FOURSCALE_UNROLL
     for (u32 k = 0; k < 4; ++k) transposed[c + k][r] = static_cast<u8>(four >> (8 * k));
   }
-  __syncthreads();  // also: those rows have been read, and may be written
+  __syncthreads();  // also: the first rows have been read, and may be overwritten
   const u32 byte = threadIdx.x % halves * 16;
   FOURSCALE_UNROLL
   for (u32 r = threadIdx.x / halves; r < n * N; r += step) {
@@ -301,8 +309,8 @@ FOURSCALE_D void spread_scales(byte_rows<u8> const& scales, byte_rows<u8> const&
   }
 }
 
-/// True if both copies of a square round alike: to nearest, and under a rule that neither weighs candidates
-/// nor takes a position.
+/// True if both copies of a square round alike: 4-bit codes, to nearest, and under a scale rule that neither
+/// weighs candidates nor takes a position.
 template <class F, class Quantizer>
 inline constexpr bool has_like_squares =
     same_type<decltype(Quantizer::round), nearest_even>&& F::element::width == 4 &&

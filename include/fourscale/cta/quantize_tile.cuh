@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The columnwise copy, alone or with the rowwise one, from one read of a tile.
+// 1-D blocks by tiles: the columnwise copy, alone or with the rowwise one from the same read.
+// quantize_squares.cuh takes the same arguments (tile_copies) for 2-D blocks. The order of the code is the
+// fastest one found on an H200 (docs/speed.md): for instance, indices are computed anew and not kept.
 #pragma once
 
 #include "producer.cuh"
@@ -7,21 +9,21 @@
 
 namespace FOURSCALE_NAMESPACE::cta {
 
-/// Stands for the quantizer of a copy that is not wanted.
+/// Takes the place of the quantizer of a copy that is not wanted.
 struct no_copy {};
 
-/// The arguments of a kernel that works by tiles. A producer as `Source` needs both copies, or the rowwise
-/// one.
+/// The arguments of a kernel that works by tiles. q is the rowwise copy, qt the columnwise one. `Source` may
+/// be a producer if the rowwise copy is wanted.
 template <class T, class F, class LayoutR, class LayoutC, class Rowwise, class Columnwise, bool ByRow = false,
           class Source = matrix_view<T const>>
 struct tile_copies {
-  static constexpr bool by_row = ByRow;  ///< each column has an amax of its own
+  static constexpr bool by_row = ByRow;  ///< each row of qt, a column of x, has an amax of its own
   using value = T;
   using format = F;
   static constexpr bool has_rowwise = !same_type<Rowwise, no_copy>,
                         has_columnwise = !same_type<Columnwise, no_copy>;
-  /// Measured on an H200: a narrow tile is best for columns alone, whole sectors of rows matter for both, as
-  /// do whole lines of columns. Codes of eight bits fill those in half the width.
+  /// Measured on an H200: for columns alone a narrow tile is best. For both copies, whole sectors of rows
+  /// matter, as do whole lines of columns; codes of eight bits fill those in half the width.
   static constexpr int tile_cols = has_rowwise && F::element::width == 4 ? 128 : 64;
   static constexpr u32 threads = tile_threads<tile_cols>;
   using memory = tile_memory<F, tile_cols>;
@@ -32,18 +34,19 @@ struct tile_copies {
   block_scaled_view<F, LayoutC> qt;
   Rowwise rowwise;
   Columnwise columnwise;
-  // What follows from these, by complete_tiles():
+  // The launch sets the rest, see complete_tiles() in device/quantize_tiles.cuh.
   byte_rows<u8 const> values{};
   byte_rows<u8> codes{}, scales{}, codes_t{}, scales_t{};
   u32 first_tile_row = 0;
   u32 tiles_down = 0;
-  u32 rows_inside = 0, cols_inside = 0;  ///< tiles, that are whole
-  bool wide_values = false;              ///< rows of x are vectors
+  u32 rows_inside = 0, cols_inside = 0;  ///< whole tiles down and along
+  bool wide_values = false;              ///< rows of x are aligned to 16 bytes, or a producer's
   bool wide_codes = false, wide_scales = false, wide_codes_t = false, wide_scales_t = false;
-  bool scales_of_first_rows = false;  ///< of squares, and no others: by a kernel of their own
+  bool scales_of_first_rows = false;  ///< see spread_scales()
 
   FOURSCALE_D place_of_tile place() const { return {rows_inside, cols_inside, first_tile_row}; }
-  /// The tensor scale of the columns, or without them of the rows, by one thread for all.
+  /// Thread 32 computes the tensor scale of the columnwise copy, or of the rowwise one if it is alone, for
+  /// all threads. A barrier must follow.
   FOURSCALE_D void find_tensor_scale(memory& tile) const {
     if (threadIdx.x != 32) return;
     if constexpr (has_columnwise)
@@ -51,7 +54,7 @@ struct tile_copies {
     else
       tile.tensor = q.amax.scale();
   }
-  /// Loads a tile, and computes the tensor scale while the loads are in flight.
+  /// Loads a tile, and computes the tensor scale while the loads are in flight. All threads of a CTA call it.
   FOURSCALE_D void load(place_of_tile const& at, memory& tile) const {
     if (wide_values)
       start_tile(x, values, at, tile);
@@ -77,8 +80,9 @@ struct tile_copies {
   }
 };
 
-/// A thread takes two columns over 32 rows; codes and scales stay in shared memory. Where the fast form is
-/// not valid for one of its blocks, it computes all of them again: keeping track of which would cost more.
+/// The columnwise copy of a tile. A thread takes two columns over 32 rows; codes and scales stay in shared
+/// memory. If the fast form is not valid for one of its blocks, the thread computes all of them again:
+/// keeping track of single blocks would cost more. All threads of a CTA call it; a barrier must follow.
 template <class T, class F, int Cols, class Copies>
 FOURSCALE_D void quantize_columns(Copies const& p, typename Copies::place_of_tile const& place,
                                   tile_memory<F, Cols>& tile) {
@@ -124,8 +128,9 @@ FOURSCALE_D void quantize_columns(Copies const& p, typename Copies::place_of_til
   }
 }
 
-/// The rowwise copy: a thread takes blocks of rows as they pass from memory to the tile. `Inside`: all of the
-/// tile is in the matrix, and its rows are vectors or a producer's.
+/// The rowwise copy. A thread loads blocks of rows, puts their values into the tile for the columnwise copy,
+/// and quantizes them from its registers. `Inside`: all of the tile is in the matrix, and its rows are
+/// aligned to 16 bytes or a producer's. All threads of a CTA call it; a barrier must follow.
 template <bool Inside, class T, class F, int Cols, class Copies>
 FOURSCALE_D void quantize_rows_into_tile(Copies const& p, typename Copies::place_of_tile const& place,
                                          tile_memory<F, Cols>& tile) {
@@ -168,7 +173,8 @@ FOURSCALE_D void quantize_rows_into_tile(Copies const& p, typename Copies::place
       *reinterpret_cast<vector16*>(&tile.words[r + k * step][at ^ j]) = {
           {raw[k].words[j], raw[k].words[j + 1], raw[k].words[j + 2], raw[k].words[j + 3]}};
   }
-  // Two at a time take fewer registers; with a transform of the columns, all at once are faster (H200).
+  // Half of them at a time takes fewer registers; with a transform of the columns, all at once is faster
+  // (H200).
   constexpr int at_once = each > 1 && detail::is_plain<decltype(p.columnwise)> ? each / 2 : each;
   FOURSCALE_UNROLL
   for (int first = 0; first < each; first += at_once) {
@@ -193,7 +199,7 @@ FOURSCALE_D void quantize_rows_into_tile(Copies const& p, typename Copies::place
       store(k, quantize_by_definition<F>(load(k), p.rowwise, tensor, position{row + k * step, block * n}));
 }
 
-/// All threads of a CTA call it.
+/// Quantizes and stores one tile. All threads of a CTA call it.
 template <class Copies>
 FOURSCALE_D void quantize_tile(Copies const& p, typename Copies::place_of_tile const& place,
                                typename Copies::memory& tile) {

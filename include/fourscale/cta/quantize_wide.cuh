@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Blocks of 128 values by eight neighbouring threads, a piece of sixteen values each: one thread that held
-// all of a block would have room for no other. Bits are those of fourscale::quantize_block().
+// FP8 in blocks of 128 values along rows, or of 128 x 128 (along columns: quantize_wide_columns.cuh). Eight
+// neighbouring threads share a row of a block; each holds a piece of it, sixteen values. A thread that held a
+// whole block would have no registers for another one. The bits are those of fourscale::quantize_block().
 #pragma once
 
 #include "quantize.cuh"
@@ -8,18 +9,19 @@
 
 namespace FOURSCALE_NAMESPACE::cta {
 
-inline constexpr int piece_values = 16;  ///< of a block, to a thread
+inline constexpr int piece_values = 16;  ///< values of a block that a thread holds
 inline constexpr int pieces_of_block = 8;
 inline constexpr int wide_block = piece_values * pieces_of_block;
 
-/// True if eight threads share a block of F, and the quantizer needs nothing of a block but its amax.
+/// True if a block of F goes by pieces: it has 128 values, 8-bit codes, an FP32 scale and no tensor scale,
+/// and the quantizer needs nothing of it but its amax.
 template <class F, class Quantizer>
 inline constexpr bool is_wide =
     F::block_size == wide_block&& F::element::width == 8 && !F::has_tensor_scale &&
     same_type<typename F::scale, f32> && detail::is_plain<Quantizer> &&
     amax_scaling_policy<decltype(Quantizer::scale), F>;
 
-/// A scale layout as a walk over pieces sees it.
+/// A scale layout for a walk that counts pieces in place of blocks.
 template <class Layout>
 struct layout_of_pieces {
   FOURSCALE_H static constexpr i64 padded_rows(i64 rows) { return Layout::padded_rows(rows); }
@@ -28,8 +30,8 @@ struct layout_of_pieces {
   }
 };
 
-/// Where pieces go. A place counts pieces, in a row and in all. `Aligned`: q.codes is a multiple of 16,
-/// q.scales of 4.
+/// Stores pieces. A place counts pieces: `block` in its row, `index` in all. `Aligned`: q.codes is a multiple
+/// of 16, q.scales of 4.
 template <class F, class Layout, bool Aligned>
 struct wide_sink {
   block_scaled_view<F, Layout> q;
@@ -55,18 +57,19 @@ struct wide_sink {
 
 namespace detail {
 
-/// F with blocks of one piece.
+/// F with blocks of one piece, for round_block().
 template <class F>
 struct piece_of : F {
   static constexpr int block_size = piece_values;
 };
 
-/// The position of a block's, or a piece's, first value.
+/// The position of the first value of a block, and of a piece.
 FOURSCALE_D inline position block_position(place const& at) {
   return {at.row, at.block / pieces_of_block * wide_block};
 }
 FOURSCALE_D inline position piece_position(place const& at) { return {at.row, at.block * piece_values}; }
 
+/// Rounds a piece under the multiplier of its block, and stores the codes.
 template <class F, class Values, class Round, class Sink>
 FOURSCALE_D void round_piece(Values const& piece, float multiplier, Round const& round, place const& at,
                              Sink const& sink) {
@@ -77,8 +80,9 @@ FOURSCALE_D void round_piece(Values const& piece, float multiplier, Round const&
   sink.store(at, codes);
 }
 
-/// Each of eight neighbouring lanes has `Count` numbers; lane i gets the largest number i % Count of all.
-/// While there are several, each lane gives half of them away. They are magnitudes, and no NaN.
+/// Each of eight neighbouring lanes has `Count` numbers; lane i gets the largest number i % Count of all
+/// eight. While a lane has several numbers, it gives half of them to another lane at each step. The numbers
+/// are magnitudes and no NaN. All lanes of a warp take part.
 template <int Count>
 FOURSCALE_D float largest_of_lanes(float (&mine)[Count]) {
   static_assert(Count == 1 || Count == 2 || Count == 4 || Count == 8);
@@ -102,8 +106,9 @@ FOURSCALE_D float largest_of_lanes(float (&mine)[Count]) {
 
 }  // namespace detail
 
-/// All threads of a CTA call it. It goes along rows: the cursor counts pieces. Each lane chooses the scale of
-/// one step and stores it; the others of its block ask it for the multiplier. `q` is prepared().
+/// Quantizes blocks along rows; the cursor counts pieces. All threads of a CTA call it. Of the eight lanes
+/// that share blocks, each chooses the scale of one step and stores it; the others get the multiplier from it
+/// by a shuffle. `q` is prepared().
 template <block_format F, class Cursor, producer Producer, class Sink, quantizer_for<F> Quantizer>
 FOURSCALE_D void quantize_wide_rows(Cursor const& cursor, Producer const& source, Sink const& sink,
                                     Quantizer const& q) {
@@ -132,8 +137,8 @@ FOURSCALE_D void quantize_wide_rows(Cursor const& cursor, Producer const& source
   }
 }
 
-/// A cursor over the pieces of a square of 128 x 128: a thread takes one of rows r, r + 32, r + 64 and r
-/// + 96.
+/// A cursor over the pieces of a square of 128 x 128: a thread takes one piece in each of the rows r, r + 32,
+/// r + 64 and r + 96.
 template <class F, class Layout>
 struct tile_cursor {
   static constexpr int batch = wide_block * pieces_of_block / threads;
@@ -155,7 +160,7 @@ struct tile_cursor {
   FOURSCALE_D bool padding(int k) const { return !inside(k) && at(k).row < Layout::padded_rows(q.rows); }
 };
 
-/// The 256 threads of a CTA take a square, which has one scale.
+/// Quantizes a square of 128 x 128, which has one scale, by the 256 threads of a CTA. All of them call it.
 template <block_format F, producer Producer, class Layout, bool Aligned, quantizer_for<F> Quantizer>
 FOURSCALE_D void quantize_wide_square(tile_cursor<F, Layout> const& cursor, Producer const& source,
                                       wide_sink<F, Layout, Aligned> const& sink, Quantizer const& q,

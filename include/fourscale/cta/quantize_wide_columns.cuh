@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-// Blocks of 128 values along columns, or 128 x 128: a CTA brings a square of the matrix to shared memory, its
-// columns as rows, and goes on as along rows.
+// FP8 in blocks of 128 values along columns, or of 128 x 128, and both copies. A CTA transposes a square of
+// 128 x 128 values into shared memory, and then quantizes its columns as quantize_wide.cuh quantizes rows.
 #pragma once
 
 #include "quantize_wide.cuh"
 
 namespace FOURSCALE_NAMESPACE::cta {
 
-/// A square of 128 x 128 values in shared memory: 16 bytes are neighbours of a column. Columns begin with
-/// another 16 bytes each, so that threads in a row write to different banks.
+/// A square of 128 x 128 values in shared memory, column by column: the values of a vector are neighbours in
+/// a column. The order of the vectors differs between columns (a swizzle), so that the threads of fill_tile()
+/// write to different banks.
 template <class T>
 struct wide_tile {
   static constexpr int side = wide_block;
@@ -16,12 +17,14 @@ struct wide_tile {
   static constexpr int vectors = side / vector_values;  ///< of a column
   vector16 columns[side][vectors];
 
+  /// Where vector `vector` of column `col` is in columns[col].
   FOURSCALE_D static int swizzled(int col, int vector) { return vector ^ col / vector_values % vectors; }
 };
 
 namespace detail {
 
-/// Values of a row of x from column `col` on; what is outside is zero. `Aligned`: rows are 16-byte vectors.
+/// Loads values of a row of x from column `col` on; those outside of x are zero. `Aligned`: rows of x are
+/// aligned to 16 bytes.
 template <bool Aligned, class T, int N>
 FOURSCALE_D values<T, N> load_part(matrix_view<T const> const& x, i64 row, i64 col) {
   values<T, N> part{};
@@ -35,7 +38,8 @@ FOURSCALE_D values<T, N> load_part(matrix_view<T const> const& x, i64 row, i64 c
 
 }  // namespace detail
 
-/// Fills a tile with the square of x that begins at first_row, first_col. All threads of a CTA.
+/// Fills a tile with the square of x that begins at first_row, first_col. All threads of a CTA call it; a
+/// barrier must follow.
 template <bool Aligned, class T>
 FOURSCALE_D void fill_tile(matrix_view<T const> const& x, i64 first_row, i64 first_col, wide_tile<T>& tile) {
   using tile_type = wide_tile<T>;
@@ -43,7 +47,7 @@ FOURSCALE_D void fill_tile(matrix_view<T const> const& x, i64 first_row, i64 fir
   using part = values<T, n>;
 #pragma unroll 1
   for (int i = static_cast<int>(threadIdx.x); i < count * count; i += threads) {
-    const int col = i % count * n, vector = i / count;  // neighbours read on in a row
+    const int col = i % count * n, vector = i / count;  // neighbouring threads read neighbours in a row
     part rows[n];
     FOURSCALE_UNROLL
     for (int r = 0; r < n; ++r)
@@ -58,7 +62,7 @@ FOURSCALE_D void fill_tile(matrix_view<T const> const& x, i64 first_row, i64 fir
   }
 }
 
-/// The producer of what a tile holds: pieces of the transposed matrix.
+/// The producer of the pieces in a tile, which are pieces of the transposed matrix.
 template <class T>
 struct tile_producer {
   using block_type = values<T, piece_values>;
@@ -80,7 +84,8 @@ struct tile_producer {
   }
 };
 
-/// A square of 128 x 128 of a copy, from what `source` has of it. All threads of a CTA.
+/// Quantizes a square of 128 x 128 of a copy; `source` gives its values. tile_row and tile_block count
+/// squares of the copy. All threads of a CTA call it.
 template <block_format F, bool Is2d, producer Producer, class Layout, bool Aligned,
           quantizer_for<F> Quantizer>
 FOURSCALE_D void quantize_wide_tile(i64 tile_row, i64 tile_block, Producer const& source,
@@ -93,7 +98,7 @@ FOURSCALE_D void quantize_wide_tile(i64 tile_row, i64 tile_block, Producer const
     quantize_wide_rows<F>(cursor, source, sink, q);
 }
 
-/// The same of the columnwise copy, from the tile.
+/// The same for the columnwise copy, from a filled tile.
 template <block_format F, bool Is2d, class T, class Layout, bool Aligned, quantizer_for<F> Quantizer>
 FOURSCALE_D void quantize_wide_tile(i64 tile_row, i64 tile_block, wide_tile<T> const& tile,
                                     wide_sink<F, Layout, Aligned> const& sink, Quantizer const& q,
@@ -104,8 +109,8 @@ FOURSCALE_D void quantize_wide_tile(i64 tile_row, i64 tile_block, wide_tile<T> c
       sink, q, shared);
 }
 
-/// The CTA takes the square of columns 128 tile_row and on, rows 128 tile_block and on, of x, whose
-/// columnwise copy goes to the sink. `q` is prepared().
+/// Makes the columnwise copy of the square of x with 128 columns from 128 * tile_row on and 128 rows from 128
+/// * tile_block on. `q` is prepared(). All threads of a CTA call it.
 template <block_format F, bool Is2d, bool Aligned, class T, class Layout, quantizer_for<F> Quantizer>
 FOURSCALE_D void quantize_wide_columns(i64 tile_row, i64 tile_block, matrix_view<T const> const& x,
                                        wide_sink<F, Layout, Aligned> const& sink, Quantizer const& q,
@@ -115,7 +120,8 @@ FOURSCALE_D void quantize_wide_columns(i64 tile_row, i64 tile_block, matrix_view
   quantize_wide_tile<F, Is2d>(tile_row, tile_block, tile, sink, q, shared);
 }
 
-/// Both copies of that square, the rowwise one from x itself, which is still in L1.
+/// Makes both copies of the square of x that is number `down` from above and `along` from the left. The
+/// rowwise copy is made from x itself, which is still in L1.
 template <block_format F, bool Is2d, bool Aligned, class T, class Layout, class LayoutT,
           quantizer_for<F> Rowwise, quantizer_for<F> Columnwise>
 FOURSCALE_D void quantize_wide_both(i64 down, i64 along, matrix_view<T const> const& x,

@@ -1,19 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
-// One number from those of all threads. Whole warps take part, in every CTA shape; the order of a sum is
-// fixed, so that its bits are the same in every launch.
+// Reductions: one number from those of all threads of a warp or a CTA. Whole warps take part, whatever the
+// shape of the CTA. The order of a sum is fixed, so that its bits are the same in every launch.
 #pragma once
 
 #include "../ptx/arith.hpp"
 
 namespace FOURSCALE_NAMESPACE::cta {
 
-/// What sum() and largest() need of shared memory: a number for each warp. Two calls one after the other need
-/// one each, or a __syncthreads() between them.
+/// The shared memory of sum() and largest(): a number for each warp. Two calls in a row need one each, or a
+/// __syncthreads() between them.
 struct reduction {
   float of_warp[32];
 };
 
-/// The sum over the threads of a warp, the same in all of them: in pairs at distance 16, 8, 4, 2, 1.
+/// The sum over the lanes of a warp, the same in all of them. Lanes are added in pairs at distance 16, 8, 4,
+/// 2, 1.
 FOURSCALE_D inline float warp_sum(float mine) {
   FOURSCALE_UNROLL
   for (int distance = 16; distance >= 1; distance /= 2)
@@ -21,8 +22,8 @@ FOURSCALE_D inline float warp_sum(float mine) {
   return mine;
 }
 
-/// The sum over the threads of a one-dimensional CTA, the same in all of them: those of the warps are added
-/// like those of lanes.
+/// The sum over the threads of a one-dimensional CTA, the same in all of them. The sums of the warps are
+/// added in the order in which a warp adds its lanes.
 FOURSCALE_D inline float sum(float mine, reduction& shared) {
   mine = warp_sum(mine);
   const u32 lane = threadIdx.x % 32;
@@ -31,7 +32,8 @@ FOURSCALE_D inline float sum(float mine, reduction& shared) {
   return warp_sum(lane < blockDim.x / 32 ? shared.of_warp[lane] : 0.0f);
 }
 
-/// The largest `mine`, magnitudes that are no NaN, of a one-dimensional CTA, the same in all threads.
+/// The largest `mine` of a one-dimensional CTA, the same in all threads. Each `mine` is a magnitude and no
+/// NaN.
 FOURSCALE_D inline float largest(float mine, reduction& shared) {
   const u32 lane = threadIdx.x % 32;
   const i32 of_warp = __reduce_max_sync(0xffff'ffffu, bit_cast<i32>(mine));
@@ -41,9 +43,9 @@ FOURSCALE_D inline float largest(float mine, reduction& shared) {
   return bit_cast<float>(__reduce_max_sync(0xffff'ffffu, bit_cast<i32>(mine)));
 }
 
-/// Raises *amax (device memory) to the largest `mine`, magnitudes that are no NaN, of a warp. Asks before it
-/// writes: an amax that is already larger, as it soon is, costs no atomic operation. The result does not
-/// depend on the order of warps.
+/// Raises *amax (device memory) to the largest `mine` of a warp. Each `mine` is a magnitude and no NaN. The
+/// warp reads *amax first: where it is already as large, as it soon is, no atomic operation is needed. The
+/// result does not depend on the order of warps.
 FOURSCALE_D inline void raise_amax(float mine, float* amax) {
   const i32 largest = __reduce_max_sync(0xffff'ffffu, bit_cast<i32>(mine));
   i32* const out = reinterpret_cast<i32*>(amax);

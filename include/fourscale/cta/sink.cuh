@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// Sinks: where the blocks of a walk go.
+// Sinks: where the quantized blocks of a walk go.
 //
-// A sink is a kernel's argument. It has
-//   memory               what it needs of the CTA's shared memory, a type
-//   begin(memory, cursor)          by all threads, while their first values are on their way
-//   store(memory, place, block)    by the thread that made the block; again if the block is computed again
-//   clear(memory, place)           a scale of the padding
-//   finish(memory, cursor)         by all threads, after the last block
+// A sink is an argument of a kernel. It has
+//   memory                         what it needs of the CTA's shared memory, a type
+//   begin(memory, cursor)          called by all threads, while their first values are on their way
+//   store(memory, place, block)    called by the thread that made the block; called again if the block is
+//                                  computed again, and then the second one counts
+//   clear(memory, place)           zeroes a scale of the padding
+//   finish(memory, cursor)         called by all threads, after the last block
 #pragma once
 
 #include "../view/block_scaled_view.hpp"
@@ -14,8 +15,7 @@
 
 namespace FOURSCALE_NAMESPACE::cta {
 
-/// Codes to memory in words of `Word` bytes, 1, 8 or 16, which both their number and the address are
-/// multiples of.
+/// Stores codes in words of `Word` bytes: 1, 8 or 16. Their number and the address are multiples of it.
 template <int Word, int Bytes>
 FOURSCALE_D void store_codes(u8 const (&codes)[Bytes], u8* to) {
   FOURSCALE_UNROLL
@@ -32,6 +32,7 @@ FOURSCALE_D void store_codes(u8 const (&codes)[Bytes], u8* to) {
   }
 }
 
+/// The same in words of 8 bytes if the address is a multiple of 8, else byte by byte.
 template <int Bytes>
 FOURSCALE_D void store_codes_anywhere(u8 const (&codes)[Bytes], u8* to) {
   if (reinterpret_cast<u64>(to) % 8 == 0)
@@ -40,13 +41,13 @@ FOURSCALE_D void store_codes_anywhere(u8 const (&codes)[Bytes], u8* to) {
     store_codes<1>(codes, to);
 }
 
-/// The widest word of which every block is a multiple.
+/// The bytes of the widest word, 8 or 16, of which the codes of every block are a multiple.
 template <class F>
 inline constexpr int code_word = block_code_bytes<F> % 16 == 0 ? 16 : 8;
 
 struct no_memory {};
 
-/// Any place of any layout, each block by itself.
+/// Stores each block by itself, to any view in any layout.
 template <class F, class Layout>
 struct view_sink {
   using memory = no_memory;
@@ -64,8 +65,8 @@ struct view_sink {
   FOURSCALE_D void finish(memory&, Cursor const&) const {}
 };
 
-/// Linear scales, by the block's index: blocks of a thread are a constant apart. q.codes is a multiple of
-/// code_word<F>.
+/// Stores with linear scales, by the index of a block: the blocks of a thread are a constant number of bytes
+/// apart. `codes` is a multiple of code_word<F>.
 template <class F>
 struct linear_sink {
   using memory = no_memory;
@@ -84,15 +85,15 @@ struct linear_sink {
   FOURSCALE_D void finish(memory&, Cursor const&) const {}
 };
 
-/// For a walk over tiles or over groups: scales of tiles of 128 rows x 4 blocks, gathered in shared memory.
-/// Written one by one they would touch every sector eight times. `Aligned`: q.codes is a multiple of
-/// code_word<F>. `Tiles`: of a CTA, one after the other along a row.
+/// Stores with swizzled scales, for a walk over tiles or over groups. Scales are gathered in shared memory by
+/// tiles of 128 rows x 4 blocks; written one by one they would touch every sector eight times. `Aligned`:
+/// q.codes is a multiple of code_word<F>. `Tiles`: the tiles of a CTA, one after the other along a row.
 template <class F, bool Aligned, int Tiles = 2>
 struct swizzled_sink {
   static_assert(block_scale_bytes<F> == 1, "Only scales of one byte are gathered.");
   struct memory {
     alignas(16) u8 tiles[Tiles][512];
-    u32 before[threads / 32];  ///< of a walk over groups: tiles of the groups before
+    u32 before[threads / 32];  ///< for a walk over groups, see count_before()
   };
   block_scaled_view<F, swizzled_128x4> q;
 
@@ -128,8 +129,8 @@ struct swizzled_sink {
   }
 };
 
-/// For kernels of your own that take whole rows: addresses are computed once a row. Codes in words of 8
-/// bytes, which q.codes must be a multiple of.
+/// A row of the output, for kernels of your own that take whole rows: addresses are computed once a row.
+/// Codes are stored in words of 8 bytes, so q.codes must be a multiple of 8.
 template <class F, class Layout>
 struct output_row {
   block_scaled_view<F, Layout> q;
@@ -139,7 +140,8 @@ struct output_row {
   FOURSCALE_D output_row(block_scaled_view<F, Layout> const& view, i64 r)
       : q(view), row(r), codes(q.codes + q.code_offset(r, 0)), scales(q.scales + q.scale_offset(r, 0)) {}
 
-  /// `block` is signed, so that the offsets of several, a constant apart, may be part of the instructions.
+  /// `block` is signed, so that the offsets of several blocks, a constant apart, may be part of the
+  /// instructions.
   FOURSCALE_D void store(int block, packed_block<F> const& b) const {
     if constexpr (same_type<Layout, linear> && block_scale_bytes<F> == 1)
       scales[block] = b.scale.bits;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// A tile of a matrix in shared memory, for kernels that go through it by columns. Codes and scales of the
-// columns are gathered there, too, so that whole sectors are written. Values are 16 bits wide, two columns to
-// a word; codes have four or eight bits. Tiles are small, so that an SM has several: some load while others
-// compute.
+// A tile of a matrix in shared memory, for kernels that go through it by columns (quantize_tile.cuh,
+// quantize_squares.cuh). Codes and scales of the columns are gathered in it, too, so that whole sectors are
+// written. Values have 16 bits, and a word has those of two columns; codes have four or eight bits. Tiles are
+// small, so that an SM has several: some load while others compute.
 #pragma once
 
 #include "../ptx/cp_async.cuh"
@@ -12,8 +12,9 @@
 namespace FOURSCALE_NAMESPACE::cta {
 
 inline constexpr int tile_rows = 128;
-inline constexpr int group_rows = 32;  // that a thread takes of two columns
-inline constexpr int warp_cols = 64;
+inline constexpr int group_rows = 32;  // rows that a thread takes of two columns
+inline constexpr int warp_cols = 64;   // columns that a warp takes
+/// Threads of a CTA that takes a tile of Cols columns.
 template <int Cols>
 inline constexpr int tile_threads = Cols / 2 * (tile_rows / group_rows);
 /// CTAs per SM: fewer on GPUs without FP8 conversions, where E2M1 takes more registers.
@@ -21,7 +22,7 @@ template <int Cols>
 inline constexpr int tile_ctas =
     (FOURSCALE_DEVICE_PASS > 0 && !arch::has_cvt_fp8 ? 768 : 1024) / tile_threads<Cols>;
 
-/// A tensor scale in shared memory, where nothing may have a constructor.
+/// A tensor scale in shared memory, where no variable may have a constructor.
 template <class F>
 struct shared_tensor_value {
   alignas(8) unsigned char bytes[sizeof(tensor_scale<F>)];
@@ -34,17 +35,18 @@ template <class F, int Cols>
 struct tile_memory {
   static constexpr int along_row = Cols / F::block_size, along_column = tile_rows / F::block_size;
   static constexpr int column_bytes = tile_rows * F::element::width / 8;
-  alignas(16) u32 words[tile_rows][Cols / 2];      ///< in places that word() tells
-  alignas(16) u8 codes[Cols][column_bytes + 16];   ///< of each column; 16 more, for the banks
+  alignas(16) u32 words[tile_rows][Cols / 2];      ///< values, at the index that word() gives
+  alignas(16) u8 codes[Cols][column_bytes + 16];   ///< of each column; 16 bytes more, against bank conflicts
   alignas(8) u8 scales[Cols][along_column];        ///< of each column
-  alignas(8) u8 row_scales[tile_rows][along_row];  ///< of each row, if its copy is wanted
-  shared_tensor_value<F> tensor;                   ///< of the columns
+  alignas(8) u8 row_scales[tile_rows][along_row];  ///< of each row, if the rowwise copy is wanted
+  shared_tensor_value<F> tensor;                   ///< see find_tensor_scale()
 
-  /// The place of word w of a row: in the upper half of 64 words the halves of 32 bytes are swapped, so that
-  /// eight threads that store 16 of their 32 bytes store to different banks.
+  /// The index of word w of a row. Of the 64 words of a wide tile, those in the upper half have the two
+  /// halves of every 32 bytes swapped, so that eight threads that each store 16 of their 32 bytes store to
+  /// different banks.
   static FOURSCALE_D u32 word(u32 w) { return Cols == 128 ? w ^ (w / 32 % 2 * 4) : w; }
-  /// Where the rowwise codes are of 64 columns of a row, if they are gathered: over its values, of which they
-  /// take a quarter; each of neighbouring rows in another, for the banks.
+  /// Where the 4-bit rowwise codes of 64 columns of row r are gathered, if they are: over the values of these
+  /// columns, of which they take a quarter. Neighbouring rows use different quarters, against bank conflicts.
   FOURSCALE_D u32* row_codes(u32 r, u32 columns) {
     return &words[r][columns * 32 + (r / 2 + r % 2 * 2 + columns) % 4 * 8];
   }
@@ -52,20 +54,20 @@ struct tile_memory {
   FOURSCALE_D u8* codes_of(u32 column) { return &codes[0][0] + column * u32{sizeof codes[0]}; }
 };
 
-/// Rows of bytes: fewer than 2^32 rows of fewer than 2^32 bytes, so that addresses take few instructions.
+/// A matrix of bytes: fewer than 2^32 rows of fewer than 2^32 bytes, so that addresses take few instructions.
 template <class Byte>
 struct byte_rows {
   Byte* data = nullptr;
   u32 row_bytes = 0;
 
   FOURSCALE_D Byte* at(u32 row, u32 byte) const { return data + u64{row} * row_bytes + byte; }
-  /// From a row to one below.
+  /// The bytes from a row to the one `rows` below it.
   FOURSCALE_D u64 step(u32 rows) const { return u64{rows} * row_bytes; }
 };
 
-/// Where a tile is; `inside`: all of it is in the matrix. CTAs of a grid that begins at its end, see
-/// cta_from_end(), take tiles in columns of `Down`, so that tiles below each other, which share lines of the
-/// columnwise copy, write them at nearly the same time.
+/// The place of a tile, counted in tiles. `inside`: all of it is in the matrix. The grid begins at the end of
+/// the matrix, see cta_from_end(). CTAs take tiles in columns of `Down`: tiles below each other share lines
+/// of the columnwise copy, and so write them at nearly the same time.
 template <int Cols, u32 Down>
 struct tile_place {
   static constexpr u32 down = Down;
@@ -85,8 +87,9 @@ struct tile_place {
   FOURSCALE_D i64 col() const { return i64{tile_col} * Cols; }
 };
 
-/// Starts copying what a warp takes of a tile, 64 columns of 32 rows, so that it need not wait for others;
-/// what lies outside the matrix becomes 0. Rows are vectors. Ends with finish_tile().
+/// Starts to copy a tile by cp.async. Each warp copies the 64 columns of 32 rows that it takes itself, so
+/// that it need not wait for others. What lies outside the matrix becomes 0. Rows of x are aligned to 16
+/// bytes. All threads of a CTA call it, then finish_tile().
 template <class T, class F, int Cols, u32 Down>
 FOURSCALE_D void start_tile(matrix_view<T const> const& x, byte_rows<u8 const> const& bytes,
                             tile_place<Cols, Down> const& place, tile_memory<F, Cols>& tile) {
@@ -112,15 +115,17 @@ FOURSCALE_D void start_tile(matrix_view<T const> const& x, byte_rows<u8 const> c
     }
   }
 }
-/// After this a warp has its part of the tile, and the CTA sees what its threads stored before.
+/// Waits until the warp has its part of the tile. Also a barrier of the CTA, after which all see what its
+/// threads stored before.
 FOURSCALE_D inline void finish_tile() {
   __syncthreads();
   ptx::cp_async_wait_all();
   __syncwarp();
 }
 
-/// The same from rows that begin anywhere: a lane loads an aligned vector of eight rows and asks its
-/// neighbour for the next one. Needs no finish_tile(), but the CTA's barrier.
+/// The same for rows that begin anywhere, through registers. A lane loads an aligned vector of each of eight
+/// rows, and gets the vector behind it from its neighbour by a shuffle. Needs no finish_tile(), but a barrier
+/// of the CTA.
 template <class T, class F, int Cols, u32 Down>
 FOURSCALE_D void copy_tile(matrix_view<T const> const& x, tile_place<Cols, Down> const& place,
                            tile_memory<F, Cols>& tile) {
@@ -139,7 +144,7 @@ FOURSCALE_D void copy_tile(matrix_view<T const> const& x, tile_place<Cols, Down>
   vector16 v[steps];
   FOURSCALE_UNROLL
   for (u32 s = 0; s < steps; ++s) v[s] = load(r + s * step, lane % chunks);
-  const vector16 last = load(lane, chunks);  // of the row that is the lane's number
+  const vector16 last = load(lane, chunks);  // the last vector of row `lane`
   FOURSCALE_UNROLL
   for (u32 s = 0; s < steps; ++s) {
     const u32 offset = static_cast<u32>(reinterpret_cast<u64>(begin + (r + s * step) * x.ld)) % 16;
@@ -161,7 +166,8 @@ FOURSCALE_D void copy_tile(matrix_view<T const> const& x, tile_place<Cols, Down>
   }
 }
 
-/// Scales of N whole rows to memory, `Along` of each, see store_tile_scales().
+/// Stores N rows of `Along` scales each, all of which are in the matrix, in whole words; see
+/// store_tile_scales(). This one is for linear scales: a thread stores a row.
 template <u32 N, u32 Along>
 FOURSCALE_D void store_whole_scales(linear, byte_rows<u8> const& bytes, u32 i, u32 j,
                                     u8 const (&scales)[N][Along]) {
@@ -170,9 +176,9 @@ FOURSCALE_D void store_whole_scales(linear, byte_rows<u8> const& bytes, u32 i, u
   *reinterpret_cast<word*>(bytes.at(i * N + threadIdx.x, j * Along)) =
       *reinterpret_cast<word const*>(scales[threadIdx.x]);
 }
-/// The same in the order that they have in memory: every word has four blocks of a row, or what there is of
-/// them, and all rows of a tile's blocks are together. `bytes` has a byte for each block of a row, as if it
-/// were linear.
+/// The same for swizzled scales, in the order of memory. Every word has four blocks of a row, or what there
+/// is of them; the words of all rows of the same blocks are together. bytes.row_bytes is the number of blocks
+/// in a row, as if scales were linear.
 template <u32 N, u32 Along>
 FOURSCALE_D void store_whole_scales(swizzled_128x4, byte_rows<u8> const& bytes, u32 i, u32 j,
                                     u8 const (&scales)[N][Along]) {
@@ -185,8 +191,8 @@ FOURSCALE_D void store_whole_scales(swizzled_128x4, byte_rows<u8> const& bytes, 
         *reinterpret_cast<word const*>(&scales[r][b]);
 }
 
-/// Scales of N rows to memory, `Along` of each: those of tile i down, j along; those of the padding as 0.
-/// `whole`: all are in the matrix, and whole words can be stored.
+/// Stores the scales of a tile, N rows of `Along` each: those of tile i down, j along. Scales of the padding
+/// become 0. `whole`: all are in the matrix, and may be stored in whole words. All threads of a CTA call it.
 template <u32 Threads, class F, class Layout, u32 N, u32 Along>
 FOURSCALE_D void store_tile_scales(block_scaled_view<F, Layout> const& q, byte_rows<u8> const& bytes,
                                    bool whole, u32 i, u32 j, u8 const (&scales)[N][Along]) {
@@ -203,9 +209,9 @@ FOURSCALE_D void store_tile_scales(block_scaled_view<F, Layout> const& q, byte_r
   }
 }
 
-/// Gathered codes of rows to memory, N rows of Bytes each: those of tile i down, j along. `whole`: all are in
-/// the matrix, and rows of q's codes begin at multiples of 16 bytes. `get(r, at)`: where 16 bytes of them
-/// are.
+/// Stores the gathered codes of a tile, N rows of `Bytes` each: those of tile i down, j along. `whole`: all
+/// are in the matrix, and rows of q's codes are aligned to 16 bytes. get(r, at) is the address of the 16
+/// bytes of row r from byte `at` on. All threads of a CTA call it.
 template <u32 Threads, u32 N, u32 Bytes, class F, class Layout, class Get>
 FOURSCALE_D void store_tile_codes(block_scaled_view<F, Layout> const& q, byte_rows<u8> const& rows,
                                   bool whole, u32 i, u32 j, Get get) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Values of a row as a kernel holds them between memory and a block: in the registers of one thread, as they
-// lie in memory. Amax, signs and limits are found before they become floats, two 16-bit values at a time.
+// Values of a row in the registers of one thread, in the words in which they lie in memory. Amax, signs and
+// limits are found before values become floats, two 16-bit values at a time.
 #pragma once
 
 #include "../formats/real.hpp"
@@ -13,14 +13,14 @@ struct alignas(16) vector16 {
   u32 words[4];
 };
 
-/// 16-bit types, of which a word has two.
+/// True for 16-bit types, two values of which share a word.
 template <class T>
 inline constexpr bool is_packed = same_type<T, bf16> || same_type<T, fp16>;
 
 namespace detail {
 
-/// The larger magnitudes of two pairs. NaN loses to a number, or wins with KeepNan. The signs of the result
-/// mean nothing.
+/// The larger magnitude in each half of two pairs. NaN loses to a number, or, with KeepNan, wins. The signs
+/// of the result mean nothing.
 template <class T, bool KeepNan>
 FOURSCALE_D u32 larger_magnitudes(u32 a, u32 b) {
   if constexpr (same_type<T, bf16>)
@@ -29,7 +29,8 @@ FOURSCALE_D u32 larger_magnitudes(u32 a, u32 b) {
     return ptx::max_abs_f16x2<KeepNan>(a, b);
 }
 
-/// The larger magnitude of a pair as a float: NaN if one is and KeepNan, otherwise as amax_bits() takes it.
+/// The larger magnitude of a pair as a float. If one is NaN, the result is NaN with KeepNan; otherwise NaN is
+/// dropped, as amax_bits() drops it.
 template <class T, bool KeepNan>
 FOURSCALE_D float pair_amax(u32 pair) {
   const u32 largest = larger_magnitudes<T, KeepNan>(pair, pair >> 16) & 0x7fffu;
@@ -37,8 +38,8 @@ FOURSCALE_D float pair_amax(u32 pair) {
   return KeepNan ? amax : bit_cast<float>(amax_bits(amax));
 }
 
-/// Bytes of two words, all ones or zeros as the signs of even and of odd elements are, as nibbles side by
-/// side.
+/// Joins the signs of eight elements, a nibble of ones or zeros for each. Every byte of `even` and `odd` is
+/// all ones or all zeros, for the signs of elements 0, 2, 4, 6 and of 1, 3, 5, 7.
 FOURSCALE_D inline u32 joined_signs(u32 even, u32 odd) {
   return ptx::lop3_select_b32(0x0f0f'0f0fu, even, odd);
 }
@@ -54,7 +55,7 @@ struct values {
   static constexpr int count = N * static_cast<int>(sizeof(T)) / 4;
   u32 words[count];
 
-  /// From or to an address that is a multiple of 16 bytes.
+  /// Loads from, or stores to, an address that is a multiple of 16 bytes.
   static FOURSCALE_D values load(T const* from) {
     values v;
     FOURSCALE_UNROLL
@@ -103,11 +104,13 @@ struct values {
     return v;
   }
 
-  /// The largest magnitude: as fourscale::block_amax() gives it, or NaN if a value is NaN.
+  /// The largest magnitude. amax() drops NaN, as fourscale::block_amax() does; amax_or_nan() is NaN if a
+  /// value is.
   FOURSCALE_D float amax() const { return largest<false>(); }
   FOURSCALE_D float amax_or_nan() const { return largest<true>(); }
 
-  /// The signs of values i to i + 7, in every bit of their nibbles; of wider types in the highest bit only.
+  /// The signs of values i to i + 7, a nibble each. For 16-bit types a sign fills its nibble; for wider types
+  /// it is only in the highest bit.
   FOURSCALE_D u32 signs(int i) const {
     if constexpr (is_packed<T>) {
       u32 const* const w = words + i / 2;
@@ -120,7 +123,7 @@ struct values {
       return nibbles;
     }
   }
-  /// The values with magnitudes of at most `limit`, rounded down to T.
+  /// Lowers the magnitudes to at most `limit`, rounded down to T. Signs stay.
   FOURSCALE_D void lower_to(float limit) {
     static_assert(same_type<T, bf16>, "Other types are lowered as floats.");
     const u32 pair = __byte_perm(bit_cast<u32>(limit), 0, 0x3232);
@@ -152,7 +155,7 @@ struct values {
   }
 };
 
-/// The part of a vector that lies before `end`, the rest 0; of two-byte values.
+/// Loads the part of an aligned vector that lies before `end`, in units of two bytes; the rest is 0.
 FOURSCALE_D inline vector16 load_before(u8 const* aligned, u8 const* end) {
   if (const i64 there = end - aligned; there >= 16) {
     return *reinterpret_cast<vector16 const*>(aligned);
@@ -166,7 +169,8 @@ FOURSCALE_D inline vector16 load_before(u8 const* aligned, u8 const* end) {
   }
 }
 
-/// Words that begin `offset` bytes, an even number below 16, after the first of w. Changes w.
+/// Takes Count words from w that begin `offset` bytes after the first one; `offset` is even and below 16.
+/// Changes w.
 template <int Count>
 FOURSCALE_D void shift_words(u32 (&w)[Count + 4], u32 offset, u32 (&result)[Count]) {
   FOURSCALE_UNROLL
@@ -177,9 +181,9 @@ FOURSCALE_D void shift_words(u32 (&w)[Count + 4], u32 offset, u32 (&result)[Coun
   for (int i = 0; i < Count; ++i) result[i] = __funnelshift_r(w[i], w[i + 1], 8 * (offset & 2));
 }
 
-/// N consecutive values in flight from an address that is a multiple of sizeof(T): the vectors that they lie
-/// in. Device memory is allocated at multiples of 16 bytes, so that the first may be read before the matrix,
-/// but the last one not beyond its `end`.
+/// N consecutive values in flight, from an address that is a multiple of sizeof(T): holds the aligned vectors
+/// that they lie in. Device memory is allocated at multiples of 16 bytes, so the first vector may begin
+/// before the matrix; the last one is not read beyond `end`, the end of the matrix.
 template <class T, int N>
 struct shifted_values {
   static constexpr int count = values<T, N>::count, vectors = count / 4 + 1;
@@ -198,6 +202,7 @@ struct shifted_values {
       for (int j = 0; j < 4; ++j) words[4 * i + j] = v.words[j];
     }
   }
+  /// The values, shifted into place.
   FOURSCALE_D values<T, N> arrived() const {
     u32 w[count + 4];
     FOURSCALE_UNROLL

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // Walks: which blocks of a matrix a thread takes, and in what order.
 //
-// A walk is a kernel's argument; `walk.begin()` in the kernel gives the thread's cursor. A cursor has
+// A walk is an argument of a kernel; walk.begin() in the kernel gives the cursor of the thread. A cursor has
 //   batch           how many blocks are on their way from memory at once, a constant
-//   steps()         how many steps it has at most: batch, or more than one batch
-//   inside(k)       is there a block at step k?
-//   padding(k)      if not: does step k lie in the padding of the scale layout?
+//   steps()         the number of steps at most: batch, or more than one batch
+//   inside(k)       true if there is a block at step k
+//   padding(k)      if not inside(k): true if step k lies in the padding of the scale layout
 //   at(k)           the place of step k
 //   tensor(amax)    the tensor scale of its blocks, unless rows have their own
 #pragma once
@@ -16,14 +16,14 @@
 
 namespace FOURSCALE_NAMESPACE::cta {
 
-inline constexpr int threads = 256;  ///< of a CTA that walks along rows
+inline constexpr int threads = 256;  ///< threads of a CTA that walks along rows
 
-/// The CTA's place in a grid that begins at its end: amax() goes through a matrix from its start, so that
-/// what it read last, and L2 still holds, is what quantize() reads first.
+/// The number of the CTA, counted from the end of the grid. amax() goes through a matrix from its start. What
+/// it read last is still in L2, and quantize() reads it first.
 FOURSCALE_D inline u32 cta_from_end() { return gridDim.x - 1 - blockIdx.x; }
 
-/// Where a block is: in the matrix, counted along the rows of the scale layout, and where its scale is among
-/// those that the CTA gathers, see swizzled_sink.
+/// The place of a block: its row and block in the matrix, its index, counted along the rows of the scale
+/// layout, and where its scale is among those that the CTA gathers, see swizzled_sink.
 struct place {
   i64 row, block, index = 0;
   int gathered = 0;
@@ -32,14 +32,15 @@ struct place {
 /// The place of a block in rows of `along` blocks without padding.
 FOURSCALE_D inline place place_in(i64 along, i64 row, i64 block) { return {row, block, row * along + block}; }
 
-/// Blocks that a thread has on their way: 128 bytes of values, or one block.
+/// How many blocks a thread has on their way from memory: 128 bytes of values, or one block.
 template <int N, class T>
 inline constexpr int blocks_on_the_way = N * sizeof(T) > 64   ? 1
                                          : N * sizeof(T) > 32 ? 2
                                                               : 4;
 
-/// Blocks of the scale layout, `Padded` or not, counted along rows: a CTA takes 256 * Batch neighbours, a
-/// thread one in 256 of them. blockIdx.y counts chunks of rows whose blocks 31 bits can count.
+/// Walks over the blocks of the scale layout, counted along rows: a CTA takes 256 * Batch consecutive blocks,
+/// a thread every 256th of them. `Padded`: the layout has padding. blockIdx.y counts chunks of rows whose
+/// blocks 31 bits can count.
 template <int Batch, bool Padded>
 struct row_walk {
   i64 rows, blocks, layout_rows;
@@ -85,14 +86,15 @@ struct row_walk {
   }
 };
 
-/// Does a walk go by tiles of swizzled scales?
+/// True if a walk goes by tiles of swizzled scales.
 template <class Walk>
 inline constexpr bool by_tiles = requires {
   Walk::scale_tiles;
 };
 
-/// Any matrix, however large, block by block: neighbouring threads take the next block of a row, or of a
-/// transposed matrix, where those are neighbours in memory, the next row.
+/// Walks over any matrix, however large; a thread takes one block. Neighbouring threads take neighbouring
+/// blocks of a row. In a transposed matrix, neighbouring rows are neighbours in memory, so there they take
+/// the same block of neighbouring rows.
 template <bool Transposed>
 struct any_walk {
   i64 rows, blocks, layout_rows, layout_blocks;
@@ -134,8 +136,8 @@ struct any_walk {
   }
 };
 
-/// Tiles of 128 rows x 8 blocks, whose swizzled scales are 1 KiB in a row. A thread takes a block of rows r,
-/// r + 32, r + 64 and r + 96.
+/// Walks by tiles of 128 rows x 8 blocks, whose swizzled scales are 1 KiB without gaps. A thread takes one
+/// block in each of the rows r, r + 32, r + 64 and r + 96.
 template <int Batch>
 struct tile_walk {
   static constexpr int along = 8, scale_tiles = along / 4;
@@ -160,7 +162,7 @@ struct tile_walk {
     FOURSCALE_D tensor_scale<F> tensor(tensor_amax<F> const& amax) const {
       return amax.scale_of_all();
     }
-    // What a sink that gathers scales asks for.
+    // The members that swizzled_sink needs, which gathers the scales of a tile.
     FOURSCALE_D i64 first_block() const { return tile_col * along; }
     FOURSCALE_D i64 scale_tile_row(u32 const (&)[threads / 32]) const { return tile_row; }
     FOURSCALE_D static constexpr int rows_in_tile() { return 128; }

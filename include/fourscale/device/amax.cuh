@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The largest magnitude of a matrix, on a stream.
+// The amax (largest magnitude) of a matrix, on a stream: as it is, after a transform, for both copies from
+// one read, or of each row.
 #pragma once
 
 #include "../cta/quantize_block.cuh"
@@ -11,8 +12,8 @@ inline namespace FOURSCALE_ARCH {
 
 namespace detail {
 
-/// Rows that are vectors, of x.cols a multiple of N: a thread takes four vectors of N values, and loads all
-/// of them before it uses the first.
+/// For rows that are aligned to 16 bytes, with x.cols a multiple of N. A thread takes four vectors of N
+/// values, and loads all of them before it uses the first. `cta` is the number of the CTA.
 inline constexpr int amax_vectors = 4;
 template <int N, class T>
 FOURSCALE_D void raise_by_vectors(matrix_view<T const> const& x, u32 cta, i32* largest) {
@@ -37,7 +38,7 @@ FOURSCALE_KERNEL void __launch_bounds__(cta_threads)
     amax_vectors_kernel(matrix_view<T const> x, i32* largest) {
   raise_by_vectors<N>(x, blockIdx.x, largest);
 }
-/// How many threads that takes.
+/// The number of threads that raise_by_vectors() takes.
 template <int N, class T>
 i64 amax_vector_threads(matrix_view<T const> const& x) {
   return ceil_div<i64>(x.rows * (x.cols / N), amax_vectors);
@@ -46,17 +47,17 @@ template <int N, class T>
 bool fits_amax_vectors(matrix_view<T const> const& x) {
   return x.cols % N == 0 && rows_are_vectors(x);
 }
-/// N for values of T.
+/// The N of raise_by_vectors() for values of T: 32 bytes.
 template <class T>
 inline constexpr int amax_values = 32 / static_cast<int>(sizeof(T));
-/// One long row, where there are no gaps: it needs no division.
+/// The matrix as one long row if there are no gaps between rows: the kernel then needs no division.
 template <class T>
 matrix_view<T const> as_few_rows(matrix_view<T const> const& x) {
   if (x.ld == x.cols) return {x.data, 1, x.rows * x.cols};
   return x;
 }
 
-/// Any rows, value by value.
+/// For any rows, value by value.
 template <class T>
 FOURSCALE_KERNEL void __launch_bounds__(cta_threads) amax_kernel(matrix_view<T const> x, i32* largest) {
   i32 mine = 0;
@@ -88,8 +89,8 @@ FOURSCALE_KERNEL void __launch_bounds__(cta_threads)
   raise_by_cta(mine, largest);
 }
 
-/// The larger one of `most` and what the transform makes of two columns. Rounding keeps the order, so that
-/// the caller rounds the largest last.
+/// The larger one of `most` and the largest magnitude that the transform makes of two columns, before it is
+/// rounded to bf16. Rounding keeps the order, so the caller rounds only the largest of all.
 template <int N, class T, int M>
 FOURSCALE_D float larger_sum(cta::column_pair<T, N> const& columns,
                              fourscale::prepared_hadamard<M> const& transform, float most) {
@@ -103,8 +104,9 @@ FOURSCALE_D float larger_sum(cta::column_pair<T, N> const& columns,
   return most;
 }
 
-/// The amax of 16-bit values in memory and that of their columns, N rows at a time, after the transform: a
-/// thread takes two columns over 4 * N rows.
+/// Finds the amax of 16-bit values in memory (unless `largest` is null), and that of their columns after the
+/// transform of N rows at a time. A thread takes two columns over 4 * N rows; x.rows is a multiple of N. All
+/// threads of a CTA call it.
 inline constexpr int column_blocks = 4, column_warps = cta_threads / 32;
 template <int N, class T, int M>
 FOURSCALE_D void raise_by_columns(matrix_view<T const> const& x,
@@ -134,7 +136,7 @@ FOURSCALE_KERNEL void __launch_bounds__(cta_threads)
   raise_by_columns<N>(x, transform, ctas_along, blockIdx.x, largest, largest_transformed);
 }
 
-/// Zeroes two amaxes, neighbours in one operation.
+/// Zeroes two amaxes: by one operation if they are neighbours in memory.
 inline errc clear_amaxes(float* amax, float* amax_t, cudaStream_t stream) {
   const bool side_by_side = amax_t == amax + 1;
   cudaError_t e = cudaMemsetAsync(amax, 0, side_by_side ? 2 * sizeof(float) : sizeof(float), stream);
@@ -146,12 +148,12 @@ template <int N, class T>
 i64 column_amax_ctas(matrix_view<T const> const& x) {
   return ceil_div<i64>(x.cols, 64) * ceil_div<i64>(x.rows, N * column_blocks * column_warps);
 }
-/// 16-bit values, and a transform with a fast form for them?
+/// True for 16-bit values and a transform with a fast form for them.
 template <int N, class T, class Transform>
 inline constexpr bool has_column_amax = cta::is_packed<T>&& requires(Transform const t) {
   t.prepared().factors;
 };
-/// Pairs of 16-bit values in memory?
+/// True if, in addition, x can be read in pairs of 16-bit values.
 template <int N, class T, class Transform>
 bool fits_column_amax(matrix_view<T const> const& x, [[maybe_unused]] Transform const& transform) {
   return has_column_amax<N, T, Transform> && x.ld % 2 == 0 && x.cols % 2 == 0 &&
@@ -166,8 +168,8 @@ void launch_column_amax(matrix_view<T const> const& x, Transform const& transfor
         reinterpret_cast<i32*>(amax_t));
 }
 
-/// Rows in memory: a warp takes a row. Rows of a transposed matrix: a thread takes 1024 values of one, so
-/// that neighbouring threads read neighbours.
+/// The amax of each row. In a matrix in memory a warp takes a row. In a transposed matrix a thread takes 1024
+/// values of a row, so that neighbouring threads, which take neighbouring rows, read neighbours in memory.
 inline constexpr i64 row_chunk = 1024;
 template <class M>
 FOURSCALE_KERNEL void __launch_bounds__(cta_threads) row_amax_kernel(M x, i32* out) {
@@ -212,8 +214,8 @@ errc amax(matrix_view<T> const& x, float* amax, cudaStream_t stream = nullptr) {
   return detail::launched();
 }
 
-/// As above after `transform` of N consecutive values of each row at a time. Also rejects x.cols that is no
-/// multiple of N.
+/// As above, after `transform` of N consecutive values of each row at a time. Also rejects an x.cols that is
+/// no multiple of N.
 template <int N, matrix_like M, transform_policy<N> Transform>
 errc amax(M const& x, Transform const& transform, float* amax, cudaStream_t stream = nullptr) {
   if (const errc e = validate(x); e != errc::ok) return e;
@@ -232,18 +234,18 @@ errc amax(M const& x, Transform const& transform, float* amax, cudaStream_t stre
   return detail::launched();
 }
 
-/// What quantize() of format F needs as amax when its recipe transforms: amax<nvfp4>(transposed(x),
-/// hadamard<16>{signs}, ...) is that of the columnwise copy.
+/// The amax that quantize() to format F needs if its quantizer transforms. For instance,
+/// amax<nvfp4>(transposed(x), hadamard<16>{signs}, ...) is the amax of the columnwise copy.
 template <block_format F, matrix_like M, transform_policy<F::block_size> Transform>
 errc amax(M const& x, Transform const& transform, float* out, cudaStream_t stream = nullptr) {
   return amax<F::block_size>(x, transform, out, stream);
 }
 
-/// Both amaxes of a tensor: of x, for the rowwise copy, and of transposed(x) after `transform`, for the
-/// columnwise one; from one read of x if the transform is a Hadamard transform to bf16 and x holds pairs of
-/// 16-bit values (an even number in a row, rows at multiples of 4 bytes), otherwise from two. One memset
-/// or two, and a kernel or two; never synchronises, never allocates. Also rejects x.rows that is no multiple
-/// of the block size; both outputs are then untouched.
+/// Both amaxes of a tensor: *amax is that of x, for the rowwise copy; *amax_t is that of transposed(x) after
+/// `transform`, for the columnwise one. x is read once if the transform is a Hadamard transform to bf16 and x
+/// holds pairs of 16-bit values (an even number in a row, rows at multiples of 4 bytes), otherwise twice. One
+/// memset or two, and a kernel or two; never synchronises, never allocates. Also rejects an x.rows that is no
+/// multiple of the block size; both outputs are then untouched.
 template <block_format F, class T, transform_policy<F::block_size> Transform>
 errc amax_both(matrix_view<T> const& x, Transform const& transform, float* amax, float* amax_t,
                cudaStream_t stream = nullptr) {
@@ -262,8 +264,8 @@ errc amax_both(matrix_view<T> const& x, Transform const& transform, float* amax,
   return device::amax<F>(transposed(x), transform, amax_t, stream);
 }
 
-/// The largest magnitude of each row, to out[0 .. x.rows) (device memory), for amax_of_rows(). Of
-/// transposed(x) it gives those of the columns, for the columnwise copy. Errors as amax().
+/// Writes the largest magnitude of each row to out[0 .. x.rows) (device memory), for amax_of_rows(). The rows
+/// of transposed(x) are the columns of x: their amaxes are for the columnwise copy. Errors as amax().
 template <matrix_like M>
 errc row_amax(M const& x, float* out, cudaStream_t stream = nullptr) {
   if (const errc e = validate(x); e != errc::ok) return e;

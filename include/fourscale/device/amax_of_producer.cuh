@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The largest magnitude of what a producer makes, on a stream: of a matrix that is never in memory.
+// The amax of a matrix that is never in memory but made by a producer (cta/producer.cuh), on a stream.
 #pragma once
 
 #include "../cta/producer.cuh"
@@ -10,6 +10,7 @@ inline namespace FOURSCALE_ARCH {
 
 namespace detail {
 
+/// The type and the number of the values in a producer's block.
 template <class Block>
 struct block_of;
 template <class T, int N>
@@ -18,7 +19,7 @@ struct block_of<cta::values<T, N>> {
   static constexpr int size = N;
 };
 
-/// A thread takes four blocks, and has all of them made before it uses the first.
+/// A thread takes four blocks; the producer makes all of them before it uses the first.
 template <cta::producer Producer>
 FOURSCALE_KERNEL void __launch_bounds__(cta_threads)
     producer_amax_kernel(Producer source, i64 along, i32* largest) {
@@ -38,7 +39,8 @@ FOURSCALE_KERNEL void __launch_bounds__(cta_threads)
   raise_by_cta(mine, largest);
 }
 
-/// Both amaxes: a CTA has a tile of 128 rows and 64 columns made, and goes through it once more by columns.
+/// Both amaxes. A CTA calls the producer for a tile of 128 rows x 64 columns and keeps its values in shared
+/// memory; then it goes through the tile by columns for the second amax.
 inline constexpr int amax_tile_rows = 128, amax_tile_cols = 64;
 template <int N, cta::producer Producer, int M>
 FOURSCALE_KERNEL void __launch_bounds__(cta_threads)
@@ -77,10 +79,10 @@ errc validate_producer(Producer const& source, float const* amax) {
 
 }  // namespace detail
 
-/// The largest magnitude of what a producer makes to *amax (device memory), as amax() of the matrix gives it.
-/// Each block is asked for once. A memset of 4 bytes and a kernel on the stream, graph-capturable; never
-/// synchronises, never allocates. Errors: empty_matrix, too_large, partial_block, null_pointer, misaligned;
-/// *amax is then untouched.
+/// Writes the largest magnitude of what a producer makes to *amax (device memory), as amax() of the matrix
+/// gives it. The producer is asked for each block once. A memset of 4 bytes and a kernel on the stream,
+/// graph-capturable; never synchronises, never allocates. Errors: empty_matrix, too_large, partial_block,
+/// null_pointer, misaligned; *amax is then untouched.
 template <cta::producer Producer>
 errc amax(Producer const& source, float* amax, cudaStream_t stream = nullptr) {
   if (const errc e = detail::validate_producer(source, amax); e != errc::ok) return e;
@@ -93,10 +95,10 @@ errc amax(Producer const& source, float* amax, cudaStream_t stream = nullptr) {
   return detail::launched();
 }
 
-/// Both amaxes of what a producer of 16-bit values makes, as amax_both() of the matrix gives them, under a
-/// Hadamard transform to bf16. Each block is asked for once. One memset or two, and a kernel on the stream.
-/// Errors: as above, and partial_block for rows that are no multiple of the block size; both outputs are then
-/// untouched.
+/// Both amaxes of what a producer of 16-bit values makes, under a Hadamard transform to bf16, as amax_both()
+/// of the matrix gives them. The producer is asked for each block once. One memset or two, and a kernel on
+/// the stream. Errors: as above, and partial_block for a number of rows that is no multiple of the block
+/// size; both outputs are then untouched.
 template <block_format F, cta::producer Producer, transform_policy<F::block_size> Transform>
 errc amax_both(Producer const& source, Transform const& transform, float* amax, float* amax_t,
                cudaStream_t stream = nullptr) {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Opt-in, because it allocates: a quantized matrix that owns its memory, on the GPU; and copies of these.
+// A quantized matrix that owns its memory on the GPU, and copy() of codes and scales. Opt-in, because it
+// allocates.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -8,11 +9,11 @@
 
 namespace FOURSCALE_NAMESPACE {
 
-/// The codes and scales of a rows x cols matrix in format F, uninitialised, in one piece of memory of the
-/// current device; and its amax, which it does not own. Device functions take its view(). Where there is no
-/// memory, status() says why: a rule of validate(), or cuda_failed. The pointers of the view are then null,
-/// and every function refuses it. Making and destroying one may wait for the device, as cudaMalloc and
-/// cudaFree do: do not do it in each step of a training loop.
+/// Owns the codes and scales of a rows x cols matrix in format F: uninitialised, in one allocation on the
+/// current device. It also holds the amax, but does not own the memory that this may refer to. Device
+/// functions take its view(). If there is no memory, status() says why: a rule of validate(), or cuda_failed.
+/// The pointers of the view are then null, and every function refuses it. Making and destroying a buffer may
+/// wait for the device, as cudaMalloc and cudaFree do: do not do it in each step of a training loop.
 template <block_format F, scale_layout Layout = linear>
 class device_buffer {
  public:
@@ -31,16 +32,17 @@ class device_buffer {
     return *this;
   }
 
-  /// ok if there is memory.
+  /// ok if the buffer has memory.
   errc status() const { return status_; }
 
-  /// Valid until the buffer is destroyed, moved from or assigned to. It has the amax of now.
+  /// Valid until the buffer is destroyed, moved from or assigned to. It has the value of `amax` at the time
+  /// of the call.
   block_scaled_view<F, Layout> view() { return with_capacities(block_scaled_view<F, Layout>()); }
   block_scaled_view<F, Layout, u8 const> view() const {
     return with_capacities(block_scaled_view<F, Layout, u8 const>());
   }
 
-  /// Codes and scales together.
+  /// The bytes of codes and scales together.
   i64 bytes() const {
     return codes_ == nullptr ? 0 : code_bytes<F>(rows, cols) + scale_bytes<F, Layout>(rows, cols);
   }
@@ -55,7 +57,7 @@ class device_buffer {
     codes_ = nullptr;
     return errc::cuda_failed;
   }
-  /// Where scales begin: aligned like memory of cudaMalloc, so that TMA can read them.
+  /// The offset of the scales: aligned like memory of cudaMalloc, so that TMA can read them.
   i64 scales_at() const { return round_up<i64>(code_bytes<F>(rows, cols), 256); }
 
   template <class View>
@@ -89,10 +91,9 @@ class device_buffer {
 namespace FOURSCALE_NAMESPACE::device {
 inline namespace FOURSCALE_ARCH {
 
-/// Copies codes and scales from one machine to another, or on one: either view may be in memory of the host
-/// or of a device. The amax is not copied: it may be a pointer. As asynchronous as cudaMemcpyAsync; never
-/// allocates. Errors: null_pointer, shape_mismatch, overlap, and others of validate(); `to` is then
-/// untouched.
+/// Copies codes and scales; either view may be in memory of the host or of a device. The amax is not copied:
+/// it may be a pointer. As asynchronous as cudaMemcpyAsync; never allocates. Errors: null_pointer,
+/// shape_mismatch, overlap, and others of validate(); `to` is then untouched.
 template <class F, class Layout, class Byte>
 errc copy(block_scaled_view<F, Layout, Byte> from, block_scaled_view<F, Layout> to,
           cudaStream_t stream = nullptr) {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Both copies of a tensor, and one copy from another, on a stream.
+// Both copies of a matrix, rowwise and columnwise, in one call, and the columnwise copy as the transpose of a
+// rowwise one in 2-D blocks; on a stream.
 #pragma once
 
 #include "quantize.cuh"
@@ -9,7 +10,8 @@ inline namespace FOURSCALE_ARCH {
 
 namespace detail {
 
-/// A thread takes a block of the result; neighbouring threads read neighbours of the source.
+/// A thread takes a block of the result, or a scale of its padding; neighbouring threads read neighbours of
+/// the source.
 template <class F, class Layout, class LayoutT>
 FOURSCALE_KERNEL void __launch_bounds__(cta_threads)
     transpose_kernel(block_scaled_view<F, Layout, u8 const> q, block_scaled_view<F, LayoutT> qt) {
@@ -43,9 +45,9 @@ errc transpose(block_scaled_view<F, Layout, Byte> const& q, block_scaled_view<F,
   return detail::launched();
 }
 
-/// Both copies in one call, as host::quantize_both does. All pointers are device memory, those of the amaxes
-/// included (that of qt after the columnwise transform). One or two kernels on the stream; never
-/// synchronises, never allocates. Errors: see validate(); both outputs are then untouched.
+/// Makes both copies in one call, as host::quantize_both does. All pointers are device memory, those of the
+/// amaxes included; the amax of qt is that after the columnwise transform. One or two kernels on the stream;
+/// never synchronises, never allocates. Errors: see validate(); both outputs are then untouched.
 template <class T, class F, class Layout, class LayoutT, quantizer_for<F> Rowwise = quantizer<>,
           quantizer_for<F> Columnwise = quantizer<>, block_shape Blocks = blocks_1d>
 errc quantize_both(matrix_view<T> const& x, block_scaled_view<F, Layout> const& q,
@@ -81,11 +83,12 @@ errc quantize_both(matrix_view<T> const& x, block_scaled_view<F, Layout> const& 
     return device::quantize(transposed(x), qt, columnwise, shape, stream);
 }
 
-/// Both copies of what a producer of 16-bit values makes, in 1-D blocks: a matrix that is never in memory.
-/// See cta/producer.cuh; each block is asked for once, and once more where a fast form does not hold. The
-/// bits are those of the matrix. One kernel on the stream; never synchronises, never allocates. Errors: those
-/// of validate(), shape_mismatch, overlap; bad_recipe for amaxes of rows, misaligned for codes that do not
-/// begin at a multiple of 8 bytes (in blocks of 32: 16). Both outputs are then untouched.
+/// Makes both copies, in 1-D blocks, of a matrix of 16-bit values that is never in memory but made by a
+/// producer (see cta/producer.cuh). The producer is asked for each block once, and may be asked again where a
+/// fast form is not valid. The bits are those of the same matrix in memory. One kernel on the stream; never
+/// synchronises, never allocates. Errors: those of validate(), shape_mismatch, overlap; bad_recipe for amaxes
+/// of rows; misaligned for codes that do not begin at a multiple of 8 bytes (in blocks of 32: 16). Both
+/// outputs are then untouched.
 template <cta::producer Producer, class F, class Layout, class LayoutT,
           quantizer_for<F> Rowwise = quantizer<>, quantizer_for<F> Columnwise = quantizer<>>
 errc quantize_both(Producer const& source, block_scaled_view<F, Layout> const& q,

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The end of a step under delayed scaling, on a stream.
+// The end of a step under delayed scaling, on a stream: takes the next amax from the history, and rolls the
+// history.
 #pragma once
 
 #include "../view/validate.hpp"
@@ -10,7 +11,8 @@ inline namespace FOURSCALE_ARCH {
 
 namespace detail {
 
-/// One CTA: every value is read before the first is moved.
+/// One CTA, so that a barrier separates reads from writes: every value is read before another takes its
+/// place.
 template <int Threads>
 FOURSCALE_KERNEL void __launch_bounds__(Threads) update_delayed_kernel(delayed_amax d) {
   __shared__ i32 largest;
@@ -27,7 +29,7 @@ FOURSCALE_KERNEL void __launch_bounds__(Threads) update_delayed_kernel(delayed_a
     const bool all = d.rule == amax_of_history::largest;
     *d.amax = next_amax(all ? bit_cast<float>(largest) : newest, *d.amax);
   }
-  for (i64 first = 0; first < d.length; first += blockDim.x) {  // in order, a chunk of the history at a time
+  for (i64 first = 0; first < d.length; first += blockDim.x) {  // rolls in order, a chunk at a time
     const i64 i = first + threadIdx.x, from = rolled_from(i, d.length);
     float value = 0.0f;
     if (i > 0 && i < d.length) value = from == 0 ? newest : d.history[from];

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Back to float, bf16 or fp16, on a stream.
+// Dequantizes matrices to float, bf16 or fp16, on a stream: by rows where these are aligned to 16 bytes,
+// otherwise by tiles in shared memory.
 #pragma once
 
 #include "../block/quantize.hpp"
@@ -13,9 +14,9 @@ inline namespace FOURSCALE_ARCH {
 
 namespace detail {
 
-/// What the eight magnitudes of E2M1 become in one block, as 16-bit values: their low bytes, their high
-/// bytes, as __byte_perm looks them up. Valid while all of them but 0 are normal: powers of two times f
-/// and 1.5 f, which differ in the exponent alone.
+/// What the eight magnitudes of E2M1 become in one block, under its factor f, as 16-bit values. Their low and
+/// high bytes are in separate words, as __byte_perm looks them up. They are powers of two times f and 1.5 f,
+/// which differ in the exponent alone. `valid`: all of them but 0 are normal.
 template <class T>
 struct magnitude_table {
   static constexpr bool is_bf16 = same_type<T, bf16>;
@@ -25,7 +26,7 @@ struct magnitude_table {
   explicit FOURSCALE_D magnitude_table(float f) {
     constexpr float least = is_bf16 ? 0x1p-124f : 0x1p-12f, most = is_bf16 ? 0x1p124f : 0x1p12f;
     const float larger = ptx::mul_rn_f32(f, 1.5f);
-    constexpr u32 step = is_bf16 ? 0x80u : 0x400u;  // of the exponent
+    constexpr u32 step = is_bf16 ? 0x80u : 0x400u;  // one more in the exponent
     const u32 one = from_float<T>(f).bits | u32{from_float<T>(larger).bits} << 16;
     const u32 two = one + step * 0x1'0001u, four = two + step * 0x1'0001u,
               none = (one - step) << 16;  // 0, 0.5
@@ -33,10 +34,11 @@ struct magnitude_table {
     low[1] = __byte_perm(two, four, 0x6420), high[1] = __byte_perm(two, four, 0x7531);
     valid = f >= least && f <= most;
   }
-  /// Four codes, in the low half of a word, to two words of two values each.
+  /// Decodes four codes, in the low half of a word, to two words of two values each.
   FOURSCALE_D void decode(u32 codes, u32 (&words)[2]) const {
     const u32 index = codes & 0x7777u;
-    // 0xff, the sign of 0x80 over and over, where bit 3 of the code is set; else 0x80.
+    // prmt gives 0xff, the sign of 0x80 in all bits, where bit 3 of the code is set, and 0x80 where it is
+    // not.
     const u32 signs = ptx::prmt_b32(0x8080'8080u, 0, codes & 0x8888u) << 1 & 0x8080'8080u;
     const u32 l = __byte_perm(low[0], low[1], index), h = __byte_perm(high[0], high[1], index) | signs;
     words[0] = __byte_perm(l, h, 0x5140);
@@ -44,7 +46,7 @@ struct magnitude_table {
   }
 };
 
-/// Values of codes, as dequantize_block() has them.
+/// The values of codes under the factor of their block, as dequantize_block() has them.
 template <class E, int N>
 FOURSCALE_D void to_floats(packed<E, N> codes, float factor, float (&x)[N]) {
   if constexpr (E::width == 8 || E::bias < 0) {
@@ -81,7 +83,8 @@ FOURSCALE_D cta::values<T, N> to_values(packed<E, N> codes, float factor) {
   return cta::values<T, N>::rounded(x);
 }
 
-/// Neighbours in a row, or in a column of a transposed matrix, are neighbours in memory.
+/// True for a matrix in memory and for its transpose: neighbours in a row, or in a column of the transpose,
+/// are neighbours in memory.
 template <class M>
 inline constexpr bool has_lines = false;
 template <class T>
@@ -97,8 +100,9 @@ FOURSCALE_D i64 leading_dimension(transposed_view<T> const& y) {
   return y.base.ld;
 }
 
-/// To a matrix whose rows are vectors: a thread takes 16 bytes of values at a time, so that every store is
-/// whole. Groups of so many values are counted along rows.
+/// For a y whose rows are aligned to 16 bytes. A group is the values that fill 16 bytes of y, so that every
+/// store is whole. Groups are counted along rows; a thread takes four of them. blockIdx.y counts chunks of
+/// rows.
 inline constexpr int dequantize_groups = 4;
 template <class F, class Layout, class T>
 FOURSCALE_KERNEL void __launch_bounds__(cta_threads)
@@ -133,8 +137,8 @@ FOURSCALE_KERNEL void __launch_bounds__(cta_threads)
   }
 }
 
-/// To any other matrix: a tile at a time, by way of shared memory, where values lie in the order of Y's
-/// memory: 64 lines, which are rows, or columns of a transposed matrix, of 256 bytes each.
+/// For any other y: a tile in shared memory, where values lie in the order of y's memory. It has 64 lines of
+/// 256 bytes; a line is a part of a row of y, or of a column of a transposed y.
 template <class M>
 struct dequantize_tile {
   using T = typename M::value_type;
@@ -145,7 +149,7 @@ struct dequantize_tile {
 
   FOURSCALE_D u32& pair(int line, int place) { return reinterpret_cast<u32&>(values[line][place]); }
 
-  /// Eight values of each of two rows, from column c on.
+  /// Puts eight values of each of two rows into the tile: rows `row` and row + 1, from column c on.
   template <class E>
   FOURSCALE_D void put(packed<E, 8> const (&groups)[2], float const (&factors)[2], int row, int c) {
     if constexpr (has_pairs) {
@@ -170,16 +174,16 @@ struct dequantize_tile {
       }
     }
   }
-  /// A line to `to`, a multiple of four bytes, by a warp.
+  /// A warp stores a line to `to`, which is a multiple of four bytes.
   FOURSCALE_D void store(int line, T* to) requires has_pairs {
     FOURSCALE_UNROLL
     for (int i = static_cast<int>(threadIdx.x) % 32 * 2; i < places; i += 64)
       reinterpret_cast<u32&>(to[i]) = pair(line, i);
   }
-  /// The first `count` values of a line to `to`, by a warp.
+  /// A warp stores the first `count` values of a line to `to`.
   FOURSCALE_D void store(int line, int count, T* to) requires has_pairs {
     const int lane = static_cast<int>(threadIdx.x) % 32;
-    // Two at a time, at multiples of four bytes; the first one alone, if it is at none.
+    // Two values at a time, at multiples of four bytes. If `to` is not one, its first value is stored alone.
     const int alone = static_cast<int>(reinterpret_cast<u64>(to) / 2 % 2);
     if (alone != 0 && lane == 0) to[0] = T{values[line][0]};
     FOURSCALE_UNROLL
@@ -193,7 +197,7 @@ struct dequantize_tile {
     }
   }
 };
-/// `words`: what cta::are_words() says of the codes.
+/// A CTA takes tiles of y from top to bottom. `words`: the result of cta::are_words() for the codes.
 template <class F, class Layout, class M>
 FOURSCALE_KERNEL void __launch_bounds__(cta_threads)
     dequantize_tiles_kernel(block_scaled_view<F, Layout, u8 const> q, M y, bool words) {
@@ -261,7 +265,7 @@ FOURSCALE_KERNEL void __launch_bounds__(cta_threads)
   }
 }
 
-/// Launches the first kernel where it applies; false where it does not.
+/// Launches dequantize_rows_kernel where it applies; returns false where it does not.
 template <class F, class Layout, class M>
 bool launch_dequantize_rows(block_scaled_view<F, Layout, u8 const> const& q, M const& y,
                             cudaStream_t stream) {

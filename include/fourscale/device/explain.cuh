@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which kernel a call takes, and what makes it slower than it could be, in words. This asks the same
+// Says in words which kernel a call takes, and what makes it slower than it could be. It asks the same
 // functions as the launch (path.cuh), launches nothing and needs no GPU.
 #pragma once
 
@@ -39,7 +39,7 @@ inline constexpr char const
 /// Which kernel a call takes, and why it is not a faster one:
 ///   for (char const* note : f4::device::explain(x, q, recipe)) std::puts(note);
 struct explanation {
-  static constexpr int most = 19;  ///< as many as there are
+  static constexpr int most = 19;  ///< as many as there are in `notes`
 
   errc error = errc::ok;  ///< what the call returns before a launch
   char const* kernel = "none";
@@ -53,7 +53,7 @@ struct explanation {
       if (mine == note) return true;
     return false;
   }
-  /// Adds a note, once, if it holds; or those of another.
+  /// Adds a note if it holds and is not there yet; or the notes of another explanation.
   constexpr void add(bool holds, char const* note) {
     if (holds && !says(note) && count < most) notes[count++] = note;
   }
@@ -67,7 +67,7 @@ inline namespace FOURSCALE_ARCH {
 
 namespace detail {
 
-/// An H200 has room for 132 x 4 CTAs of 256 threads, each of which loads four blocks of 16 at a time.
+/// An H200 has room for 132 x 4 CTAs of 256 threads. Each thread loads four blocks of 16 values at a time.
 inline constexpr i64 values_of_a_wave = i64{1} << 23;
 
 inline explanation explain_refusal(errc e) {
@@ -77,7 +77,7 @@ inline explanation explain_refusal(errc e) {
   return why;
 }
 
-/// Notes on blocks of T by one thread.
+/// Adds notes on the policies, for blocks of values of type T that one thread quantizes.
 template <class F, class T, class Quantizer>
 void explain_policies(explanation& why, Quantizer const& q) {
   using ready = decltype(cta::prepared(q));
@@ -86,8 +86,8 @@ void explain_policies(explanation& why, Quantizer const& q) {
                  takes_them = cta::detail::offers_fast_form<F, ready>;
   why.add(F::element::width < 8 && !has_fast_forms, notes::format);
   why.add(has_fast_forms && !fast_rounding_policy<decltype(ready::round)>, notes::rounding);
-  // For a rule that takes an amax, only where the format's own rule has a fast form: elsewhere the definition
-  // is as fast.
+  // A rule that takes an amax gets the note only where the format's own rule has a fast form: elsewhere the
+  // definition is as fast.
   constexpr bool fast_scale = fast_weighing_scaling_policy<scale, F> || fast_amax_scaling_policy<scale, F> ||
                               (amax_scaling_policy<scale, F> && !fast_amax_scaling_policy<amax_scale, F>);
   why.add(has_fast_forms && !fast_scale, notes::scaling);
@@ -102,7 +102,7 @@ void explain_source(explanation& why, matrix_view<T const> const& x) {
   why.add(!steps_by_vectors(x), notes::source_rows);
 }
 
-/// Notes on blocks along rows, from memory or a producer, of values of type T.
+/// Adds notes on blocks along rows, from memory or a producer, of values of type T.
 template <class T, class F, class Layout, class Quantizer>
 void explain_rows(explanation& why, block_scaled_view<F, Layout> const& q, Quantizer const& quantizer) {
   constexpr bool gathers = gathers_scales<F, Layout>;
@@ -113,7 +113,8 @@ void explain_rows(explanation& why, block_scaled_view<F, Layout> const& q, Quant
   explain_policies<F, T>(why, quantizer);
 }
 
-/// A copy by tiles, `Along` of whose scales lie along its rows.
+/// Adds notes on a copy by tiles, whose rows have `Along` scales in a tile. `spread`: a kernel of their own
+/// stores the scales.
 template <class T, int Along, class F, class Layout, class Quantizer>
 void explain_tiles(explanation& why, block_scaled_view<F, Layout> const& q, Quantizer const& quantizer,
                    bool spread = false) {
@@ -125,7 +126,7 @@ void explain_tiles(explanation& why, block_scaled_view<F, Layout> const& q, Quan
   explain_policies<F, T>(why, quantizer);
 }
 
-/// Why not by tiles.
+/// Adds notes on why a copy cannot go by tiles.
 template <class T, class F, class Layout>
 void explain_no_tiles(explanation& why, matrix_view<T const> const& x,
                       block_scaled_view<F, Layout> const& q) {
@@ -135,14 +136,14 @@ void explain_no_tiles(explanation& why, matrix_view<T const> const& x,
   why.add(has_tiles<T, F> && !fits_tiles(x, q), notes::code_start);
 }
 
-/// How many scales a tile has along a row, for the rowwise copy, and along a column, for the columnwise one.
+/// How many scales a tile has along a row (of the rowwise copy), and along a column (of the columnwise one).
 template <class F>
 inline constexpr int along_row =
     cta::tile_copies<bf16, F, linear, linear, quantizer<>, cta::no_copy>::memory::along_row;
 template <class F>
 inline constexpr int along_column = cta::tile_rows / F::block_size;
 
-/// Notes on any view: a thread takes a block, or a row of a square.
+/// Adds notes on the kernels for any view, in which a thread takes a block, or a row of a square.
 template <bool Is2d, class M, class F, class Layout, class Quantizer>
 void explain_view(explanation& why, M const& x, block_scaled_view<F, Layout> const& q,
                   Quantizer const& quantizer) {
@@ -161,14 +162,14 @@ void explain_view(explanation& why, M const& x, block_scaled_view<F, Layout> con
   }
 }
 
-/// A copy in blocks of 128.
+/// Adds notes on a copy in blocks of 128.
 template <class F, class Layout>
 void explain_wide(explanation& why, block_scaled_view<F, Layout> const& q) {
   why.add(reinterpret_cast<u64>(q.codes) % 16 != 0, notes::code_start);
   why.add(reinterpret_cast<u64>(q.scales) % 4 != 0, notes::scale_words);
 }
 
-/// One copy.
+/// Explains a call that makes one copy.
 template <bool Is2d, class M, class F, class Layout, class Quantizer>
 void explain_copy(explanation& why, M const& x, block_scaled_view<F, Layout> const& q,
                   Quantizer const& quantizer) {
@@ -198,7 +199,7 @@ void explain_copy(explanation& why, M const& x, block_scaled_view<F, Layout> con
   }
 }
 
-/// Both copies by tiles.
+/// Explains a call that makes both copies by tiles.
 template <path Both, class T, class F, class Layout, class LayoutT, class Rowwise, class Columnwise>
 void explain_both_by_tiles(explanation& why, matrix_view<T const> const& x,
                            block_scaled_view<F, Layout> const& q, block_scaled_view<F, LayoutT> const& qt,
@@ -214,7 +215,7 @@ void explain_both_by_tiles(explanation& why, matrix_view<T const> const& x,
 
 }  // namespace detail
 
-/// Says how quantize(x, q, quantizer, shape) would be made.
+/// Explains the call quantize(x, q, quantizer, shape).
 template <matrix_like M, class F, class Layout, quantizer_for<F> Quantizer = quantizer<>,
           class Blocks = blocks_1d>
 requires requires { Blocks::is_2d; }
@@ -227,7 +228,7 @@ explanation explain(M const& x, block_scaled_view<F, Layout> const& q, Quantizer
   return why;
 }
 
-/// Says how quantize(producer, q, quantizer) would be made.
+/// Explains the call quantize(producer, q, quantizer).
 template <cta::producer Producer, class F, class Layout, quantizer_for<F> Quantizer = quantizer<>>
 explanation explain(Producer const& source, block_scaled_view<F, Layout> const& q,
                     Quantizer const& quantizer = {}) {
@@ -239,7 +240,7 @@ explanation explain(Producer const& source, block_scaled_view<F, Layout> const& 
   return why;
 }
 
-/// Says how quantize_grouped(x, q, groups, quantizer) would be made. Reads no offset.
+/// Explains the call quantize_grouped(x, q, groups, quantizer). Reads no offset.
 template <class T, class F, class Layout, quantizer_for<F> Quantizer = quantizer<>>
 explanation explain_grouped(matrix_view<T> const& x, block_scaled_view<F, Layout> const& q,
                             row_groups const& groups, Quantizer const& quantizer = {}) {
@@ -256,7 +257,7 @@ explanation explain_grouped(matrix_view<T> const& x, block_scaled_view<F, Layout
   return why;
 }
 
-/// Says how quantize_both(x, q, qt, rowwise, columnwise, shape) would be made.
+/// Explains the call quantize_both(x, q, qt, rowwise, columnwise, shape).
 template <class T, class F, class Layout, class LayoutT, quantizer_for<F> Rowwise = quantizer<>,
           quantizer_for<F> Columnwise = quantizer<>, class Blocks = blocks_1d>
 requires requires { Blocks::is_2d; }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Opt-in, as it includes gemm.cuh: which kernel a GEMM with Blackwell's bits takes, and what makes it slower
-// than it could be, in words. This asks the same functions as the launch, and launches nothing.
+// Opt-in, as it includes gemm.cuh. explain_gemm() says which kernel a GEMM with Blackwell's bits takes, and
+// what makes it slower than it could be. It asks the same functions as the launch, and launches nothing.
 #pragma once
 
 #include "explain.cuh"
@@ -8,7 +8,7 @@
 
 namespace FOURSCALE_NAMESPACE {
 
-/// What explain_gemm() may say.
+/// What explain_gemm() may say; compare with explanation::says().
 namespace notes {
 inline constexpr char const
     gemm_codes[] =
@@ -42,9 +42,10 @@ inline namespace FOURSCALE_ARCH {
 
 namespace detail {
 
-/// Clusters of an H100 or H200, where there is no GPU to ask.
+/// Clusters that an H100 or H200 runs at once, for where there is no GPU to ask.
 inline constexpr int clusters_of_hopper = 66;
 
+/// Adds what makes an operand slower to decode.
 template <class F, class Layout>
 void explain_decoding(explanation& why, block_scaled_view<F, Layout, u8 const> const& q) {
   using reader = row_reader<F, Layout>;
@@ -54,6 +55,7 @@ void explain_decoding(explanation& why, block_scaled_view<F, Layout, u8 const> c
   why.add(!reader::has_words_of_scales(q), notes::gemm_scales);
 }
 
+/// Says which tiles the plan chooses, and adds what makes them slower.
 template <class T>
 void explain_wgmma(explanation& why, matrix_view<T> const& d, i64 k, float beta, bool amaxes_by_row) {
   const int here = clusters_at_once(), at_once = here == 0 ? clusters_of_hopper : here;
@@ -75,7 +77,7 @@ void explain_wgmma(explanation& why, matrix_view<T> const& d, i64 k, float beta,
 
 }  // namespace detail
 
-/// Says how gemm(a, b, d, factors, accumulate::blackwell{}, ...) would be made by this kernel. Needs no GPU.
+/// Says how `kernel` would make gemm(a, b, d, factors, accumulate::blackwell{}, ...). Needs no GPU.
 template <class F, class LA, class BA, class G, class LB, class BB, class T>
 explanation explain_gemm(gemm_kernel kernel, block_scaled_view<F, LA, BA> const& a,
                          block_scaled_view<G, LB, BB> const& b, matrix_view<T> const& d,
@@ -110,7 +112,7 @@ explanation explain_gemm(gemm_kernel kernel, block_scaled_view<F, LA, BA> const&
   return why;
 }
 
-/// The same by the kernel that the current device takes, and why it is not a faster one.
+/// The same for the kernel that gemm() takes on the current device, and why it takes no faster one.
 template <class F, class LA, class BA, class G, class LB, class BB, class T>
 explanation explain_gemm(block_scaled_view<F, LA, BA> const& a, block_scaled_view<G, LB, BB> const& b,
                          matrix_view<T> const& d, gemm_factors factors = {}) {

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Opt-in, because it includes <cuda.h> and <cuda/ptx>: the one GEMM with Blackwell's bits, by whatever this
-// device does it fastest with. The bits are the same on each. The kernels that decode ran on Hopper; the two
-// for Blackwell were assembled, their models ran, and they never did.
+// Opt-in, because it includes <cuda.h> and <cuda/ptx>. gemm() multiplies block-scaled operands with the bits
+// of Blackwell's tensor cores, by the kernel that is fastest on the current device. The bits of D are the
+// same with each kernel. The kernels that decode operands first (wgmma, bf16, f16) ran on Hopper. The two
+// for Blackwell (tcgen05, mma_sync) were assembled, and their models ran; they never ran on Blackwell.
 #pragma once
 
 #include "../view/accumulate.hpp"
@@ -13,25 +14,24 @@
 namespace FOURSCALE_NAMESPACE::device {
 inline namespace FOURSCALE_ARCH {
 
-/// Device memory that a GEMM works in, at any address. What it holds means nothing to the caller.
+/// Device memory in which a GEMM works, at any address. Its contents mean nothing to the caller.
 struct gemm_workspace {
   void* data = nullptr;
   i64 bytes = 0;
 };
 
-/// How a GEMM multiplies.
+/// The kernel that multiplies.
 enum class gemm_kernel : u8 {
   tcgen05,   ///< sm_100, 103, 110: block-scaled tensor cores, operands by TMA
   mma_sync,  ///< sm_120, 121: block-scaled mma.sync
-  wgmma,     ///< sm_90a: bf16 from decoded operands, and one addition toward zero for each step
-  bf16,      ///< sm_80 and later: the same by mma.sync
-  f16        ///< sm_80 and later: steps of 32, of MXFP8 and MXFP6, by mma.sync of fp16
+  wgmma,     ///< sm_90a: operands decoded to bf16; one addition toward zero for each step of K = 64
+  bf16,      ///< sm_80 and later: as wgmma, but by mma.sync
+  f16        ///< sm_80 and later: MXFP8, MXFP6 and MXFP4 in steps of K = 32, by mma.sync of fp16
 };
 
-/// The bytes of workspace for A (m x k) and B (n x k), enough for every kernel: about 2.1 bytes a value,
-/// 14 MB at most for sums on their way from one part of K to the next, and where m * n * k is 2^36 or more
-/// 2^-16 times that for certificates.
-/// Only gemm_kernel::wgmma, bf16 and f16 use it.
+/// The bytes of workspace for A (m x k) and B (n x k), enough for every kernel: about 2.2 bytes a value; at
+/// most 14 MB for accumulators that one cluster hands to the next along K; and, where m * n * k is 2^36 or
+/// more, 2^-16 times that for certificates. Only gemm_kernel::wgmma, bf16 and f16 use a workspace.
 inline i64 gemm_workspace_bytes(i64 m, i64 n, i64 k, accumulate::blackwell = {}) {
   using mma::decoded_operand;
   const i64 steps = ceil_div<i64>(k, mma::decoded_step);
@@ -42,7 +42,7 @@ inline i64 gemm_workspace_bytes(i64 m, i64 n, i64 k, accumulate::blackwell = {})
 
 namespace detail {
 
-/// What a device of this compute capability is asked for first. `tma`: tcgen05 can read the operands.
+/// The kernel to try first on a device of this compute capability. `tma`: tcgen05 can read the operands.
 constexpr gemm_kernel best_kernel(int major, bool tma) {
   if (major == 12) return gemm_kernel::mma_sync;
   if ((major == 10 || major == 11) && tma) return gemm_kernel::tcgen05;
@@ -51,7 +51,8 @@ constexpr gemm_kernel best_kernel(int major, bool tma) {
 
 inline int compute_capability_major() { return device_attribute(cudaDevAttrComputeCapabilityMajor); }
 
-/// The kernels of a GEMM of these types, and whether the code was compiled for them.
+/// The kernels for operands and a D of these types: which ones exist, which ones the code was compiled for,
+/// and which one to take.
 template <class F, class LA, class G, class LB, class T>
 struct kernels_of_gemm {
   using a_type = block_scaled_view<F, LA, u8 const>;
@@ -61,14 +62,14 @@ struct kernels_of_gemm {
   using by_f16 = f16_call<F, LA, G, LB, T>;
   static constexpr bool decodes = same_type<F, G> && model::has_steps_of_64<F>;
   static constexpr bool has_steps_of_32 = model::has_steps_of_32<F, G>;
-  /// A block-scaled instruction takes the codes as they lie in memory.
+  /// Blackwell has a block-scaled instruction that takes these codes as they lie in memory.
   static constexpr bool has_instruction = mma::has_instruction<F, G>;
   static_assert(decodes || has_steps_of_32,
                 "accumulate::blackwell multiplies NVFP4 by NVFP4, and MX formats by each other.");
   static constexpr bool swizzled =
       has_instruction && same_type<LA, swizzled_128x4> && same_type<LB, swizzled_128x4>;
 
-  /// These formats have such a kernel, whatever the code was compiled for.
+  /// Whether there is such a kernel for these formats, whatever the code was compiled for.
   static constexpr bool takes(gemm_kernel which) {
     return which == gemm_kernel::f16                                   ? has_steps_of_32
            : which == gemm_kernel::wgmma || which == gemm_kernel::bf16 ? decodes
@@ -102,7 +103,8 @@ struct kernels_of_gemm {
   }
 };
 
-/// Rules for a workspace of which a GEMM needs `bytes`.
+/// Checks a workspace of which a GEMM needs `bytes`: no_workspace if it is null or too small, overlap if it
+/// shares a byte with a matrix or an amax.
 template <class A, class B, class T>
 errc check_workspace(A const& a, B const& b, matrix_view<T> const& d, gemm_workspace workspace, i64 bytes) {
   if (workspace.data == nullptr || workspace.bytes < bytes) return errc::no_workspace;
@@ -118,7 +120,8 @@ inline u8* aligned_begin(gemm_workspace workspace) {
       round_up<u64>(reinterpret_cast<u64>(workspace.data), u64{mma::decoded_operand::alignment}));
 }
 
-/// Decodes the operands into a workspace that is checked, and multiplies.
+/// Decodes the operands into a workspace that check_workspace() has accepted, and multiplies. Without
+/// `Certify` no bounds are found, and every step counts as certified: accumulate::native.
 template <class Call, bool Certify, class A, class B, class T>
 errc decode_and_multiply(A const& a, B const& b, matrix_view<T> const& d, gemm_factors factors,
                          gemm_workspace workspace, cudaStream_t stream, gemm_steps* steps) {
@@ -127,7 +130,7 @@ errc decode_and_multiply(A const& a, B const& b, matrix_view<T> const& d, gemm_f
   const errc e = call.template decode<Certify>(stream);
   return e != errc::ok ? e : call.multiply(stream);
 }
-/// The same by gemm_kernel::wgmma or bf16 of these Kernels.
+/// The same with the call of these Kernels for gemm_kernel::wgmma, or else for bf16.
 template <class Kernels, bool Certify = true, class A, class B, class T>
 errc run_decoded(gemm_kernel kernel, A const& a, B const& b, matrix_view<T> const& d, gemm_factors factors,
                  gemm_workspace workspace, cudaStream_t stream, gemm_steps* steps) {
@@ -146,15 +149,16 @@ gemm_kernel kernel_of_gemm(block_scaled_view<F, LA, BA> const& a, block_scaled_v
   return detail::kernels_of_gemm<F, LA, G, LB, typename detail::own_type<T>::type>::choose(a, b);
 }
 
-/// D = alpha * A * B^T + beta * D for A (M x K), B (N x K), D (M x N) in bf16, fp16 or float, with the bits
-/// of model::block_scaled_dot chained along K in order, and of the epilogue in view/gemm_epilogue.hpp: NVFP4
-/// by NVFP4, MXFP4 by MXFP4, and any two of MXFP8, MXFP6 and MXFP4. Any M and N; K a multiple of the block
-/// size. D is not read when beta = 0. `steps`, device memory unless it is null, is added to: how
-/// gemm_kernel::wgmma, bf16 and f16 added their steps; the others leave it alone.
+/// D = alpha * A * B^T + beta * D for A (M x K), B (N x K), D (M x N) in bf16, fp16 or float: NVFP4 by
+/// NVFP4, MXFP4 by MXFP4, and any two of MXFP8, MXFP6 and MXFP4. Any M and N; K is a multiple of the block
+/// size. The result has the bits of model::block_scaled_dot chained along K in order, and of the epilogue in
+/// view/gemm_epilogue.hpp. D is not read when beta = 0. `steps` is null or in device memory:
+/// gemm_kernel::wgmma, bf16 and f16 add to it how they added their steps; the other kernels leave it alone.
 ///
-/// Three kernels or fewer on the stream; never synchronises, never allocates. Errors: those of host::gemm;
-/// no_workspace, if the kernel needs one and gets too little; overlap, if the workspace shares a byte with a
-/// matrix. D is then untouched.
+/// Launches three kernels or fewer on the stream; never synchronises, never allocates. Errors: those of
+/// host::gemm; no_workspace, if the kernel needs a workspace and gets too little; overlap, if the workspace
+/// shares a byte with a matrix or an amax; too_large, for more than the kernel counts (from 2^28 tiles, or
+/// 2^30 rows, columns or values along K on). D is then untouched. And cuda_failed.
 template <class F, class LA, class BA, class G, class LB, class BB, class T>
 errc gemm(block_scaled_view<F, LA, BA> const& a, block_scaled_view<G, LB, BB> const& b,
           matrix_view<T> const& d, gemm_factors factors, accumulate::blackwell, gemm_workspace workspace,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The GEMM with Blackwell's bits on any GPU from sm_80 on: decoded operands in, D out. How it works:
-// mma/bf16_tile.cuh.
+// The kernel and launch of gemm_kernel::bf16: the GEMM of NVFP4 or MXFP4 with Blackwell's bits on any GPU
+// from sm_80 on, from decoded operands (gemm_decode.cuh) to D. How it multiplies: mma/bf16_tile.cuh.
 #pragma once
 
 #include "../mma/bf16_tile.cuh"
@@ -11,7 +11,7 @@ inline namespace FOURSCALE_ARCH {
 
 namespace detail {
 
-/// A CTA takes a tile.
+/// A CTA computes one tile of D. All of them leave D alone if the samples refuse the values.
 template <class P>
 FOURSCALE_KERNEL void __launch_bounds__(mma::bf16_tile::threads, 1)
     gemm_bf16_kernel(const __grid_constant__ P p, int stages) {
@@ -24,7 +24,7 @@ FOURSCALE_KERNEL void __launch_bounds__(mma::bf16_tile::threads, 1)
   t::multiply(p, at.row(), at.col(), stages, bytes);
 }
 
-/// As many stages as the GPU has shared memory for, `most` of them.
+/// Finds how many stages the GPU has shared memory for, at most `most`. cuda_failed if these are too few.
 inline errc stages_of_bf16_tile(int most, int& stages) {
   namespace t = mma::bf16_tile;
   int device = 0, bytes = 0;
@@ -34,7 +34,7 @@ inline errc stages_of_bf16_tile(int most, int& stages) {
   return e == cudaSuccess && stages >= t::least_stages ? errc::ok : errc::cuda_failed;
 }
 
-/// `most_stages`: from two to four; fewer are slower.
+/// Launches the kernel. `most_stages`: from two to four; fewer stages are slower.
 template <class P>
 errc launch_bf16(P const& p, cudaStream_t stream, int most_stages = mma::bf16_tile::most_stages) {
   namespace t = mma::bf16_tile;
@@ -51,7 +51,7 @@ errc launch_bf16(P const& p, cudaStream_t stream, int most_stages = mma::bf16_ti
   return launched();
 }
 
-/// A checked call: see decoded_call.
+/// A GEMM by this kernel whose arguments have been checked: see decoded_call.
 template <class F, class LA, class G, class LB, class T>
 struct bf16_call : decoded_call<F, LA, G, LB, mma::bf16_tile::problem<T, mma::factor_of_output<F, G>>> {
   using base = decoded_call<F, LA, G, LB, mma::bf16_tile::problem<T, mma::factor_of_output<F, G>>>;

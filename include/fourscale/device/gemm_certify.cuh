@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// A kernel before the GEMM by wgmma that certifies strips of all its tiles. Without it, warps of the GEMM do
-// so, which share tensor cores and shared memory with those that multiply: an mma.sync there waits for wgmma.
+// certify_kernel(): certifies strips of all tiles before the GEMM by wgmma, which reads a bit for each: are
+// the sums of 16 rows by eight columns exact, as magnitudes tell (docs/exact_gemm.md, claim 11)? Without it,
+// warps of the GEMM do so. They share tensor cores and shared memory with the warps that multiply: an
+// mma.sync there waits for wgmma. A CTA walks over parts, one step of many rows and columns each. Columns go
+// by cp.async through two stages in shared memory, rows stay in registers.
 #pragma once
 
 #include "../mma/certified_strips.cuh"
@@ -14,7 +17,7 @@ inline namespace FOURSCALE_ARCH {
 
 namespace detail {
 
-/// The arguments of the kernel.
+/// The arguments of the kernel. `by_blocks_above`: see is_faster_by_blocks().
 struct certify_problem {
   mma::decoded_operand a, b;
   mma::wgmma::way_sample const* samples;
@@ -22,26 +25,28 @@ struct certify_problem {
   mma::wgmma::certified_strips certified;
 };
 
-/// A CTA takes a step of 4096 rows and 2048 columns at a time, a warp 512 of these rows. Where there are
-/// fewer rows, warps share them, and each takes other columns.
+/// A part is one step of 4096 rows and 2048 columns; a warp takes 512 of these rows. Where there are fewer
+/// rows, several warps take the same ones, each with other columns.
 inline constexpr u32 certify_warps = 8, certify_tiles = 4;
-inline constexpr u32 certify_tile_groups = 2 * mma::wgmma::certified_strips::strips_of_tile;  ///< 16 * 8 rows
+/// Groups of eight rows in a tile of 128.
+inline constexpr u32 certify_tile_groups = 2 * mma::wgmma::certified_strips::strips_of_tile;
+/// Words of columns in a part, and eights of groups of eight columns.
 inline constexpr u32 certify_words = 8,
                      certify_eights = certify_words * mma::wgmma::certified_strips::eights_of_word;
 
-/// 2^(exponent - that of the magnitudes of this width).
+/// 2^exponent over the unit of the magnitudes of this width.
 FOURSCALE_D inline float power_of_magnitude(int exponent, u32 width) {
   return model::detail::power_of_two(exponent - static_cast<int>(model::magnitude_exponent(width)));
 }
 
-/// Columns of a step in shared memory.
+/// One stage: the columns of a part in shared memory.
 struct certify_stage {
-  uint4 magnitudes[8 * certify_eights][4];
-  uint4 bounds[certify_eights];       ///< model::step_bounds of eight groups
-  float factors[8 * certify_eights];  ///< 2^-exponent of the magnitudes
-  u32 widest[certify_words];          ///< of each word's groups
+  uint4 magnitudes[8 * certify_eights][4];  ///< [group of eight columns]
+  uint4 bounds[certify_eights];             ///< model::step_bounds, of eight groups each
+  float factors[8 * certify_eights];        ///< [group]: 2^-exponent of its magnitudes
+  u32 widest[certify_words];                ///< the largest width of each word's groups
 
-  /// All threads, a group each, once magnitudes and bounds are there.
+  /// Finds `factors` and `widest`: all threads, a group each, once magnitudes and bounds are there.
   FOURSCALE_D void prepare() {
     const u32 width = reinterpret_cast<u8 const*>(bounds)[sizeof(model::step_bounds) * threadIdx.x];
     factors[threadIdx.x] = power_of_magnitude(0, width);
@@ -50,7 +55,7 @@ struct certify_stage {
   }
 };
 
-/// Which part a CTA takes; next() is the one behind it.
+/// The part of this number; next() goes to the one behind it, along columns first, then rows, then steps.
 struct certify_part {
   u32 row_parts, col_parts, step, row_part, col_part;
 
@@ -66,7 +71,7 @@ struct certify_part {
   }
 };
 
-/// Columns of a part, on their way. A thread asks for those of a group, and the first ones for bounds.
+/// Starts to copy the columns of a part. All threads copy magnitudes, the first ones bounds, too.
 FOURSCALE_D inline void ask_for_columns(mma::decoded_operand const& b, certify_part const& part,
                                         certify_stage& to) {
   static_assert(sizeof(model::step_bounds) * 8 == sizeof(to.bounds[0]) &&
@@ -75,7 +80,7 @@ FOURSCALE_D inline void ask_for_columns(mma::decoded_operand const& b, certify_p
             i = threadIdx.x;
   auto const* const from = b.magnitudes + (u64{part.step} * groups + first);
   FOURSCALE_UNROLL
-  for (u32 k = 0; k < 4; ++k) {  // neighbours in a row
+  for (u32 k = 0; k < 4; ++k) {  // neighbouring threads copy neighbouring places
     const u32 at = k * 32 * certify_warps + i;
     const bool there = first + at / 4 < groups;
     ptx::cp_async_cg_16(ptx::shared_address(&to.magnitudes[0][0] + at),
@@ -89,20 +94,22 @@ FOURSCALE_D inline void ask_for_columns(mma::decoded_operand const& b, certify_p
   ptx::cp_async_commit_group();
 }
 
-/// A warp's rows: fragments of mma.sync, whose row g is the upper eight rows of strip g, and g + 8 the lower
-/// ones; the order of places is that of the magnitudes of a lane, t * 16 and on.
+/// The magnitudes of a warp's rows in a step, as A fragments of mma.sync. Their row g is the upper eight
+/// rows of strip g, and row g + 8 the lower eight. The order of places along K is the fragments' own, in A
+/// and in B: lane t has places 16 t to 16 t + 15.
 struct certify_rows {
   u32 low[certify_tiles][4], high[certify_tiles][4];
-  float below[certify_tiles][2];  ///< -(model::exact_below() + 1) of the rows, with columns' exponent 0
-  u32 widest;                     ///< of all of the warp's
+  float below[certify_tiles][2];  ///< -(exact_below(exponent of the rows, 0) + 1)
+  u32 widest;                     ///< the largest width of the warp's rows
 
+  /// Loads the rows from group `first_group` on. All lanes call it.
   FOURSCALE_D void load(mma::decoded_operand const& a, u32 step, u32 first_group) {
     const u32 g = threadIdx.x % 32 / 4, t = threadIdx.x % 4, groups = static_cast<u32>(a.row_groups());
     u32 largest = 0;
     FOURSCALE_UNROLL
     for (u32 tile = 0; tile < certify_tiles; ++tile) {
       const u32 group = first_group + certify_tile_groups * tile + 2 * g;
-      const bool there = group < groups;  // groups come in eights
+      const bool there = group < groups;  // groups come in eights, so group + 1 is there, too
       auto const* const from =
           reinterpret_cast<uint4 const*>(a.magnitudes + (u64{step} * groups + (there ? group : 0))) + t;
       const uint4 upper = there ? __ldcg(from) : uint4{}, lower = there ? __ldcg(from + 4) : uint4{};
@@ -119,9 +126,9 @@ struct certify_rows {
   }
 
  private:
-  /// Four words in the order in which mma.sync takes them. These shuffles change nothing, which the compiler
-  /// does not know: else it would keep what was loaded, and copy all words to this order before each
-  /// mma.sync.
+  /// Puts four words in the order in which mma.sync takes them. The shuffles change no value, which the
+  /// compiler does not know. Without them it would keep the words as they were loaded, and copy all of them
+  /// to this order before each mma.sync.
   FOURSCALE_D static void set(u32 (&to)[4], u32 a, u32 b, u32 c, u32 d) {
     const int lane = static_cast<int>(threadIdx.x % 32);
     to[0] = __shfl_sync(~0u, a, lane), to[1] = __shfl_sync(~0u, b, lane);
@@ -129,10 +136,10 @@ struct certify_rows {
   }
 };
 
-/// Which sums of the rows with eight groups of columns are exact: two bits, of the lane's groups t and t + 4,
-/// behind those that are there. A sum of products is a whole number below 2^23. So the bits of 2^23 + 1 as a
-/// float, plus the sum, are those of 2^23 + 1 + sum. Floats, which have pipes of their own, compare that with
-/// exact_below() + 1 = 2^24 * 2^-exponent of rows * 2^-exponent of columns.
+/// Certifies rows with eight groups of columns: appends two bits to those of each tile, for strip g and the
+/// lane's groups t and t + 4; 1 is exact. A sum of products is a whole number below 2^23. So the bits of the
+/// float 2^23 + 1, plus the sum, are those of 2^23 + 1 + sum. Instructions for floats, which have pipes of
+/// their own, compare it with exact_below() + 1 = 2^24 * 2^-exponent of rows * 2^-exponent of columns.
 FOURSCALE_D inline void certify_eight(certify_rows const& rows, certify_stage const& cols, u32 eight,
                                       u32 (&bits)[certify_tiles]) {
   static_assert(64 * 255 * 255 < 1 << 23);
@@ -147,7 +154,7 @@ FOURSCALE_D inline void certify_eight(certify_rows const& rows, certify_stage co
     ptx::mma_sync_m16n8k32_u8(sums, rows.high[tile], right.z, right.w);
     FOURSCALE_UNROLL
     for (u32 k = 0; k < 2; ++k) {
-      const auto less = [&](u32 half) {  // as a sign
+      const auto less = [&](u32 half) {  // in the sign bit
         const float most = ptx::fma_rn_f32(rows.below[tile][half], factors[k], -0x1p23f);
         return bit_cast<u32>(__fadd_rn(bit_cast<float>(sums[2 * half + k]), most));
       };
@@ -156,8 +163,8 @@ FOURSCALE_D inline void certify_eight(certify_rows const& rows, certify_stage co
   }
 }
 
-/// A warp: its rows with all columns of a stage, or with every `of_warps`-th word of them from `warp` on.
-/// Magnitudes are not asked where the widest row and the widest column certify a whole word.
+/// Certifies a warp's rows with all columns of a stage, or with every `of_warps`-th word from `warp` on.
+/// Where the largest widths of both certify a whole word, magnitudes are not asked. All lanes call it.
 FOURSCALE_D inline void certify_columns(certify_rows const& rows, certify_stage const& cols,
                                         mma::wgmma::certified_strips const& to, certify_part const& part,
                                         u32 first_strip, u32 warp, u32 of_warps) {
@@ -184,8 +191,8 @@ FOURSCALE_D inline void certify_columns(certify_rows const& rows, certify_stage 
   }
 }
 
-/// CTAs that run at once. Where widths leave nothing open, or the GEMM goes by blocks, they end at once. P:
-/// certify_problem.
+/// CTAs that run at once, each with an equal share of the parts. They end at once where widths leave no
+/// sampled step open, or where the GEMM goes by blocks. P: certify_problem.
 template <class P>
 FOURSCALE_KERNEL void __launch_bounds__(32 * certify_warps, 2)
     certify_kernel([[maybe_unused]] const __grid_constant__ P p) {
@@ -196,7 +203,7 @@ FOURSCALE_KERNEL void __launch_bounds__(32 * certify_warps, 2)
     if (!mma::wgmma::way_of(p).by_strips) return;
     constexpr u32 strips = mma::wgmma::certified_strips::strips_of_tile;
     const u32 row_warps = ceil_div<u32>(p.certified.strips, strips * certify_tiles);
-    // Of a CTA's warps, those with rows of their own.
+    // Warps of a CTA that have rows of their own.
     const u32 apart = row_warps > 4 ? 8 : row_warps > 2 ? 4 : row_warps, warp = threadIdx.x / 32;
     const u32 row_parts = ceil_div<u32>(row_warps, apart),
               col_parts = ceil_div<u32>(p.certified.words_of_strip, certify_words);
@@ -223,8 +230,8 @@ FOURSCALE_KERNEL void __launch_bounds__(32 * certify_warps, 2)
   }
 }
 
-/// Before gemm_wgmma_kernel, after decode_kernel. `processors` of the device. P: certify_problem; a template,
-/// so that only who calls it has the kernel's code.
+/// Launches the kernel, after decode_kernel and before gemm_wgmma_kernel. `processors`: SMs of the device.
+/// P: certify_problem; this is a template so that only those who call it compile the kernel.
 template <class P>
 errc launch_certify(P const& p, int processors, cudaStream_t stream) {
   return launch_clusters<begins::early>(&certify_kernel<P>, 2 * i64{processors}, 1, 32 * certify_warps, 0,

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Packed operands of a GEMM to their decoded form, and what is common to GEMMs that multiply these.
+// decode_kernel(): both packed operands of a GEMM to their decoded form (mma/decoded_operand.cuh), by one
+// launch. decoded_call: what the calls of all kernels that multiply decoded operands share.
 #pragma once
 
 #include "gemm_way.cuh"
@@ -10,14 +11,15 @@ inline namespace FOURSCALE_ARCH {
 
 namespace detail {
 
-/// Words in device memory that the kernel behind wants to be zeros: cheaper here than as a launch of its own.
+/// Words in device memory that the next kernel needs as zeros: to write them here is cheaper than a launch.
 struct zero_words {
   u32* at = nullptr;
   int count = 0;
 };
 
-/// A CTA takes eight rows of A or of B. The last CTAs take `samples`, if the way of a GEMM is asked for;
-/// without `Certify` it is that by certificates.
+/// A CTA decodes eight rows of A or of B. If `samples` is not null, the last CTAs take one sample each, from
+/// which the GEMM chooses between certificates and blocks of 16 (gemm_way.cuh). Without `Certify` all
+/// samples are zeros, which choose certificates.
 template <bool Certify, class F, class LA, class G, class LB>
 FOURSCALE_KERNEL void __launch_bounds__(32 * decode_warps, 4)
     decode_kernel(const __grid_constant__ block_scaled_view<F, LA, u8 const> a,
@@ -49,14 +51,14 @@ FOURSCALE_KERNEL void __launch_bounds__(32 * decode_warps, 4)
     decode_rows<Certify>(b, to_b, group - groups_a, stages, known, of_rows);
 }
 
-/// What a GEMM from decoded operands is called with: a problem with .a and .b, which lie in `workspace`, at a
-/// multiple of 256 bytes, as many as both have. decode(), then the kernel's own multiply().
+/// A prepared call of a GEMM from decoded operands: decode(), then multiply() of the derived type. `Problem`
+/// has .a and .b. They lie in `workspace`: as many bytes as both have, at a multiple of 256 bytes.
 template <class F, class LA, class G, class LB, class Problem>
 struct decoded_call {
   block_scaled_view<F, LA, u8 const> a;
   block_scaled_view<G, LB, u8 const> b;
   Problem p;
-  errc state = errc::ok;  ///< whether it could be prepared
+  errc state = errc::ok;  ///< ok if the call could be prepared
 
   template <class BA, class BB>
   decoded_call(block_scaled_view<F, LA, BA> const& x, block_scaled_view<G, LB, BB> const& y,
@@ -66,8 +68,9 @@ struct decoded_call {
     p.a = mma::decoded_operand::in(at, a.rows, a.cols);
     p.b = mma::decoded_operand::in(at + p.a.bytes(), b.rows, b.cols);
   }
-  /// The workspace behind the operands.
+  /// The workspace behind both operands.
   u8* behind() const { return reinterpret_cast<u8*>(p.b.values) + p.b.bytes(); }
+  /// Launches decode_kernel(). `samples`: [way_samples], or null where the GEMM has one way only.
   template <bool Certify = true>
   errc decode(cudaStream_t stream, mma::wgmma::way_sample* samples = nullptr, zero_words zeros = {}) const {
     const i64 ctas = p.a.row_groups() + p.b.row_groups() +

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a warp reads of a row of a packed operand, to shared memory, while it decodes the parts before.
+// row_reader: how a warp brings its row of a packed operand to shared memory, a part at a time, while it
+// decodes the parts before. Copies go by cp.async; where alignment forbids that, by ordinary loads.
 #pragma once
 
 #include "../mma/decoded_operand.cuh"
@@ -11,41 +12,42 @@ inline namespace FOURSCALE_ARCH {
 
 namespace detail {
 
-inline constexpr int decode_warps = mma::bounds_rows;  ///< a warp takes a row
-inline constexpr int lane_values = 32;                 ///< that a lane takes at a time, in groups of 16
+inline constexpr int decode_warps = mma::bounds_rows;  ///< a warp for each of the rows
+inline constexpr int lane_values = 32;  ///< codes of a lane in a part of the row, in groups of 16
 inline constexpr int lane_groups = lane_values / mma::group_values;
 inline constexpr int lanes_a_step = mma::decoded_step / lane_values;
-inline constexpr int decode_steps = 32 / lanes_a_step;  ///< that a warp takes at a time
+inline constexpr int decode_steps = 32 / lanes_a_step;  ///< that a warp takes in a part of the row
 static_assert(lane_groups == 2 && lanes_a_step == 2);
 
-/// What a warp takes of its row at a time, on its way while the parts before are decoded: of each lane 32
-/// codes, and a word with the scales of its two groups; zeros beyond the matrix.
+/// A part of a warp's row in shared memory: for each lane 32 codes, and a word with the scales of its two
+/// groups of 16. Zeros beyond the matrix.
 struct decode_input {
   uint4 codes[32];
   u32 scales[32];
 };
 
-/// Reads a lane's part of a row, from column `first` on, 32 times `lane_values` codes after the other.
+/// Reads what one lane has of a row, a part at a time: 32 codes from column `first` on, and in each further
+/// part the 32 codes that are 32 * lane_values columns further.
 template <class F, class Layout>
 struct row_reader {
   static constexpr int together = 32 * lane_values, blocks_together = together / F::block_size;
   static constexpr int blocks_in_word = 4;
-  /// Scales in these layouts are as far apart everywhere, four blocks in a word: addresses are added.
+  /// Four blocks have their scales in a word, and parts are a constant distance apart: addresses are added.
   static constexpr bool has_strides = same_type<Layout, linear> || same_type<Layout, swizzled_128x4>;
   static constexpr i64 stride = Layout::offset(0, blocks_together, 0) - Layout::offset(0, 0, 0);
   static_assert(!has_strides || (blocks_together % blocks_in_word == 0 && Layout::offset(0, 1, 0) == 1));
 
   static_assert(F::block_size % mma::group_values == 0, "Rows have whole groups.");
 
-  /// Codes can be read a group at a time, eight bytes.
+  /// Whether codes can be read a group at a time, eight bytes.
   FOURSCALE_HD static bool has_groups_of_codes(block_scaled_view<F, Layout, u8 const> const& q) {
     return reinterpret_cast<u64>(q.codes) % 8 == 0;
   }
-  /// And 16 bytes at a time.
+  /// Whether they can be read two groups at a time, 16 bytes.
   FOURSCALE_HD static bool has_wide_codes(block_scaled_view<F, Layout, u8 const> const& q) {
     return reinterpret_cast<u64>(q.codes) % 16 == 0 && q.cols % lane_values == 0;
   }
-  /// Scales can be read four at a time.
+  /// Whether scales can be read four at a time.
   FOURSCALE_HD static bool has_words_of_scales(block_scaled_view<F, Layout, u8 const> const& q) {
     return has_strides && reinterpret_cast<u64>(q.scales) % blocks_in_word == 0 &&
            (!same_type<Layout, linear> || q.cols % (blocks_in_word * F::block_size) == 0);
@@ -54,11 +56,11 @@ struct row_reader {
   block_scaled_view<F, Layout, u8 const> const& q;
   u8 const *codes, *scales;
   i64 row;
-  int col, left;
-  u32 first_bit;  ///< of the lane's scales in their word
+  int col, left;  ///< the lane's first column in the next part; how many values the row has from there on
+  u32 first_bit;  ///< position of the lane's first scale in its word
   bool groups;    ///< has_groups_of_codes()
   bool words;     ///< has_words_of_scales()
-  bool whole;     ///< has_wide_codes(), too: two copies are all
+  bool whole;     ///< `words` and has_wide_codes(): one copy of codes and one of scales are all
 
   FOURSCALE_D row_reader(block_scaled_view<F, Layout, u8 const> const& from, i64 of_row, int first)
       : q(from),
@@ -77,7 +79,7 @@ struct row_reader {
       first_bit = 0;
   }
 
-  /// The next part is on its way to the lane's place.
+  /// Starts to copy the lane's next part to its place in `to`, as one cp.async group. All lanes call it.
   FOURSCALE_D void start(decode_input& to) {
     uint4& of_codes = to.codes[threadIdx.x % 32];
     u32& of_scales = to.scales[threadIdx.x % 32];
@@ -90,15 +92,16 @@ struct row_reader {
     ptx::cp_async_commit_group();
     codes += together / 2, scales += stride, col += together, left -= together;
   }
+  /// The scale of the lane's group i, from the lane's word in decode_input.
   FOURSCALE_D typename F::scale scale(u32 word, int i) const {
     return {static_cast<u8>(word >> (first_bit + (F::block_size == lane_values ? 0 : 8 * i)))};
   }
 
  private:
-  /// Where not all goes by two copies.
+  /// start() where two copies are not all.
   FOURSCALE_D void start_parts(uint4& of_codes, u32& of_scales) const {
     u8 const *code = codes, *scale = scales;
-    ptx::keep(code), ptx::keep(scale);  // else there would be two of each, one for each way
+    ptx::keep(code), ptx::keep(scale);  // else the compiler has two of each, one for each branch
     if (groups) {
       const u32 to = ptx::shared_address(&of_codes);
       ptx::cp_async_ca_8(to, code, left > 0 ? 8 : 0);
@@ -106,7 +109,7 @@ struct row_reader {
     } else {
       of_codes = read_codes(code);
     }
-    if (words && left != mma::group_values)  // else the second scale would be that of no values
+    if (words && left != mma::group_values)  // with 16 left, the word's second scale is of no values
       ptx::cp_async_ca_4(ptx::shared_address(&of_scales), scale, left > 0 ? 4 : 0);
     else
       of_scales = read_scales(scale + first_bit / 8) << first_bit;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Packed operands of MX formats to bf16, elements under their scales, for accumulate::native: no bounds, and
-// whether all values are such that sums of their products stay in f32.
+// Decodes packed operands of MX formats to bf16 for accumulate::native: each value is an element times its
+// scale. No bounds are found. The kernel also finds whether a scale is so far from 1 that bf16, or a sum of
+// products in f32, may not hold what is under it; the GEMM is then refused (way_sample::refused).
 #pragma once
 
 #include "../cta/load_codes.cuh"
@@ -12,14 +13,15 @@ inline namespace FOURSCALE_ARCH {
 
 namespace detail {
 
-/// Scales from 2^-100 to 2^32: elements under them are normal numbers of bf16 or 0, and 2^31 products of two
-/// such stay below 2^127. NaN is a value like others. A block of zeros may have any scale.
+/// Whether elements under this scale fit. From 2^-100 to 2^32 they are normal numbers of bf16 or 0, and 2^31
+/// products of two of them stay below 2^127. A NaN scale fits: NaN is a value like others. A block of zeros
+/// may have any scale, which has_far_block() sees to.
 FOURSCALE_HD constexpr bool fits_bf16(e8m0 scale) {
   const int exponent = int{scale.bits} - e8m0::bias;
   return (exponent >= -100 && exponent <= 32) || scale.bits == e8m0::nan_bits;
 }
 
-/// Eight elements under their scale.
+/// Eight elements times their scale, in order; all NaN under a NaN scale.
 template <class E>
 FOURSCALE_D uint4 eight_to_bf16(u64 eight, e8m0 scale) {
   const u32 of_scale = scale.bits == e8m0::nan_bits ? 0x7fff'7fffu : scale.bits * 0x0080'0080u;
@@ -33,14 +35,14 @@ FOURSCALE_D uint4 eight_to_bf16(u64 eight, e8m0 scale) {
   return {r[0][0], r[0][1], r[1][0], r[1][1]};
 }
 
-/// Eight rows, a warp each; lanes take neighbouring eights, four of them at a time.
+/// A CTA decodes eight rows, a warp each. Lanes take neighbouring eights of a row, four of them at a time.
 template <class F, class Layout>
 FOURSCALE_D void decode_mx_rows(block_scaled_view<F, Layout, u8 const> const& q,
                                 mma::decoded_operand const& to, i64 row_group) {
   using E = typename F::element;
   constexpr int at_once = 4, in_block = F::block_size / 8;
   for (i64 step = threadIdx.x; step < to.steps; step += 32 * decode_warps)
-    to.bounds[to.bounds_at(row_group, step)] = {};  // as if all were proved
+    to.bounds[to.bounds_at(row_group, step)] = {};  // every sum counts as certified
   const i64 row = row_group * mma::bounds_rows + threadIdx.x / 32;
   if (row >= q.rows) return;
   const i64 there = q.cols / 8, eights = to.padded_k() / 8;
@@ -62,8 +64,8 @@ FOURSCALE_D void decode_mx_rows(block_scaled_view<F, Layout, u8 const> const& q,
   }
 }
 
-/// Whether one of some blocks, those of part `part` of `parts`, has a scale that bf16 cannot take, and a
-/// value.
+/// Whether a block has a scale that does not fit, and a value that is not zero. All threads of a CTA look at
+/// part `part` of `parts` of the blocks; each returns what it has seen itself.
 template <class F, class Layout>
 FOURSCALE_D bool has_far_block(block_scaled_view<F, Layout, u8 const> const& q, i64 part, i64 parts) {
   constexpr int at_once = 8, threads = 32 * decode_warps;
@@ -90,7 +92,7 @@ FOURSCALE_D bool has_far_block(block_scaled_view<F, Layout, u8 const> const& q, 
   return far;
 }
 
-/// The first CTAs look at all scales; then a CTA takes eight rows of A or of B.
+/// The first way_samples CTAs look at all scales; each of the others decodes eight rows of A or of B.
 template <class F, class LA, class G, class LB>
 FOURSCALE_KERNEL void __launch_bounds__(32 * decode_warps)
     decode_mx_kernel(const __grid_constant__ block_scaled_view<F, LA, u8 const> a,

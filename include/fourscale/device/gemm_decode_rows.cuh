@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Eight rows of a packed operand to their decoded form, bounds included where they are needed, in one pass.
+// decode_rows(): a CTA decodes eight rows of a packed operand, a warp each, in one pass along K: values to
+// bf16 and, with `Certify`, what tells when their sums are exact (model/certificate.hpp). A warp reads parts
+// of 16 steps ahead, and leaves facts about each step in shared memory. Behind a barrier, the CTA makes of
+// these the bounds and the magnitudes that its eight rows share.
 #pragma once
 
 #include "../mma/codes_to_bf16.hpp"
@@ -11,14 +14,14 @@ inline namespace FOURSCALE_ARCH {
 
 namespace detail {
 
-/// Magnitudes of eight codes as what __byte_perm selects by: the first four, and the others.
+/// The magnitudes of eight codes of E2M1 as selectors of prmt: of the first four, and of the others.
 struct selectors {
   u32 low, high;
 
   explicit FOURSCALE_D selectors(u32 codes) : low(codes & 0x7777'7777u), high(low >> 16) {}
 };
 
-/// Every bit that a magnitude of 16 codes has, in halves, and the sum of their squares.
+/// The bitwise OR of the magnitudes of 16 codes, in halves, and the sum of their squares.
 FOURSCALE_D inline model::code_facts facts_of_codes(selectors const& first, selectors const& second) {
   u32 const of_four[4] = {first.low, first.high, second.low, second.high};
   u32 any = 0, squares = 0;
@@ -32,17 +35,17 @@ FOURSCALE_D inline model::code_facts facts_of_codes(selectors const& first, sele
   return {(any | any >> 8) & 0xfu, squares};
 }
 
-/// Codes of the magnitudes of a group's 16 values, a byte each.
+/// The magnitudes of a group's 16 values, looked up in `codes`, a byte each.
 FOURSCALE_D inline uint4 magnitudes_of(selectors const& first, selectors const& second,
                                        model::magnitude_codes const& codes) {
   const auto look_up = [&](u32 selector) { return ptx::prmt_b32(codes.low, codes.high, selector); };
   return {look_up(first.low), look_up(first.high), look_up(second.low), look_up(second.high)};
 }
 
-/// Eight codes times their scale, which is in both halves of a word: exact in bf16, 0 gives zeros, and NaN
-/// NaNs.
+/// Eight codes times their scale, which is in both halves of a word: exact in bf16. A scale of 0 gives
+/// zeros, a NaN scale NaNs.
 FOURSCALE_D inline uint4 decode_eight(u32 codes, u32 scale) {
-  constexpr u32 factor = 0x7e80'7e80u;  // 2^126, which codes_to_bf16 leaves out
+  constexpr u32 factor = 0x7e80'7e80u;  // codes_to_bf16() gives values 2^126 times too small
   u32 r[4];
   mma::codes_to_bf16(codes, r);
   FOURSCALE_UNROLL
@@ -50,30 +53,31 @@ FOURSCALE_D inline uint4 decode_eight(u32 codes, u32 scale) {
   return {r[0], r[1], r[2], r[3]};
 }
 
-/// A warp's parts of its row, and the scales of groups in bf16, in both halves of a word. Lanes take 32 codes
-/// in a row, but store eight values of each quarter, so that a store of the warp writes 512 bytes in a row.
+/// Shared memory of one warp: a ring of parts of its row, and the scales of the groups of one part, each in
+/// bf16 in both halves of a word. A lane reads 32 consecutive codes, but stores eight values of each quarter
+/// of a part, so that a store of the warp writes 512 consecutive bytes.
 struct decode_stage {
-  static constexpr int parts = 4;  ///< that are decoded or on their way
+  static constexpr int parts = 4;  ///< one that is decoded, and those on their way
   decode_input part[parts];
   uint2 scales[32];
 
   FOURSCALE_D static int after(int i) { return i == parts - 1 ? 0 : i + 1; }
   FOURSCALE_D static int before(int i) { return i == 0 ? parts - 1 : i - 1; }
 
-  /// Of the warp's groups. No lane needs the part before any more, when it is done.
+  /// Leaves the lane's two scales for the warp. When it ends, no lane needs the part before any more.
   FOURSCALE_D void put(u32 const (&mine)[lane_groups]) {
     __syncwarp();
     scales[threadIdx.x % 32] = {ptx::prmt_b32(mine[0], 0, 0x3232u), ptx::prmt_b32(mine[1], 0, 0x3232u)};
     __syncwarp();
   }
-  /// The lane's eight values of a quarter of a part, with these scales.
+  /// The lane's eight values of quarter `quarter` of a part, under the scales that put() has left.
   FOURSCALE_D uint4 decoded(decode_input const& part, int quarter) const {
     const u32 lane = threadIdx.x % 32;
     u32 const* const eights = reinterpret_cast<u32 const*>(part.codes) + lane;
     u32 const* const groups = reinterpret_cast<u32 const*>(scales) + lane / 2;
     return decode_eight(eights[32 * quarter], groups[16 * quarter]);
   }
-  /// Decodes and stores a part, up to `left` steps.
+  /// Decodes a part and stores it at `to`, but no more than `left` steps. All lanes call it.
   FOURSCALE_D void store(decode_input const& part, bf16* to, int left) const {
     constexpr int quarter = decode_steps / 4;  // in steps
     const u32 lane = threadIdx.x % 32;
@@ -87,10 +91,10 @@ struct decode_stage {
   }
 };
 
-/// What the warps of a CTA know of their rows' values in each step. Magnitudes need the widths of all eight
-/// rows, and so it is found while the steps before are decoded.
+/// What the warps of a CTA know of their rows' values in each step of a part. Magnitudes need the widths of
+/// all eight rows, so these facts are found a part ahead, while the part before is decoded.
 struct facts_memory {
-  /// What a lane knows of its half of a step; both halves side by side.
+  /// The facts of a lane's half of a step. Both halves lie side by side.
   struct alignas(8) half_facts {
     float squares;
     short lowest, largest_scale;
@@ -101,28 +105,29 @@ struct facts_memory {
       return x;
     }
   };
-  half_facts halves[32 * decode_warps];  ///< of each thread, two for a step
-  mma::bytes_of_eight widths[decode_steps];
+  half_facts halves[32 * decode_warps];      ///< [thread]; two neighbours have one step
+  mma::bytes_of_eight widths[decode_steps];  ///< [step], a byte for each row
 
-  /// The unit of the magnitudes that eight rows have in a step.
+  /// The exponent of the unit in which the eight rows have their magnitudes in a step.
   FOURSCALE_D u32 magnitude_exponent(u32 step) const {
     return model::magnitude_exponent(widths[step].largest());
   }
 };
-/// And what is made of it for eight rows.
+/// What the CTA makes of these facts for its eight rows.
 struct certify_memory {
-  uint4 magnitudes[decode_warps][lane_groups][32];
-  u32 bounds[decode_warps / 2][decode_steps];  ///< of two rows: width, and span in the upper half
-  u32 spans[decode_warps / 2][decode_steps];   ///< the same: those of accumulator_bounds
-  mma::bytes_of_eight depths[decode_steps];
+  uint4 magnitudes[decode_warps][lane_groups][32];  ///< [row][group of the lane][lane]
+  u32 bounds[decode_warps / 2][decode_steps];       ///< of two rows: width; span in the upper half
+  u32 spans[decode_warps / 2][decode_steps];        ///< of two rows: accumulator_bounds::span
+  mma::bytes_of_eight depths[decode_steps];         ///< accumulator_bounds::depth of each row
 };
 
-/// Which word of its warps' magnitudes a thread makes those of eight rows: of which step, which one.
+/// Which word of step_magnitudes a thread makes for the eight rows: of which step of a part, which one.
 struct largest_word {
   static constexpr int in_step = sizeof(model::step_magnitudes) / 4;
   static_assert(decode_steps * in_step == 32 * decode_warps);
   u32 step = threadIdx.x / in_step, word = threadIdx.x % in_step;
 
+  /// The largest of the eight rows, byte by byte.
   FOURSCALE_D u32 of(certify_memory const& rows) const {
     const u32 group = word / 4, lane = lanes_a_step * step + group / lane_groups;
     u32 x[decode_warps];
@@ -133,8 +138,9 @@ struct largest_word {
   }
 };
 
-/// Bounds of the warps' steps. A thread has a step of a row, 16 threads a row; `before` is what the row had
-/// before the warps' steps, and then after them. Each `Steps` of these steps are a row's own.
+/// Finds the bounds of a part's steps, by the first 128 threads: each has one step of one row, 16 threads a
+/// row. `before`: the facts of the row before this part, then those with it. `any_certified`: false where K
+/// is too long to certify a step. Each `Steps` of the 16 are a row of their own: gemm_decode_short.cuh.
 template <u32 Steps = decode_steps>
 FOURSCALE_D void find_bounds(facts_memory const& known, certify_memory& of_rows, bool any_certified,
                              model::value_facts& before) {
@@ -144,7 +150,7 @@ FOURSCALE_D void find_bounds(facts_memory const& known, certify_memory& of_rows,
   FOURSCALE_UNROLL
   for (u32 i = 0; i < lanes_a_step; ++i) facts.add(model::value_facts(known.halves[lanes_a_step * mine + i]));
   if (!any_certified) facts.squares = model::value_facts::infinite();
-  // Of this step and those before it, then of those before it.
+  // An inclusive scan over the steps of a row, then the exclusive one.
   float squares = facts.squares;
   int lowest = facts.lowest;
   FOURSCALE_UNROLL
@@ -177,7 +183,7 @@ FOURSCALE_D void find_bounds(facts_memory const& known, certify_memory& of_rows,
   }
 }
 
-/// The largest bounds of eight rows in a step, which is number `mine` of the warps'.
+/// Stores the largest bounds of eight rows in a step, number `mine` of its part. One thread.
 template <class To>
 FOURSCALE_D void store_bounds_of(To const& to, i64 row_group, int step, certify_memory const& of_rows,
                                  int mine) {
@@ -190,7 +196,7 @@ FOURSCALE_D void store_bounds_of(To const& to, i64 row_group, int step, certify_
   to.of_accumulators[at] = {static_cast<u8>(span), depths.largest()};
   to.depths[step * to.row_groups() + row_group] = depths;
 }
-/// Of the warps' steps from `first` on, by the threads that do not find bounds.
+/// The same for the part that begins with step `first`, by 16 of the threads that do not find bounds.
 template <class To>
 FOURSCALE_D void store_bounds(To const& to, i64 row_group, int first, certify_memory const& of_rows) {
   const int mine = static_cast<int>(threadIdx.x) - decode_warps * decode_steps, step = first + mine;
@@ -198,8 +204,8 @@ FOURSCALE_D void store_bounds(To const& to, i64 row_group, int first, certify_me
   store_bounds_of(to, row_group, step, of_rows, mine);
 }
 
-/// What a lane knows of its half of a step: its scales as values have them, and their exponents in the lower
-/// two bytes; the lowest bit of the whole step.
+/// What a lane knows of its half of a step: its scales, as bits of floats, and their exponents in the lower
+/// two bytes; with Certify, the exponent of the lowest bit of the whole step.
 struct half_step {
   u32 scales[lane_groups];
   u32 exponents;
@@ -215,7 +221,7 @@ struct half_step {
     exponents = ptx::prmt_b32(two[0], two[1], 0x0040u);
   }
 };
-/// With Certify it tells others, too, what is known.
+/// Decodes the scales of a part that is there. With Certify it leaves facts in `known`. All lanes call it.
 template <bool Certify, class F, class Layout>
 FOURSCALE_D half_step look_at(row_reader<F, Layout> const& reader, decode_input const& part,
                               facts_memory* known) {
@@ -237,7 +243,7 @@ FOURSCALE_D half_step look_at(row_reader<F, Layout> const& reader, decode_input 
   return half;
 }
 
-/// Magnitudes of a lane's values, in units that all eight rows share.
+/// Leaves magnitudes of a lane's values, over their row's lowest bit, in units that all eight rows share.
 FOURSCALE_D inline void leave_magnitudes(decode_input const& part, half_step const& half,
                                          facts_memory const& known, certify_memory& of_rows) {
   const u32 lane = threadIdx.x % 32;
@@ -250,8 +256,9 @@ FOURSCALE_D inline void leave_magnitudes(decode_input const& part, half_step con
   leave(0, x.x, x.y), leave(1, x.z, x.w);
 }
 
-/// Eight rows of an operand, a warp each, to a decoded_operand or a part of one. Without `Certify` no
-/// exponents are stored, and bounds that hold for anything.
+/// Decodes eight rows of an operand to a decoded_operand or a part of one. All threads of a CTA call it, a
+/// warp for each row. In shared memory: stages[decode_warps], known[3], of_rows[2]. Without `Certify` no
+/// exponents are stored, and the bounds are zeros, which certify every step.
 template <bool Certify, class F, class Layout, class To>
 FOURSCALE_D void decode_rows(block_scaled_view<F, Layout, u8 const> const& q, To const& to, i64 row_group,
                              decode_stage* stages, facts_memory* known, certify_memory* of_rows) {
@@ -272,8 +279,8 @@ FOURSCALE_D void decode_rows(block_scaled_view<F, Layout, u8 const> const& q, To
   ptx::cp_async_wait_group<stage.parts - 2>();
   half_step half = look_at<Certify>(reader, stage.part[0], known);
   if constexpr (Certify) __syncthreads();
-  int turn = 0;  // of what is known: of these steps, the next ones, and those before, that others may read
-  int at = 0;    // of the stage's parts
+  int turn = 0;  // this part's slot of `known`; the next part has one, and others may still read the last
+  int at = 0;    // this part's slot of the stage
   for (int first = 0; first < steps; first += decode_steps) {
     stage.put(half.scales);
     reader.start(stage.part[stage.before(at)]);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Rows of a packed operand that have few steps to their decoded form: as decode_rows(), but a CTA takes
-// several times eight rows at once, or most of its lanes would have nothing to do.
+// decode_short_rows(): decode_rows() for rows of four or eight steps. A CTA takes several groups of eight
+// rows at once; otherwise most of its lanes would have nothing to do.
 #pragma once
 
 #include "gemm_decode_rows.cuh"
@@ -10,13 +10,14 @@ inline namespace FOURSCALE_ARCH {
 
 namespace detail {
 
-/// How many times eight rows of so many steps a CTA takes.
+/// How many groups of eight rows a CTA takes at once if each row has this many steps.
 FOURSCALE_HD constexpr int row_groups_at_once(int steps) {
   return steps == decode_steps / 4 ? 4 : steps == decode_steps / 2 ? 2 : 1;
 }
 
-/// `Groups` times eight rows of `to`, from those of row_group on, each with Steps = decode_steps / Groups
-/// steps. What decode_rows() has of a step is of step % Steps of the rows of group step / Steps.
+/// Decodes `Groups` groups of eight rows of `to`, from row_group on, whose rows have `steps` = decode_steps
+/// / Groups steps each. All threads of a CTA call it. What decode_rows() has for step i of a part is here
+/// for step i % steps of group row_group + i / steps.
 template <bool Certify, int Groups, class F, class Layout>
 FOURSCALE_D void decode_short_rows(block_scaled_view<F, Layout, u8 const> const& q,
                                    mma::decoded_part const& to, i64 row_group, decode_stage* stages,
@@ -35,7 +36,7 @@ FOURSCALE_D void decode_short_rows(block_scaled_view<F, Layout, u8 const> const&
   const half_step half = look_at<Certify>(reader, x, known);
   stage.put(half.scales);
   FOURSCALE_UNROLL
-  for (u32 i = 0; i < 4; ++i) {  // a store of the warp has four steps
+  for (u32 i = 0; i < 4; ++i) {  // a store of the warp writes four steps
     constexpr u32 each = decode_steps / 4;
     const i64 to_row = row_of(i * each);
     const uint4 eight = stage.decoded(x, static_cast<int>(i));
@@ -47,7 +48,7 @@ FOURSCALE_D void decode_short_rows(block_scaled_view<F, Layout, u8 const> const&
     if (row < to.rows)
       *reinterpret_cast<u16*>(reinterpret_cast<u8*>(to.exponents) + row * to.row_exponents() +
                               value / mma::group_values) = static_cast<u16>(half.exponents);
-    __syncthreads();  // all is known
+    __syncthreads();  // the facts of all rows are there
     leave_magnitudes(x, half, *known, *of_rows);
     __syncthreads();
     const largest_word largest;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The GEMM with Blackwell's bits of MXFP8, MXFP6 and MXFP4 by one another on any GPU from sm_80 on: operands
-// are decoded to fp16 first. How it works: mma/f16_tile.cuh.
+// The kernels and launches of gemm_kernel::f16: the GEMM of MXFP8, MXFP6 and MXFP4 by one another with
+// Blackwell's bits on any GPU from sm_80 on. One kernel decodes the operands to fp16, and the other one
+// multiplies them. How it multiplies: mma/f16_tile.cuh.
 #pragma once
 
 #include "../mma/f16_tile.cuh"
@@ -12,7 +13,7 @@ inline namespace FOURSCALE_ARCH {
 
 namespace detail {
 
-/// What is known of a part of an element, which is no element itself.
+/// The facts of one part of an element (see mma::part_unit). A part need not be an element itself.
 FOURSCALE_D inline model::element_facts facts_of_part(float x) {
   model::element_facts facts;
   facts.square = static_cast<double>(x) * static_cast<double>(x);
@@ -20,7 +21,8 @@ FOURSCALE_D inline model::element_facts facts_of_part(float x) {
   return facts;
 }
 
-/// Decodes a block of a row, a thread each. `Parts`: its elements are multiplied in two parts.
+/// Decodes block `step` of a row, by one thread: elements to fp16, and its word of facts. `Parts`: the
+/// elements are multiplied in two parts, so that the width is that of the wider part.
 template <bool Parts, class F, class Layout>
 FOURSCALE_D void decode_block(block_scaled_view<F, Layout, u8 const> const& q, mma::f16_operand const& to,
                               i64 row, i64 step) {
@@ -51,6 +53,7 @@ FOURSCALE_D void decode_block(block_scaled_view<F, Layout, u8 const> const& q, m
   to.facts[step * to.rows + row] = mma::block_word(block.scale, bounds, width).bits;
 }
 
+/// Decodes both operands, a block of 32 elements a thread. `Parts` is about A.
 template <bool Parts, class F, class LA, class G, class LB>
 FOURSCALE_KERNEL void __launch_bounds__(128)
     decode_to_f16_kernel(block_scaled_view<F, LA, u8 const> a, block_scaled_view<G, LB, u8 const> b,
@@ -62,7 +65,7 @@ FOURSCALE_KERNEL void __launch_bounds__(128)
     decode_block<false>(b, to_b, j / to_b.steps, j % to_b.steps);
 }
 
-/// A CTA takes a tile.
+/// A CTA computes one tile of D.
 template <bool Parts, class P>
 FOURSCALE_KERNEL void __launch_bounds__(mma::f16_tile::threads, 1)
     gemm_f16_kernel(const __grid_constant__ P p) {
@@ -74,10 +77,11 @@ FOURSCALE_KERNEL void __launch_bounds__(mma::f16_tile::threads, 1)
   t::multiply<Parts>(p, at.row(), at.col(), *reinterpret_cast<t::cta_memory*>(bytes));
 }
 
-/// A checked call, in a workspace at a multiple of 256 bytes.
+/// A GEMM by these kernels whose arguments have been checked. Both decoded operands lie in `workspace`, which
+/// begins at a multiple of 256 bytes. First decode(), then multiply().
 template <class F, class LA, class G, class LB, class T>
 struct f16_call {
-  /// Elements of A are multiplied in two parts.
+  /// Whether elements of A are multiplied in two parts.
   static constexpr bool parts = same_type<typename F::element, e4m3>;
   block_scaled_view<F, LA, u8 const> a;
   block_scaled_view<G, LB, u8 const> b;

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Many GEMMs with Blackwell's bits by two kernels on Hopper, those of the experts of an MoE layer: one
-// decodes all operands, one multiplies (mma/wgmma_groups.cuh). One by one, small GEMMs leave most of a GPU
-// idle.
+// Many GEMMs with Blackwell's bits by two kernels on Hopper, such as those of the experts of an MoE layer.
+// decode_groups_kernel() decodes all operands, gemm_grouped_kernel() multiplies (mma/wgmma_groups.cuh). One
+// by one, small GEMMs leave most of a GPU idle. All A lie in one decoded operand and all B in another:
+// grouped_place says where, grouped_call prepares both launches.
 #pragma once
 
 #include "gemm_decode_short.cuh"
@@ -15,17 +16,19 @@ namespace detail {
 
 using mma::wgmma::most_groups;
 
-/// Along what the GEMMs of a group lie one behind the other: they share B's rows and K, or both M and N.
+/// The dimension of the decoded operands along which the GEMMs lie one behind the other. `rows`: all have
+/// the same K and as many rows of B. `k`: all have the same M and N.
 enum class groups_along : u8 { rows, k };
 
 /// One GEMM of many.
 template <class F, class L>
 struct grouped_operands {
   block_scaled_view<F, L, u8 const> a, b;
-  i64 d_row;  ///< the first one of D
+  i64 d_row;  ///< its first row of D
 };
 
-/// Operands to their parts of two decoded operands, and the factors of the outputs.
+/// The arguments of decode_groups_kernel(): the operands, which parts of the two decoded operands they fill,
+/// and where the factors of the outputs go.
 template <class F, class L>
 struct decode_problem {
   using format = F;
@@ -37,13 +40,13 @@ struct decode_problem {
   float alpha;
   float* factors;                                ///< [group]
   mma::wgmma::way_sample* samples;               ///< [way_samples]
-  u8 group_of_pair[mma::wgmma::way_pairs] = {};  ///< of samples
+  u8 group_of_pair[mma::wgmma::way_pairs] = {};  ///< the GEMM from which a pair of samples is taken
   many_arguments<group> groups{};
   static_assert(many_arguments<group>::most == most_groups);
 };
 
-/// A CTA takes eight rows of an operand, or several times eight. The last CTAs take samples, as those of
-/// decode_kernel().
+/// A CTA decodes eight rows of an operand, or several times eight (row_groups_at_once()). The last CTAs take
+/// samples, as those of decode_kernel() do.
 template <bool Certify, class P>
 FOURSCALE_KERNEL void __launch_bounds__(32 * decode_warps, 4)
     decode_groups_kernel(const __grid_constant__ P p) {
@@ -79,7 +82,7 @@ FOURSCALE_KERNEL void __launch_bounds__(32 * decode_warps, 4)
     decode_rows<Certify>(from, to, row_group, stages, known, of_rows);
 }
 
-/// As gemm_wgmma_kernel.
+/// As gemm_wgmma_kernel(), for the tiles of many GEMMs. P: mma::wgmma::grouped_problem.
 template <int Cols, class P>
 FOURSCALE_KERNEL void __launch_bounds__(mma::wgmma::threads, 1)
     gemm_grouped_kernel([[maybe_unused]] const __grid_constant__ P p) {
@@ -91,8 +94,8 @@ FOURSCALE_KERNEL void __launch_bounds__(mma::wgmma::threads, 1)
   }
 }
 
-/// Where the operands of GEMMs lie that are decoded together, as far as they are known: of the first
-/// `count`.
+/// How far the first `count` GEMMs fill the two decoded operands. When all have been added, the members that
+/// take `at` place both operands, the samples and the factors in memory at `at`, a multiple of 256 bytes.
 struct grouped_place {
   groups_along along;
   i64 a_rows = 0, b_rows = 0, steps = 0;
@@ -100,12 +103,12 @@ struct grouped_place {
 
   static constexpr i64 run = mma::wgmma::run_steps, row_unit = mma::decoded_part::row_unit;
   static constexpr i64 padded_rows(i64 rows) { return round_up<i64>(rows, row_unit); }
-  /// Of K values: whole runs, where GEMMs follow each other along K.
+  /// Steps of K values; whole runs where GEMMs follow each other along K.
   i64 steps_of(i64 k) const {
     const i64 of_k = ceil_div<i64>(k, mma::decoded_step);
     return along == groups_along::k ? round_up<i64>(of_k, run) : of_k;
   }
-  /// Goes past a GEMM of this shape.
+  /// Adds a GEMM of this shape.
   void add(i64 m, i64 n, i64 k) {
     if (along == groups_along::rows)
       a_rows += padded_rows(m), b_rows += padded_rows(n), steps = steps_of(k);
@@ -132,8 +135,8 @@ struct grouped_place {
   i64 operand_bytes() const { return a(nullptr).bytes() + b(nullptr).bytes(); }
 };
 
-/// Bytes of workspace, at any address, in which `count` GEMMs go at once: of together m rows of A by n rows
-/// of B each, or of m by n along together k values.
+/// Bytes of workspace, at any address, in which `count` GEMMs go at once. Along rows: m rows of A in total,
+/// n rows of B and k values along K in each. Along k: m by n outputs in each, k values along K in total.
 inline i64 grouped_bytes(groups_along along, i64 m, i64 n, i64 k, i64 count) {
   grouped_place all{along};
   if (along == groups_along::rows) {
@@ -146,14 +149,14 @@ inline i64 grouped_bytes(groups_along along, i64 m, i64 n, i64 k, i64 count) {
   return all.bytes();
 }
 
-/// Hundredths of a run that the end of a tile takes: FP32 outputs, to which D is added, go by TMA where there
-/// is room for all. As measured: docs/gemm_experiments.md.
+/// Time for the end of a tile, in hundredths of a run. FP32 outputs, to which D is added, go by TMA where
+/// shared memory has room for all of them: in tiles of 128 columns. As measured: docs/gemm_experiments.md.
 template <class T>
 constexpr i64 end_of_tile(int cols) {
   return sizeof(T) == 2 ? 100 : cols == 128 ? 150 : 250;
 }
 
-/// How the tiles of many GEMMs are cut: as wgmma_plan has it. P: mma::wgmma::grouped_problem.
+/// How the tiles of many GEMMs are cut, as wgmma_plan::of() does for one. P: mma::wgmma::grouped_problem.
 template <class P, class May>
 wgmma_plan plan_of_groups(P const& p, i64 at_once, May const& may) {
   using T = typename decltype(p.d)::value_type;
@@ -175,8 +178,8 @@ wgmma_plan plan_of_groups(P const& p, i64 at_once, May const& may) {
   return best;
 }
 
-/// A checked call of many GEMMs: D = alpha * A * B^T + beta * D, each to rows of its own of one D. decode(),
-/// then multiply().
+/// A call of many GEMMs whose arguments are checked: D = alpha * A * B^T + beta * D, each to rows of its own
+/// of one D. decode(), then multiply().
 template <class F, class L, class T>
 struct grouped_call {
   using problem = mma::wgmma::grouped_problem<T>;
@@ -185,8 +188,8 @@ struct grouped_call {
   wgmma_plan plan{};
   errc state = errc::ok;  ///< whether it could be prepared
 
-  /// gemm(i): the grouped_operands of each. `at`: as many bytes as `place`, which has gone past all of them,
-  /// says. `may(cut)`: what the plan chooses from.
+  /// gemm(i): the grouped_operands of GEMM i. `place`: all of them have been added to it. `at`: as many
+  /// bytes as `place` says, at a multiple of 256 bytes. `may(cut)`: which cuts the plan chooses from.
   template <class Gemms, class May = any_cut>
   grouped_call(Gemms const& gemm, grouped_place const& place, matrix_view<T> const& d, gemm_factors factors,
                u8* at, May const& may = {})
@@ -225,7 +228,7 @@ struct grouped_call {
  private:
   static constexpr i32 run = mma::wgmma::run_steps;
 
-  /// A group from `begin` on, which goes past it.
+  /// Adds a GEMM that lies from `begin` on, and moves `begin` behind it.
   void add(grouped_operands<F, L> const& x, grouped_place& begin, mma::wgmma::gemm_group& to) {
     if (begin.along == groups_along::rows)
       to.a_row = static_cast<i32>(begin.a_rows), to.b_row = static_cast<i32>(begin.b_rows);
@@ -240,7 +243,7 @@ struct grouped_call {
     decoded.groups.add({x.a, x.b, to.a_row, to.b_row, to.first_run * run, steps},
                        row_groups / row_groups_at_once(steps));
   }
-  /// To GEMMs, by how much there is to multiply: all have as many rows of B.
+  /// Shares the pairs of samples among the GEMMs by how many products each has. All have as many rows of B.
   void share_samples() {
     constexpr i64 pairs = mma::wgmma::way_pairs;
     const auto work = [&](int i) {
@@ -254,7 +257,7 @@ struct grouped_call {
       decoded.group_of_pair[i] = static_cast<u8>(group);
     }
   }
-  /// As the plan cuts them.
+  /// Numbers the tiles of clusters, as the plan cuts them.
   void number_tiles() {
     i32 end = 0;
     for (int i = 0; i < p.count; ++i) {

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// D = alpha * A * B^T + beta * D on the tensor cores of sm_120 and sm_121, or on their model: the same kernel
-// with another instruction set. With mma::model it ran on an H200, bit for bit what the chained model gives
-// on the host; with mma::hardware it was assembled, its machine code was read, and it never ran.
+// D = alpha * A * B^T + beta * D on the block-scaled tensor cores of sm_120 and sm_121, or on their model.
+// The kernel is the same; only its instruction set differs (mma/instruction_set.cuh). With mma::model it ran
+// on an H200, bit for bit what the chained model gives on the host; with mma::hardware it was assembled, its
+// machine code was read, and it never ran.
 #pragma once
 
 #include "../mma/cta_tile.cuh"
@@ -22,11 +23,11 @@ struct gemm_problem {
   block_scaled_view<G, LayoutB, u8 const> b;
   matrix_view<T> d;
   gemm_factors factors;
-  i64 tiles_along;
-  bool wide_a, wide_b;
+  i64 tiles_along;      ///< how many tiles lie side by side
+  bool wide_a, wide_b;  ///< rows_are_chunks() of a, of b
 };
 
-/// 16 rows of a warp's sums to D.
+/// Stores 16 rows of a warp's sums to D, from (row, col) on.
 template <class F, class LayoutA, class G, class LayoutB, class T>
 FOURSCALE_D void store_strip(gemm_problem<F, LayoutA, G, LayoutB, T> const& p, i64 row, i64 col,
                              mma::sum_strip const& strip) {
@@ -41,7 +42,8 @@ FOURSCALE_D void store_strip(gemm_problem<F, LayoutA, G, LayoutB, T> const& p, i
   }
 }
 
-/// A warp's sums to D, in order of rows, through shared memory of the warp.
+/// Stores a warp's sums to D from (row, col) on, 16 rows at a time, through the warp's strip of shared
+/// memory, so that lanes store neighbours of a row.
 template <class F, class LayoutA, class G, class LayoutB, class T>
 FOURSCALE_D void store_tile(gemm_problem<F, LayoutA, G, LayoutB, T> const& p, i64 row, i64 col,
                             mma::warp_tile<F, G> const& tile, mma::sum_strip& strip) {
@@ -54,8 +56,8 @@ FOURSCALE_D void store_tile(gemm_problem<F, LayoutA, G, LayoutB, T> const& p, i6
   }
 }
 
-/// A CTA takes a tile of D. In a pass without the instruction the kernel is empty, and gemm_mma_sync()
-/// refuses to launch it.
+/// A CTA computes one tile of D. In a compilation pass without the instruction the kernel is empty, and
+/// gemm_mma_sync() refuses to launch it.
 template <class Set, class F, class LayoutA, class G, class LayoutB, class T>
 FOURSCALE_KERNEL void __launch_bounds__(mma::cta_threads)
     gemm_mma_sync_kernel([[maybe_unused]] gemm_problem<F, LayoutA, G, LayoutB, T> p) {
@@ -78,8 +80,9 @@ bool rows_are_chunks(block_scaled_view<F, Layout, u8 const> const& q) {
          q.cols * F::element::width / 8 % mma::chunk_bytes == 0;
 }
 
-/// no_instruction where this device has the empty kernel, or no kernel; the runtime's error is then cleared,
-/// or the next launch would report it as its own. `memory`: what has_code() asks for.
+/// no_instruction if this device has the empty kernel, or no code at all. The runtime's error is cleared, or
+/// the next launch would report it as its own. `memory`: the static shared memory by which has_code() knows
+/// that the kernel is not empty.
 template <class Kernel>
 errc check_available(Kernel* kernel, u64 memory) {
   cudaFuncAttributes attributes{};
@@ -90,7 +93,7 @@ errc check_available(Kernel* kernel, u64 memory) {
   }
   return has_code(attributes, memory) ? errc::ok : errc::no_instruction;
 }
-/// Whether this device has code of a kernel of wgmma, and such that is not serialized: see is_relocatable.
+/// Whether this device has code of this kernel of wgmma in which wgmma is not serialized: see is_relocatable.
 template <class Kernel>
 bool has_fast_wgmma(Kernel* kernel) {
   return !is_relocatable && check_available(kernel, 1) == errc::ok;
@@ -100,14 +103,15 @@ bool has_fast_wgmma(Kernel* kernel) {
 
 /// D = alpha * A * B^T + beta * D for A (M x K), B (N x K), D (M x N) in bf16, fp16 or float: NVFP4 by NVFP4,
 /// MXFP4 by MXFP4, MXFP8 by MXFP8 (E4M3 or E5M2, also one by the other). Any M and N; K is a multiple of the
-/// block size, padded with zeros to the instruction's. Products are added as model::block_scaled_dot does,
-/// chained along K in order; then the epilogue of view/gemm_epilogue.hpp. D is not read when beta = 0.
+/// block size, and the kernel pads it with zeros to the K of the instruction. Products are added as
+/// model::block_scaled_dot does, chained along K in order; then the epilogue of view/gemm_epilogue.hpp
+/// follows. D is not read when beta = 0.
 ///
 /// All pointers are device memory, those of the amaxes included. One kernel on the stream; never
-/// synchronises, never allocates. Fastest where rows of codes begin at multiples of 16 bytes; elsewhere they
-/// are read byte by byte.
+/// synchronises, never allocates. Fastest if all rows of codes begin at multiples of 16 bytes; else codes are
+/// read byte by byte.
 ///
-/// Errors: those of host::gemm; and no_instruction where the device has no such instruction, or this code was
+/// Errors: those of host::gemm; and no_instruction if the device has no such instruction, or this code was
 /// not compiled for sm_120f, sm_120a, sm_121a. D is then untouched.
 template <mma::instruction_set Set = mma::hardware, class F, class LA, class BA, class G, class LB, class BB,
           class T>

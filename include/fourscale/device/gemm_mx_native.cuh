@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// accumulate::native of MXFP8, MXFP6 and MXFP4 by one another: elements under their scales in bf16, and the
-// kernels of accumulate::blackwell as if every certificate held. Where a scale is so far from 1 that bf16 or
-// a sum in f32 may not hold what is under it, these leave D alone, and one behind them adds in double.
+// accumulate::native of MXFP8, MXFP6 and MXFP4 by one another. Elements times their scales are decoded to
+// bf16 (gemm_decode_mx.cuh), and the kernels of accumulate::blackwell multiply them as if every certificate
+// held. If a scale is so far from 1 that bf16 or an f32 sum may not hold its values, these kernels leave D
+// alone, and the kernel behind them adds the whole GEMM in double. Bound: docs/native_gemm.md.
 #pragma once
 
 #include "gemm.cuh"
@@ -12,17 +13,18 @@ inline namespace FOURSCALE_ARCH {
 
 namespace detail {
 
-/// A tile of outputs, a block along K at a time: sixteen outputs a thread.
+/// Shared memory for a tile of 64 x 64 outputs, sixteen a thread: one block of A and B along K, [k][row].
 struct tile_in_double {
   static constexpr int side = 64, each = 4, across = side / each, threads = across * across;
   double a[mma::block_values][side + 1], b[mma::block_values][side + 1];
 
-  /// By its bits: 2^-127 is no normal float, and --use_fast_math makes it 0 on the way to a double.
+  /// The scale as a double, made from its bits: 2^-127 is not a normal float, and under --use_fast_math a
+  /// conversion by way of float would make it 0.
   FOURSCALE_HD static constexpr double scale_of(e8m0 scale) {
     constexpr u64 bias = 1023 - e8m0::bias, nan = u64{0x7ff8} << 48;
     return bit_cast<double>(scale.bits == e8m0::nan_bits ? nan : (scale.bits + bias) << 52);
   }
-  /// A block of 64 rows; zeros behind the last one.
+  /// Loads a block of 64 rows, by all threads. Rows behind the last one are zeros.
   template <class F, class Layout>
   FOURSCALE_D static void load(block_scaled_view<F, Layout, u8 const> const& q, i64 first_row, i64 block,
                                double (&to)[mma::block_values][side + 1]) {
@@ -39,7 +41,8 @@ struct tile_in_double {
   }
 };
 
-/// The whole GEMM, if the samples of others refuse it. Any number of CTAs.
+/// The whole GEMM in double, if the samples refuse the values, so that the kernels before leave D alone; else
+/// nothing. Any number of CTAs. Each sum is rounded once, to f32, before the epilogue.
 template <class F, class LA, class G, class LB, class T>
 FOURSCALE_KERNEL void __launch_bounds__(tile_in_double::threads)
     gemm_in_double_kernel(block_scaled_view<F, LA, u8 const> a, block_scaled_view<G, LB, u8 const> b,
@@ -74,7 +77,8 @@ FOURSCALE_KERNEL void __launch_bounds__(tile_in_double::threads)
   }
 }
 
-/// A call of such operands: wgmma_call or bf16_call for all but decoding.
+/// A GEMM of such operands, whose arguments have been checked. `Call`, wgmma_call or bf16_call, multiplies;
+/// decoding is this struct's own, and so is the kernel in double.
 template <class Call, class T>
 struct native_mx_call : Call {
   using Call::a, Call::b, Call::p, Call::behind;
@@ -83,7 +87,7 @@ struct native_mx_call : Call {
   native_mx_call(A const& x, B const& y, matrix_view<T> const& d, gemm_factors factors, void* workspace,
                  gemm_steps* steps)
       : Call(x, y, d, factors, workspace, steps) {
-    p.samples = reinterpret_cast<mma::wgmma::way_sample*>(behind());  // wgmma_call has them there, too
+    p.samples = reinterpret_cast<mma::wgmma::way_sample*>(behind());  // where wgmma_call has them, too
   }
   template <bool>
   errc decode(cudaStream_t stream) const {
@@ -105,7 +109,7 @@ struct native_mx_call : Call {
   }
 };
 
-/// The kernels for operands that are decoded so, as run_decoded() asks for them.
+/// The kernels that take operands decoded this way, under the names that run_decoded() asks for.
 template <class F, class LA, class G, class LB, class T>
 struct native_mx_kernels {
   using by_wgmma = native_mx_call<wgmma_call<F, LA, G, LB, T>, T>;

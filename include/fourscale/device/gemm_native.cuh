@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Opt-in, as gemm.cuh: the one GEMM within a bound in place of Blackwell's bits, by whatever this device does
-// it fastest with. A plan, such as that of interop/cublaslt.cuh, lets a library multiply; this header needs
-// none. docs/native_gemm.md derives the bound.
+// gemm() with accumulate::native: sums within a bound in place of Blackwell's bits, by whatever kernel is
+// fastest on this device. Opt-in, as gemm.cuh is. With a plan, such as that of interop/cublaslt.cuh, a
+// library multiplies; this header needs no library. docs/native_gemm.md derives the bound.
 #pragma once
 
 #include "gemm_fp8.cuh"
@@ -15,12 +15,12 @@ namespace detail {
 template <class Plan>
 inline constexpr bool is_plan = !same_type<Plan, accumulate::no_plan>;
 
-/// The formats whose values without tensor scales are exact in bf16 and whose sums are far from the ends of
-/// f32. MXFP4 is not: a block scale may be 2^127.
+/// Whether values without their tensor scales are exact in bf16, and their sums far from the ends of f32:
+/// true for NVFP4 by NVFP4. Not for MXFP4: a block scale may be 2^127.
 template <class F, class G>
 inline constexpr bool sums_stay_in_f32 = same_type<F, G>&& model::has_steps_of_64<F>&& F::has_tensor_scale;
 
-/// Rules for a plan: null_pointer, other_plan. `values`: along K.
+/// Checks a plan: null_pointer, other_plan. `values`: how many lie along K.
 template <class Plan, class T>
 errc check_plan(accumulate::native<Plan> how, matrix_view<T> const& d, i64 values) {
   if constexpr (is_plan<Plan>) {
@@ -34,18 +34,19 @@ errc check_plan(accumulate::blackwell, matrix_view<T> const&, i64) {
   return errc::ok;
 }
 
+/// The problem of a planned_call: operands alone.
 struct decoded_pair {
   mma::decoded_operand a, b;
 };
 
-/// alpha with the tensor scales, and beta, for a library that reads both from device memory.
+/// One thread writes alpha with the tensor scales, and beta, for a library that reads them on the device.
 template <class Factors>
 FOURSCALE_KERNEL void factors_kernel(Factors factor_of, float beta, gemm_factors* to) {
   *to = {factor_of(0, 0), beta};
 }
 
-/// A checked call that a plan multiplies: see decoded_call. Behind the operands lie the factors, then the
-/// library's workspace.
+/// A GEMM by a plan whose arguments have been checked: see decoded_call. In the workspace, the factors lie
+/// behind the decoded operands, and the library's own workspace behind the factors.
 template <class F, class LA, class G, class LB, class T>
 struct planned_call : decoded_call<F, LA, G, LB, decoded_pair> {
   using base = decoded_call<F, LA, G, LB, decoded_pair>;
@@ -71,7 +72,7 @@ struct planned_call : decoded_call<F, LA, G, LB, decoded_pair> {
   }
 };
 
-/// Multiplies by a plan, in a workspace that is large enough.
+/// Decodes the operands and lets the plan multiply. The workspace must be large enough.
 template <class A, class B, class T, class Plan>
 errc run_planned(A const& a, B const& b, matrix_view<T> const& d, gemm_factors factors, Plan const& plan,
                  gemm_workspace workspace, cudaStream_t stream) {
@@ -82,8 +83,8 @@ errc run_planned(A const& a, B const& b, matrix_view<T> const& d, gemm_factors f
 
 }  // namespace detail
 
-/// The bytes of workspace for A (m x k) and B (n x k): what gemm_workspace_bytes(m, n, k) says, and with a
-/// plan those of its library.
+/// The bytes of workspace for A (m x k) and B (n x k): gemm_workspace_bytes(m, n, k), and with a plan those
+/// that its library needs.
 template <class Plan>
 i64 gemm_workspace_bytes(i64 m, i64 n, i64 k, accumulate::native<Plan>) {
   i64 bytes = gemm_workspace_bytes(m, n, k);
@@ -91,15 +92,15 @@ i64 gemm_workspace_bytes(i64 m, i64 n, i64 k, accumulate::native<Plan>) {
   return bytes;
 }
 
-/// D = alpha * A * B^T + beta * D as gemm() with accumulate::blackwell has it, each sum of K products within
-/// the bound of docs/native_gemm.md in place of Blackwell's bits, and each operation of the epilogue rounded
-/// at most once. A NaN among the scales gives NaN in its row or column; D is not read when beta = 0.
+/// D = alpha * A * B^T + beta * D like gemm() with accumulate::blackwell, but each sum of K products is
+/// within the bound of docs/native_gemm.md and need not have Blackwell's bits, and each operation of the
+/// epilogue is rounded at most once. A NaN scale gives NaN in its row or column. D is not read when beta = 0.
 ///
-/// NVFP4 before Blackwell: the values are decoded and multiplied by the plan's library or, without a plan,
-/// where rows have amaxes or alpha is 0, by the kernels of accumulate::blackwell as if every certificate
-/// held. So are MXFP8, MXFP6 and MXFP4 by one another, which take no plan; if a block that is not all zeros
-/// has a scale beyond 2^-100 .. 2^32, the whole GEMM is added in double. MXFP4 by itself and Blackwell's
-/// block-scaled tensor cores are accumulate::blackwell.
+/// NVFP4 before Blackwell: values are decoded, and the plan's library multiplies them. Without a plan, or if
+/// rows have amaxes or alpha is 0, the kernels of accumulate::blackwell do, as if every certificate held. The
+/// same kernels multiply MXFP8, MXFP6 and MXFP4 by one another, which take no plan; if a block that is not
+/// all zeros has a scale beyond 2^-100 .. 2^32, the whole GEMM is added in double. MXFP4 by itself, and all
+/// that Blackwell's block-scaled tensor cores take, goes to accumulate::blackwell.
 ///
 /// Three kernels or fewer on the stream, and the library's; never synchronises, never allocates. Errors:
 /// those of accumulate::blackwell; null_pointer, if the plan is null; other_plan, if it is for another GEMM;
@@ -136,7 +137,7 @@ errc gemm(block_scaled_view<F, LA, BA> const& a, block_scaled_view<G, LB, BB> co
   return gemm(a, b, d, factors, accumulate::blackwell{}, workspace, stream);
 }
 
-/// FP8, per tensor or under scales of 128 values: gemm_fp8(), which uses no workspace.
+/// The same for FP8, per tensor or under scales of 128 values, by gemm_fp8(), which uses no workspace.
 template <class F, class LA, class BA, class G, class LB, class BB, class T>
 requires(is_fp8<F>&& is_fp8<G>) errc
     gemm(block_scaled_view<F, LA, BA> const& a, block_scaled_view<G, LB, BB> const& b,

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// D = alpha * A * B^T + beta * D on the tensor cores of sm_100, sm_103 and sm_110, or on their model: the
-// same kernel with another instruction set. How it works: mma/tcgen05_roles.cuh and tcgen05_store.cuh, which
-// are the kernel; then tcgen05_tile.cuh, its numbers, and tcgen05_hardware.cuh, its instructions. With
-// mma::tcgen05::model it ran on an H200, bit for bit what the chained model gives on the host (clusters of
-// four: see docs/blackwell.md); with mma::tcgen05::hardware it was assembled, its machine code was read, and
-// it never ran.
+// gemm_tcgen05(): D = alpha * A * B^T + beta * D on the tensor cores of sm_100, sm_103 and sm_110. With
+// another instruction set, the same kernel runs on their model. The kernel is in mma/tcgen05_roles.cuh (who
+// does what) and tcgen05_store.cuh (the epilogue); its numbers are in tcgen05_tile.cuh, its instructions in
+// tcgen05_hardware.cuh.
+//
+// With mma::tcgen05::model the kernel ran on an H200 and gave, bit for bit, what the chained model gives on
+// the host (clusters of four: see docs/blackwell.md). With mma::tcgen05::hardware it was assembled and its
+// machine code was read, but it never ran.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -19,8 +21,8 @@ inline namespace FOURSCALE_ARCH {
 
 namespace detail {
 
-/// Persistent: as many CTAs as there are SMs, each taking tile after tile. In a pass without the instructions
-/// the kernel is empty, and gemm_tcgen05() refuses to launch it.
+/// The kernel is persistent: there are as many CTAs as SMs, and each takes tile after tile. In a compiler
+/// pass without the instructions the kernel is empty, and gemm_tcgen05() refuses to launch it.
 template <class Tile, class Set, class P>
 FOURSCALE_KERNEL void __launch_bounds__(32 * (mma::tcgen05::warps + Set::helper_warps), 1)
     gemm_tcgen05_kernel([[maybe_unused]] const __grid_constant__ P p,
@@ -28,7 +30,8 @@ FOURSCALE_KERNEL void __launch_bounds__(32 * (mma::tcgen05::warps + Set::helper_
   if constexpr (Set::available()) {
     namespace tc = mma::tcgen05;
     extern __shared__ __align__(1024) u8 stages[];
-    // `stages` begins behind it, so it takes whole KiB: in debug builds nvcc aligns that no further.
+    // `stages` begins behind `own`, so `own` takes whole KiB: in debug builds nvcc aligns `stages` no
+    // further.
     __shared__ struct alignas(1024) own_memory {
       std::uint64_t barriers[Tile::barriers];
       alignas(16) u8 of_set[sizeof(typename Set::shared)];
@@ -66,8 +69,7 @@ FOURSCALE_KERNEL void __launch_bounds__(32 * (mma::tcgen05::warps + Set::helper_
   }
 }
 
-/// The codes of a matrix as TMA sees them: rows of bytes, which is what packed 4-bit codes are. Boxes are one
-/// stage of K by `box_rows` rows.
+/// The codes of a matrix as TMA sees them: rows of bytes, since 4-bit codes are packed in bytes.
 template <class Q>
 ptx::tma_matrix tma_matrix_of(Q const& q) {
   const u64 row_bytes = static_cast<u64>(q.cols * Q::block_format_type::element::width / 8);
@@ -85,8 +87,8 @@ errc encode_maps(P& p) {
   return e != errc::ok ? e : encode_map(p.b, ptx::checked_box<box_b>(), p.codes_b);
 }
 
-/// D as TMA stores it, where it can: whole 16 bytes of rows that begin at multiples of them, nothing added
-/// and one factor for all.
+/// Sets p.by_boxes, and p.map_d if TMA can store D. It can if rows begin at multiples of 16 bytes and are
+/// whole multiples of 16 bytes long, nothing is added (beta = 0), and one factor holds for all rows.
 template <class Tile, class P>
 errc encode_output(P& p) {
   constexpr i64 bytes = sizeof(*p.d.data);
@@ -102,8 +104,9 @@ errc encode_output(P& p) {
                     p.map_d);
 }
 
-/// As many CTAs as there are SMs, or fewer where there are fewer tiles, in whole clusters. Of clusters of
-/// four not all need fit at once, for an SM belongs to a group of them that need not be a multiple of four.
+/// Launches as many CTAs as there are SMs, or fewer where there are fewer tiles, in whole clusters. Clusters
+/// of four on all SMs need not fit at once: a cluster runs within one group of SMs, whose size need not be a
+/// multiple of four. So the driver is asked how many fit.
 template <class Tile, class Set, class P>
 errc launch_persistent(P const& p, typename Set::state const& state, int most_ctas, cudaStream_t stream) {
   auto* const kernel = &gemm_tcgen05_kernel<Tile, Set, P>;
@@ -130,8 +133,9 @@ errc launch_persistent(P const& p, typename Set::state const& state, int most_ct
 
 }  // namespace detail
 
-/// Why TMA cannot read this operand, or null: codes must begin at a multiple of 16 bytes and so must each of
-/// their rows, so K is a multiple of 32 for 4-bit formats; scales likewise.
+/// Why TMA cannot read this operand; null if it can. Codes must begin at a multiple of 16 bytes, and so must
+/// each of their rows: for 4-bit formats K is then a multiple of 32. Scales must begin at a multiple of 16
+/// bytes.
 template <class F, class Byte>
 char const* tcgen05_refusal(block_scaled_view<F, swizzled_128x4, Byte> const& q) {
   if (reinterpret_cast<u64>(q.scales) % 16 != 0)
@@ -139,19 +143,21 @@ char const* tcgen05_refusal(block_scaled_view<F, swizzled_128x4, Byte> const& q)
   return ptx::refusal(detail::tma_matrix_of(q), ptx::tma_type::bytes);
 }
 
-/// Options that change the speed of a call, and no bit.
+/// Options that change the speed of a call, but no bit of its result.
 template <class Set>
 struct tcgen05_options {
   typename Set::state state = {};
   int most_ctas = 0;  ///< 0: as many as there are SMs
 };
 
-/// D = alpha * A * B^T + beta * D for A (M x K), B (N x K), D (M x N) in bf16, fp16 or float: NVFP4 by NVFP4,
-/// MXFP4 by MXFP4, MXFP8 by MXFP8 (E4M3 or E5M2, also one by the other), scales in tiles of 128 x 4. Any M
-/// and N; K a multiple of 32, padded with zeros to the instruction's, whatever the padding of the scales
-/// holds. Bits and factors as in gemm_mma_sync(). The tile is 128 x Columns for hardware<1> and 256 x
-/// Columns, two CTAs, for hardware<2>. With hardware<2, 2> two such pairs, one tile below the other, share B:
-/// less comes from L2, and with an odd number of rows of tiles the last pair's work is for nothing.
+/// D = alpha * A * B^T + beta * D for A (M x K), B (N x K), D (M x N) in bf16, fp16 or float. Formats: NVFP4
+/// by NVFP4, MXFP4 by MXFP4, MXFP8 by MXFP8 (E4M3 or E5M2, also one by the other), with scales in tiles of
+/// 128 x 4. Any M and N. K is a multiple of 32; the kernel pads it with zeros to the K of the instruction,
+/// whatever the padding of the scales holds. Bits and factors are those of gemm_mma_sync().
+///
+/// The tile is 128 x Columns for hardware<1>, and 256 x Columns, by two CTAs, for hardware<2>. With
+/// hardware<2, 2> two such pairs, one tile below the other, share B: less comes from L2, but with an odd
+/// number of rows of tiles the last pair works for nothing.
 ///
 /// Errors: those of host::gemm; misaligned where tcgen05_refusal() says why; no_instruction where the device
 /// has no such instructions, or this code was not compiled for sm_100f, 103f, 110f or their `a` targets. D is
@@ -177,13 +183,14 @@ errc gemm_tcgen05(block_scaled_view<F, swizzled_128x4, BA> const& a,
 
 namespace detail {
 
-/// Whether pairs should share B: a quarter less comes from L2, and one pair may be idle.
+/// Whether two pairs should share B. Then a quarter less comes from L2, but with an odd number of rows of
+/// tiles one pair of the last cluster works for nothing. `rows`: of D.
 constexpr bool pairs_share_b(i64 rows) {
   const i64 row_tiles = ceil_div<i64>(rows, 256);
   return row_tiles % 2 == 0 || row_tiles > 4;
 }
 
-/// By pairs of CTAs, in whatever clusters are faster.
+/// A GEMM by pairs of CTAs, in clusters of one or two pairs, whichever is faster.
 template <class A, class B, class T>
 errc gemm_by_pairs(A const& a, B const& b, matrix_view<T> const& d, gemm_factors factors,
                    cudaStream_t stream) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Samples of two packed operands, which say the way that the GEMM by wgmma goes. CTAs of their own take them
-// while others decode.
+// take_sample(): samples of two packed operands, by which the GEMM by wgmma chooses between certificates and
+// blocks of 16 (mma/wgmma_way.cuh). A sample is eight rows of A with eight of B in 16 steps. CTAs of their
+// own take the samples while other CTAs of the same launch decode.
 #pragma once
 
 #include "../mma/wgmma_way.cuh"
@@ -11,7 +12,8 @@ inline namespace FOURSCALE_ARCH {
 
 namespace detail {
 
-/// Eight rows of a packed operand in as many steps as a warp decodes at a time, a warp each.
+/// Brings eight rows of a packed operand to shared memory, a warp each, in as many steps as a warp decodes
+/// at a time, and leaves their facts in `known`. All threads of a CTA call it, and need a barrier behind it.
 template <class F, class Layout>
 FOURSCALE_D half_step look_at_sample(block_scaled_view<F, Layout, u8 const> const& q, i64 row_group,
                                      int first_step, decode_input& x, facts_memory& known) {
@@ -23,9 +25,9 @@ FOURSCALE_D half_step look_at_sample(block_scaled_view<F, Layout, u8 const> cons
   return look_at<true>(reader, x, &known);
 }
 
-/// Where a sample is taken. The places are those of a sequence that fills A, B and K evenly: multiples of
-/// 1 / g, 1 / g^2 and 1 / g^3 without their whole parts, where g^4 = g + 1 (M. Roberts, The unreasonable
-/// effectiveness of quasirandom sequences, 2018).
+/// Where a sample is taken. The places are a sequence that fills A, B and K evenly: multiples of 1 / g, 1 /
+/// g^2 and 1 / g^3 without their whole parts, where g^4 = g + 1 (M. Roberts, The unreasonable effectiveness
+/// of quasirandom sequences, 2018). Samples i and i + way_pairs have the same steps.
 struct place_of_sample {
   i64 row_group, col_group;
   int first_step;
@@ -38,11 +40,11 @@ struct place_of_sample {
                    decode_steps) {}
 
  private:
-  /// x / 2^32 of n < 2^32.
+  /// The whole part of n * x / 2^32, for n < 2^32.
   FOURSCALE_HD static i64 part(u32 x, i64 n) { return static_cast<i64>(u64{x} * static_cast<u32>(n) >> 32); }
 };
 
-/// A CTA: one of mma::wgmma::way_samples.
+/// Takes one of mma::wgmma::way_samples samples and stores it. All threads of a CTA call it.
 template <class F, class LA, class G, class LB>
 FOURSCALE_D void take_sample(block_scaled_view<F, LA, u8 const> const& a,
                              block_scaled_view<G, LB, u8 const> const& b, u32 sample, decode_stage* stages,
@@ -60,7 +62,7 @@ FOURSCALE_D void take_sample(block_scaled_view<F, LA, u8 const> const& a,
   __shared__ u32 uncertified;
   if (threadIdx.x == 0) uncertified = 0;
   const int open_steps = __syncthreads_count(open);
-  if (open_steps != 0) {  // else widths alone certify all: time counts where operands are small
+  if (open_steps != 0) {  // else widths alone certify all; the test saves time where operands are small
     leave_magnitudes(parts[0], rows, known[0], of_rows[0]);
     leave_magnitudes(parts[1], cols, known[1], of_rows[1]);
     __syncthreads();

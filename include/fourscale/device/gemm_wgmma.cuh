@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The GEMM with Blackwell's bits on Hopper: decoded operands in, D out. How it works: mma/wgmma_roles.cuh
-// and, for data whose block scales spread, mma/wgmma_by_blocks.cuh.
+// The GEMM with Blackwell's bits on Hopper, decoded operands in, D out: the kernel, how D is cut into tiles
+// for clusters of two CTAs (wgmma_plan), and a prepared call with its workspace (wgmma_call). How the kernel
+// works: mma/wgmma_roles.cuh and, for data whose block scales spread, mma/wgmma_by_blocks.cuh.
 #pragma once
 
 #include "../mma/wgmma_by_blocks.cuh"
@@ -15,7 +16,8 @@ inline namespace FOURSCALE_ARCH {
 
 namespace detail {
 
-/// All threads of a CTA: from decoded operands to D, whichever way it goes.
+/// The kernel's body: from decoded operands to D, by certificates or by blocks. All threads of a CTA call
+/// it. By certificates, one thread of warp 0 loads, warps 1 to 3 certify, and two warpgroups multiply.
 template <class P, template <int> class Memory, int Cols>
 FOURSCALE_D void multiply_decoded(P const& p, Memory<Cols>& m) {
   namespace w = mma::wgmma;
@@ -47,15 +49,15 @@ FOURSCALE_D void multiply_decoded(P const& p, Memory<Cols>& m) {
   }
 }
 
-/// Persistent, in clusters of two. In a pass without the instructions the kernel is empty.
+/// Persistent, in clusters of two. In a compilation pass without the instructions the kernel is empty.
 template <int Cols, class P>
 FOURSCALE_KERNEL void __launch_bounds__(mma::wgmma::threads, 1)
     gemm_wgmma_kernel([[maybe_unused]] const __grid_constant__ P p) {
   if constexpr (arch::has_wgmma) {
     namespace w = mma::wgmma;
     extern __shared__ __align__(1024) u8 bytes[];
-    // Tells check_available() that this is not the empty kernel. `bytes` begins behind it, so it has a whole
-    // KiB: in debug builds nvcc aligns that no further.
+    // `own` tells check_available() that this is not the empty kernel. `bytes` begins behind `own`, and in
+    // debug builds nvcc aligns it no further than that; so `own` takes a whole KiB.
     __shared__ struct alignas(1024) own_memory { u32 not_empty; } own;
     asm volatile("" ::"r"(ptx::shared_address(&own)));
     auto& m = *reinterpret_cast<w::shared_memory<Cols>*>(bytes);
@@ -64,6 +66,7 @@ FOURSCALE_KERNEL void __launch_bounds__(mma::wgmma::threads, 1)
   }
 }
 
+/// The map of an operand's values: boxes of one step by `box_rows` rows.
 inline errc encode_decoded(mma::decoded_operand const& x, int box_rows, CUtensorMap& map) {
   const u64 k = static_cast<u64>(x.padded_k());
   return encode_map({reinterpret_cast<u64>(x.values), k, static_cast<u64>(x.rows), 2 * k},
@@ -71,7 +74,7 @@ inline errc encode_decoded(mma::decoded_operand const& x, int box_rows, CUtensor
                     CU_TENSOR_MAP_DATA_TYPE_BFLOAT16, map);
 }
 
-/// D, if outputs go by boxes. P: .d, .beta, .factor_of.
+/// The map of D where outputs go by boxes; else `map` is left alone. P: .d, .beta, .factor_of.
 template <class P>
 errc encode_outputs(P const& p, int tile_cols, CUtensorMap& map) {
   auto const& d = p.d;
@@ -81,7 +84,7 @@ errc encode_outputs(P const& p, int tile_cols, CUtensorMap& map) {
                     sizeof(T) == 4 ? CU_TENSOR_MAP_DATA_TYPE_FLOAT32 : CU_TENSOR_MAP_DATA_TYPE_UINT16, map);
 }
 
-/// Clusters that run at once; 0 if the device does not tell.
+/// Clusters that run at once, a CTA on each SM; 0 if the device does not tell.
 inline int clusters_at_once() {
   return device_attribute(cudaDevAttrMultiProcessorCount) / mma::wgmma::cluster_ctas;
 }
@@ -89,7 +92,7 @@ inline int clusters_at_once() {
 inline constexpr int tile_rows_of(mma::cluster_tiles lie) {
   return lie == mma::cluster_tiles::low ? mma::wgmma::low_tile_rows : mma::wgmma::tile_rows;
 }
-/// The tiles of clusters that a GEMM has, below each other and side by side.
+/// How many tiles of clusters D has, below each other and side by side.
 struct cluster_counts {
   i64 down, along;
 
@@ -100,37 +103,38 @@ struct cluster_counts {
     along = ceil_div<i64>(cols, tile_cols * (stacked ? 1 : cluster_ctas));
   }
 };
-/// For how many clusters a GEMM has tiles.
+/// How many tiles of clusters D has.
 inline i64 clusters_of(i64 rows, i64 cols, int tile_cols,
                        mma::cluster_tiles lie = mma::cluster_tiles::stacked) {
   const cluster_counts counts(rows, cols, tile_cols, lie);
   return counts.down * counts.along;
 }
-/// How a GEMM is cut: columns of a tile, how a cluster's tiles lie, how many clusters multiply, and whether
-/// the last tiles are shared.
+/// How D is cut: columns of a CTA's tile, how many clusters multiply, whether they share the last tiles
+/// along K (mma/tile_parts.cuh), and how the tiles of a cluster's CTAs lie.
 struct wgmma_plan {
   using cluster_tiles = mma::cluster_tiles;
   int tile_cols, clusters;
   bool split;
   cluster_tiles lie;
 
-  /// A tile of a cluster, and in what time one takes a step.
+  /// One way to cut D, and the relative time of a step of such a tile.
   struct cut {
     int cols;
     cluster_tiles lie;
     int time;
   };
-  /// Rows of A are copied as often for fewer columns; those side by side have less in common. As measured:
-  /// docs/gemm_experiments.md.
+  /// Narrower tiles copy as many rows of A for fewer columns. CTAs side by side share the rows of A in place
+  /// of those of B, which are more in tiles of 192 columns. As measured: docs/gemm_experiments.md.
   static constexpr cut cuts[] = {{192, cluster_tiles::stacked, 40}, {192, cluster_tiles::side_by_side, 44},
                                  {128, cluster_tiles::stacked, 32}, {128, cluster_tiles::side_by_side, 32},
                                  {64, cluster_tiles::stacked, 25},  {64, cluster_tiles::side_by_side, 25},
                                  {64, cluster_tiles::low, 20}};
 
-  /// `runs` along K for each tile. Sums that are handed over take a run; and while clusters share tiles they
-  /// are at different places of K, so that a run takes a quarter more. Of cuts that take the same time, that
-  /// with fewer clusters, and tiles side by side if they fill more than half of the GPU: they copy less.
-  /// `may(cut)`: which ones to choose from.
+  /// Chooses the cut that should take the least time. `runs`: of a tile along K. `at_once`: clusters that
+  /// run at once; `shared_at_once`: those that have memory to hand over accumulators. To hand them over
+  /// takes a run. Clusters that share tiles are at different places of K, so that a run takes a quarter
+  /// more. Of cuts that take the same time it chooses the one with fewer clusters, and tiles side by side if
+  /// they fill more than half of the GPU: they copy less. `may(cut)`: whether a cut may be chosen.
   template <class May>
   static wgmma_plan of(i64 rows, i64 cols, i64 runs, i64 at_once, i64 shared_at_once, May const& may) {
     wgmma_plan best{};
@@ -154,7 +158,8 @@ struct wgmma_plan {
   }
 };
 
-/// Memory for sums that are handed over: for as many clusters as Hopper has, if there are tiles for more.
+/// Memory for accumulators that are handed over (mma/carried_sums.cuh): a part for each cluster's tile of
+/// 128 columns, at most for as many clusters as Hopper has, and none for fewer than `fewest` tiles.
 struct carried_memory {
   static constexpr i64 most_clusters = 72, fewest = 33, sum_bytes = mma::carried_sums::bytes_of_cta(256, 96),
                        ctas = mma::wgmma::cluster_ctas;
@@ -172,17 +177,17 @@ struct carried_memory {
   }
 };
 
-/// Of the samples that say which way the kernel goes, which lie before that memory.
+/// Bytes of the samples that say which way the kernel goes. They lie before carried_memory.
 inline constexpr i64 sample_bytes =
     round_up<i64>(mma::wgmma::way_samples * sizeof(mma::wgmma::way_sample), mma::decoded_operand::alignment);
 
-/// The strips that are certified ahead, in memory at `at`; none, if that does not pay.
+/// The strips that are certified ahead (gemm_certify.cuh), in memory at `at`; none where that does not pay.
 inline mma::wgmma::certified_strips strips_of(u8* at, i64 rows, i64 cols, i64 steps) {
   return mma::wgmma::certifies_ahead(rows, cols, steps) ? mma::wgmma::certified_strips::in(at, rows, cols)
                                                         : mma::wgmma::certified_strips{};
 }
 
-/// action.template operator()<Cols>() for so many columns.
+/// action.template operator()<Cols>() for a tile of `cols` columns: 192, 128 or 64.
 template <class Action>
 errc for_tile_cols(int cols, Action const& action) {
   switch (cols) {
@@ -194,7 +199,7 @@ errc for_tile_cols(int cols, Action const& action) {
       return action.template operator()<64>();
   }
 }
-/// Launches `clusters`, which run at once, each CTA with a `Memory`.
+/// Launches `clusters` clusters, which run at once, a `Memory` for each CTA. The kernel begins early.
 template <class Memory, class P>
 errc launch_wgmma(void (*kernel)(const P), P const& p, int clusters, cudaStream_t stream) {
   namespace w = mma::wgmma;
@@ -204,21 +209,22 @@ errc launch_wgmma(void (*kernel)(const P), P const& p, int clusters, cudaStream_
   return launch_clusters<begins::early>(kernel, clusters, w::cluster_ctas, w::threads, bytes, stream, p);
 }
 
-/// Lets wgmma_plan choose from all.
+/// Lets wgmma_plan choose from all cuts.
 struct any_cut {
   constexpr bool operator()(wgmma_plan::cut const&) const { return true; }
 };
 
-/// A checked call: see decoded_call.
+/// A call whose arguments are checked: see decoded_call. Behind the operands the workspace has the samples,
+/// the memory for accumulators and the certified strips.
 template <class F, class LA, class G, class LB, class T>
 struct wgmma_call : decoded_call<F, LA, G, LB, mma::wgmma::problem<T, mma::factor_of_output<F, G>>> {
   using problem = mma::wgmma::problem<T, mma::factor_of_output<F, G>>;
   using base = decoded_call<F, LA, G, LB, problem>;
   using base::p, base::state, base::behind;
   wgmma_plan plan{};
-  i64 carries;  ///< clusters that may hand over sums
+  i64 carries;  ///< clusters that have memory to hand over accumulators
 
-  /// `may(cut)`: what wgmma_plan chooses from. `most`: clusters, if not all that fit.
+  /// `may(cut)`: which cuts wgmma_plan chooses from. `most`: how many clusters run at once; 0: all that fit.
   template <class BA, class BB, class May = any_cut>
   wgmma_call(block_scaled_view<F, LA, BA> const& a, block_scaled_view<G, LB, BB> const& b,
              matrix_view<T> const& d, gemm_factors factors, void* workspace, gemm_steps* steps,
@@ -240,7 +246,7 @@ struct wgmma_call : decoded_call<F, LA, G, LB, mma::wgmma::problem<T, mma::facto
     if (state == errc::ok) state = encode_decoded(p.b, plan.tile_cols / mma::wgmma::cluster_ctas, p.map_b);
     if (state == errc::ok) state = encode_outputs(p, plan.tile_cols, p.map_d);
   }
-  /// The operands, and strips that are certified ahead.
+  /// Decodes the operands and, where that pays, certifies strips ahead.
   template <bool Certify = true>
   errc decode(cudaStream_t stream) const {
     const errc e = decode_operands<Certify>(stream);
@@ -252,7 +258,7 @@ struct wgmma_call : decoded_call<F, LA, G, LB, mma::wgmma::problem<T, mma::facto
   errc decode_operands(cudaStream_t stream) const {
     return base::template decode<Certify>(stream, p.samples, zeros());
   }
-  /// What whoever decodes leaves as zeros.
+  /// The words that the kernel which decodes has to leave as zeros.
   zero_words zeros() const {
     return p.split ? zero_words{p.carried.there, carried_memory::words(carries)} : zero_words{};
   }

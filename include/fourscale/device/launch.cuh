@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What all launches share: errors, grid size, views as kernels take them, and the loads of one block by one
-// thread.
+// What launches and kernels share. Of launches: errors, grid sizes, clusters, and views as kernels take
+// them. Of kernels: the loads of one block by one thread, tensor scales, and the largest value of a CTA.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -18,22 +18,23 @@ inline constexpr int cta_threads = cta::threads;
 /// The result of a launch. cudaGetLastError() still has CUDA's own error.
 inline errc launched() { return cudaPeekAtLastError() == cudaSuccess ? errc::ok : errc::cuda_failed; }
 
-/// Whether this unit is compiled by -rdc=true. A call in a kernel may then be to another unit, so that ptxas
-/// serializes wgmma (C7509) and ignores setmaxnreg (C7504); even a division is a call. mma.sync is faster.
+/// Whether this unit is compiled by -rdc=true. A call in a kernel may then be to another unit, and even a
+/// division is a call. So ptxas serializes wgmma (C7509) and ignores setmaxnreg (C7504); mma.sync is faster.
 #if defined(__CUDACC_RDC__)
 inline constexpr bool is_relocatable = true;
 #else
 inline constexpr bool is_relocatable = false;
 #endif
 
-/// Whether a kernel has code for the device, which then has so much static shared memory; in a pass without
-/// its instructions it is empty. Of relocatable code the runtime says that it has no shared memory: there an
-/// empty kernel takes 4 registers, 10 in a debug build, and any other 26 or more.
+/// Whether a kernel has code for the device. In a compilation pass without its instructions the kernel is
+/// empty; else it has at least `memory` bytes of static shared memory. For relocatable code the runtime
+/// reports no shared memory. Registers tell there: an empty kernel has 4, or 10 in a debug build, and any
+/// other kernel 26 or more.
 inline bool has_code(cudaFuncAttributes const& a, u64 memory) {
   return a.sharedSizeBytes >= memory || (is_relocatable && a.numRegs > 16);
 }
 
-/// What the current device says of itself; 0 if it does not tell.
+/// An attribute of the current device; 0 if the runtime does not tell.
 inline int device_attribute(cudaDeviceAttr which) {
   int device = 0, value = 0;
   return cudaGetDevice(&device) == cudaSuccess && cudaDeviceGetAttribute(&value, which, device) == cudaSuccess
@@ -41,12 +42,13 @@ inline int device_attribute(cudaDeviceAttr which) {
              : 0;
 }
 
-/// When a kernel begins: once all that is before it in the stream is done, or as soon as each CTA of the
-/// kernel right before it has called cudaTriggerProgrammaticLaunchCompletion() or ended. Such a kernel waits
-/// by itself, by cudaGridDependencySynchronize().
+/// When a kernel begins. `after`: once all that is before it in the stream is done. `early`: as soon as each
+/// CTA of the kernel right before it has called cudaTriggerProgrammaticLaunchCompletion() or ended; the
+/// kernel then waits by itself, by cudaGridDependencySynchronize().
 enum class begins { after, early };
 
-/// `clusters` clusters of this many CTAs, for a launch. Attributes that are not counted have no effect.
+/// A launch of `clusters` clusters of `ctas` CTAs each. Only the first config.numAttrs attributes have an
+/// effect: with two of them the kernel may begin early.
 struct cluster_launch {
   cudaLaunchAttribute attributes[2]{};
   cudaLaunchConfig_t config{};
@@ -63,10 +65,10 @@ struct cluster_launch {
     config.attrs = attributes;
     config.numAttrs = 1;
   }
-  cluster_launch(cluster_launch const&) = delete;  // config points into it
+  cluster_launch(cluster_launch const&) = delete;  // config points to `attributes`
 };
 
-/// Launches `clusters` clusters of this many CTAs.
+/// Launches `clusters` clusters of `ctas` CTAs each.
 template <begins When = begins::after, class Kernel, class... Arguments>
 errc launch_clusters(Kernel* kernel, i64 clusters, int ctas, int threads, int shared_bytes,
                      cudaStream_t stream, Arguments const&... arguments) {
@@ -77,7 +79,7 @@ errc launch_clusters(Kernel* kernel, i64 clusters, int ctas, int threads, int sh
                                                                                  : errc::cuda_failed;
 }
 
-/// How many of these clusters, with a CTA on each SM, the device runs at once; 0 if it does not tell.
+/// How many such clusters the device runs at once, where a CTA takes a whole SM; 0 if it does not tell.
 template <class Kernel>
 int clusters_that_fit(Kernel* kernel, int ctas, int threads, int shared_bytes) {
   const cluster_launch launch(1, ctas, threads, shared_bytes);
@@ -87,17 +89,18 @@ int clusters_that_fit(Kernel* kernel, int ctas, int threads, int shared_bytes) {
   return 0;
 }
 
-/// CTAs for the work of `items` threads. Kernels loop over what does not fit in a grid.
+/// CTAs for the work of `items` threads, as many as a grid may have. Kernels loop over the rest.
 constexpr unsigned grid_for(i64 items) {
   constexpr i64 most = 0x7fff'ffff;
   const i64 ctas = ceil_div<i64>(items, cta_threads);
   return static_cast<unsigned>(ctas < most ? ctas : most);
 }
 
-/// Rows of `items` each, `each` of them to a thread, in chunks whose items 31 bits can count.
+/// A grid for rows of `items` items each, of which a thread takes `each`. Rows go in chunks, so that 31 bits
+/// can count the items of a chunk.
 struct row_chunks {
-  i64 rows;   ///< of a chunk
-  dim3 grid;  ///< CTAs for the items of a chunk, by chunks
+  i64 rows;   ///< in a chunk
+  dim3 grid;  ///< x: CTAs for the items of a chunk; y: chunks
 
   static bool can_take(i64 items) { return items < i64{1} << 30; }
   row_chunks(i64 all, i64 items, i64 each) {
@@ -108,23 +111,24 @@ struct row_chunks {
   }
 };
 
-/// At most a few waves on the largest GPU; each thread then takes many items.
+/// CTAs for `items` items: at most a few waves on the largest GPU. A thread then takes many items.
 inline unsigned few_ctas(i64 items) {
   constexpr i64 most = 4096;
   const i64 ctas = ceil_div<i64>(items, cta_threads);
   return static_cast<unsigned>(ctas < most ? ctas : most);
 }
 
-/// True if m starts at a multiple of 16 bytes; if its rows are multiples of 16 bytes apart; if both, so that
-/// blocks may be read or written in vectors.
+/// Whether m starts at a multiple of 16 bytes.
 template <class T>
 bool starts_at_vector(matrix_view<T> const& m) {
   return reinterpret_cast<u64>(m.data) % 16 == 0;
 }
+/// Whether its rows are multiples of 16 bytes apart.
 template <class T>
 bool steps_by_vectors(matrix_view<T> const& m) {
   return m.ld * static_cast<i64>(sizeof(T)) % 16 == 0;
 }
+/// Both: blocks may then be read or written in vectors.
 template <class T>
 bool rows_are_vectors(matrix_view<T> const& m) {
   return starts_at_vector(m) && steps_by_vectors(m);
@@ -135,14 +139,14 @@ bool rows_are_vectors(M const&) {
   return false;
 }
 
-/// True if codes are stored in whole words.
+/// Whether codes begin at a multiple of the words in which they are stored.
 template <class F, class Layout>
 bool codes_are_words(block_scaled_view<F, Layout> const& q) {
   return reinterpret_cast<u64>(q.codes) % cta::code_word<F> == 0;
 }
 
-/// The library's own type with the bits of T: bf16 for __nv_bfloat16 and whatever else says so in its
-/// real_traits.
+/// The library's own type with the bits of T: bf16 for __nv_bfloat16, and what any other type names in its
+/// real_traits; else T itself.
 template <class T>
 struct own_type {
   using type = T;
@@ -153,7 +157,7 @@ struct own_type<T> {
   using type = typename real_traits<T>::same_bits;
 };
 
-/// The view as kernels take it: of constants, and of the library's own types.
+/// The view as kernels take it: of constants where it is read, and of the library's own types.
 template <class M>
 M as_input(M const& x) {
   return x;
@@ -175,7 +179,7 @@ auto as_output(transposed_view<T> const& y) {
   return transposed(as_output(y.base));
 }
 
-/// N consecutive values as floats.
+/// Loads N consecutive values as floats. `vectors`: they may be read in vectors of 16 bytes.
 template <int N, class T>
 FOURSCALE_D void load_values(T const* from, bool vectors, float (&x)[N]) {
   if constexpr (N * sizeof(T) % 16 == 0) {
@@ -200,7 +204,7 @@ FOURSCALE_D void load_block(M const& x, i64 row, i64 block, bool, float (&values
   for (int i = 0; i < N; ++i) values[i] = to_float(x.at(row, block * N + i));
 }
 
-/// The tensor scale of a matrix: one thread divides and the CTA shares the result.
+/// The tensor scale of a matrix. All threads of a CTA call it: one divides, and all share the result.
 template <class F>
 FOURSCALE_D tensor_scale<F> shared_tensor_scale(tensor_amax<F> const& amax) {
   if constexpr (!F::has_tensor_scale) {
@@ -221,8 +225,8 @@ FOURSCALE_D tensor_scale<F> tensor_scale_of([[maybe_unused]] tensor_amax<F> cons
   return amax.by_row() ? amax.scale_of_own(row) : of_tensor;
 }
 
-/// Raises *largest to the largest `mine` of the CTA: one integer atomicMax. The order of magnitudes is the
-/// order of their bits, so the result does not depend on the order of threads.
+/// Raises *largest to the largest `mine` of the CTA, by one integer atomicMax; all threads call it. The
+/// order of magnitudes is the order of their bits, so the result does not depend on the order of threads.
 FOURSCALE_D inline void raise_by_cta(i32 mine, i32* largest) {
   __shared__ i32 of_warp[cta_threads / 32];
   mine = __reduce_max_sync(0xffff'ffffu, mine);

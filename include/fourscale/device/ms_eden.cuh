@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// MS-EDEN of whole matrices on a stream.
+// Quantizes whole matrices by MS-EDEN (block/ms_eden.hpp), on a stream.
 #pragma once
 
 #include "../block/ms_eden.hpp"
@@ -10,7 +10,8 @@ inline namespace FOURSCALE_ARCH {
 
 namespace detail {
 
-/// A thread takes a group of 128 values; one that lies in the padding zeroes its scales.
+/// A thread takes a group of 128 values, eight blocks. If the group lies in the padding, it zeroes its
+/// scales.
 template <class Layout, class M, class Recipe>
 FOURSCALE_KERNEL void __launch_bounds__(cta_threads)
     ms_eden_kernel(M x, bool vectors, block_scaled_view<nvfp4, Layout> q, Recipe recipe) {
@@ -40,8 +41,8 @@ FOURSCALE_KERNEL void __launch_bounds__(cta_threads)
 
 }  // namespace detail
 
-/// As host::quantize by MS-EDEN. One kernel on the stream; never synchronises, never
-/// allocates. Errors: x.cols no multiple of 128, and those of validate(); q is then untouched.
+/// As host::quantize by MS-EDEN. One kernel on the stream; never synchronises, never allocates. Errors:
+/// x.cols no multiple of 128, and those of validate(); q is then untouched.
 template <matrix_like M, class Layout, random_bits Bits>
 errc quantize(M const& x, block_scaled_view<nvfp4, Layout> const& q, ms_eden<Bits> const& recipe,
               cudaStream_t stream = nullptr) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which kernel a call takes, decided here for the launch and for explain() alike: first by types, so that no
-// kernel is compiled that no call can take, then by where the buffers lie.
+// Decides which kernel a call takes, for the launch and for explain() alike: first by types, so that only
+// kernels that some call can take are compiled; then by the buffers and amaxes of the call.
 #pragma once
 
 #include "quantize_2d.cuh"
@@ -12,19 +12,20 @@ namespace FOURSCALE_NAMESPACE::device {
 inline namespace FOURSCALE_ARCH {
 namespace detail {
 
+/// The kernels. docs/pipeline.md has a table of which call takes which.
 enum class path : u8 {
-  rows,             ///< along the rows of a matrix in memory, or of what a producer makes
+  rows,             ///< 1-D blocks along rows, of a matrix in memory or of a producer
   wide,             ///< blocks of 128, or 128 x 128, of a matrix in memory, by several threads each
   wide_columns,     ///< the same along columns, by tiles of 128 x 128
-  columns,          ///< of a matrix in memory, by tiles
-  values,           ///< of any view, one by one
+  columns,          ///< 1-D blocks along columns of a matrix in memory, by tiles
+  values,           ///< 1-D blocks of any view, value by value
   row_squares,      ///< 2-D blocks of a matrix in memory, by tiles
   column_squares,   ///< the same, the columnwise copy
   rows_of_squares,  ///< 2-D blocks of any view
   both,             ///< both copies of a matrix in memory, by tiles
-  both_squares,     ///< the same under 2-D scales
+  both_squares,     ///< the same in 2-D blocks
   both_wide,        ///< both copies in blocks of 128, or 128 x 128, by tiles of 128 x 128
-  one_by_one,       ///< both copies, each by a path of its own; under 2-D scales the second from the first
+  one_by_one,       ///< both copies, each by a path of its own; in 2-D blocks the second from the first
 };
 
 constexpr bool is_by_tiles(path p) {
@@ -32,8 +33,8 @@ constexpr bool is_by_tiles(path p) {
          p == path::both_squares;
 }
 
-/// The number of values from which on a separate kernel for the scales of squares is worth its launch;
-/// measured on an H200.
+/// From this number of values on, a separate kernel for the scales of squares is worth its launch; measured
+/// on an H200.
 inline constexpr i64 spread_from = i64{1} << 26;
 
 /// What as_input() returns for a view: a matrix in memory, its transpose, or anything else.
@@ -71,7 +72,7 @@ constexpr path best_path() {
   return has_tiles<value, F> ? path::columns : path::values;
 }
 
-/// The path of a call: the best one, or the one that takes any buffers.
+/// The path of a call: the best one, or, if tiles do not fit its buffers, the one that takes any buffers.
 template <bool Is2d, class Quantizer, class M, class F, class Layout>
 path path_of(M const& x, block_scaled_view<F, Layout> const& q) {
   constexpr path best = best_path<F, Is2d, M, Quantizer>();
@@ -80,17 +81,17 @@ path path_of(M const& x, block_scaled_view<F, Layout> const& q) {
   return best;
 }
 
-/// True if both quantizers round squares alike.
+/// True if both copies have the same type of quantizer, and it rounds squares alike.
 template <class F, class Rowwise, class Columnwise>
 inline constexpr bool both_like_squares = same_type<Rowwise, Columnwise>&& cta::has_like_squares<F, Rowwise>;
 
-/// True if the columnwise copy of squares is the transpose of the other without a look at its codes: where
-/// one quantizer rounds each value by itself.
+/// True if the columnwise copy of squares of 128 x 128, made from the source, is the transpose of the rowwise
+/// one: that is so if both have the same quantizer, which rounds each value by itself.
 template <class F, class T, class Rowwise, class Columnwise>
 inline constexpr bool both_wide_squares = is_loadable<T>&& same_type<Rowwise, Columnwise>&&
     cta::is_wide<F, Rowwise>&& same_type<decltype(Rowwise::round), nearest_even>;
 
-/// The same for both copies of a matrix of T.
+/// The path that the types allow for both copies of a matrix of T, and below it the path of a call.
 template <class F, bool Is2d, class T, class Rowwise, class Columnwise>
 constexpr path best_path_of_both() {
   constexpr bool wide = is_loadable<T> && cta::is_wide<F, Rowwise> && cta::is_wide<F, Columnwise>;

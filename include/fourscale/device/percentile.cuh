@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// An amax that leaves out the largest few values, on a stream.
+// An amax that leaves out the largest few values, on a stream. Two passes over the matrix count magnitudes,
+// see view/percentile.hpp.
 #pragma once
 
 #include "../view/percentile.hpp"
@@ -10,7 +11,7 @@ inline namespace FOURSCALE_ARCH {
 
 namespace detail {
 
-/// Counts magnitudes; threads along rows in memory.
+/// Counts magnitudes in the bins of a pass. Neighbouring threads read neighbours in memory.
 template <int Pass, class M>
 FOURSCALE_KERNEL void __launch_bounds__(cta_threads) count_kernel(M x, percentile_workspace* w) {
   const u64 upper = Pass == 0 ? 0 : w->upper;
@@ -23,8 +24,8 @@ FOURSCALE_KERNEL void __launch_bounds__(cta_threads) count_kernel(M x, percentil
   }
 }
 
-/// One CTA of 1024 threads finds the bin of the rank: each adds up 64 bins, one thread finds the right 64,
-/// and one finds the bin among these. Pass 0 clears the counts for the next.
+/// One CTA of 1024 threads finds the bin that has the value of the rank. Each thread adds up 64 bins; thread
+/// 0 finds the right 64, and then the bin among these. Pass 0 clears the counts for pass 1.
 template <int Pass>
 FOURSCALE_KERNEL void __launch_bounds__(1024) select_kernel(percentile_workspace* w, u64 rank, float* amax) {
   constexpr u32 each = percentile_workspace::bins / 1024;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Whole matrices on a stream. Every kernel gives each block the bits that it has on the host. path.cuh
-// decides which kernel a call takes; explain.cuh says it in words.
+// Quantizes whole matrices on a stream. Every kernel gives each block the bits that it has on the host.
+// path.cuh decides which kernel a call takes; explain.cuh says it in words.
 #pragma once
 
 #include "../view/requirements.hpp"
@@ -39,11 +39,11 @@ void launch(M const& x, block_scaled_view<F, Layout> const& q, Quantizer const& 
 
 }  // namespace detail
 
-/// Quantizes x into q, blocks along the rows of x; quantize(transposed(x), ...) makes the columnwise copy.
-/// All pointers are device memory, that of the amax included. `blocks_1d{}`, or `blocks_2d<16, 16>{}` (32 for
-/// MX) for square tiles. Every code and scale is written, padding with zero; equal to host::quantize in every
-/// bit. One kernel on the stream; never synchronises, never allocates. Errors: see validate(); q is then
-/// untouched.
+/// Quantizes x into q, in blocks along the rows of x; quantize(transposed(x), ...) makes the columnwise copy.
+/// `shape` is blocks_1d{}, or blocks_2d<16, 16>{} (32 for MX) for square blocks. All pointers are device
+/// memory, that of the amax included. Every code and scale is written, padding with zero; they equal those of
+/// host::quantize in every bit. One kernel on the stream; never synchronises, never allocates. Errors: see
+/// validate(); q is then untouched.
 template <class M, class F, class Layout, class Byte, class Quantizer, block_shape Blocks>
 errc quantize(M const& x, block_scaled_view<F, Layout, Byte> const& q, Quantizer const& quantizer,
               Blocks shape, cudaStream_t stream = nullptr) {
@@ -56,15 +56,15 @@ errc quantize(M const& x, block_scaled_view<F, Layout, Byte> const& q, Quantizer
   return errc::ok;
 }
 
-/// 1-D blocks.
+/// The same with 1-D blocks.
 template <matrix_like M, class F, class Layout, quantizer_for<F> Quantizer = quantizer<>>
 errc quantize(M const& x, block_scaled_view<F, Layout> const& q, Quantizer const& quantizer = {},
               cudaStream_t stream = nullptr) {
   return device::quantize(x, q, quantizer, blocks_1d{}, stream);
 }
 
-/// Quantizes what a producer makes, block by block, into q: a matrix that is never in memory. See
-/// cta/producer.cuh. Errors: see validate(); q is then untouched.
+/// Quantizes into q a matrix that is never in memory: a producer makes it block by block, see
+/// cta/producer.cuh. Errors: shape_mismatch, and those of validate(); q is then untouched.
 template <cta::producer Producer, class F, class Layout, quantizer_for<F> Quantizer = quantizer<>>
 errc quantize(Producer const& source, block_scaled_view<F, Layout> const& q, Quantizer const& quantizer = {},
               cudaStream_t stream = nullptr) {

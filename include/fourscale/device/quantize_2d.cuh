@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The kernel for 2-D blocks of any view, of whichever size.
+// The kernel for 2-D blocks of any view and of any size; quantize_tiles.cuh has faster ones for some. A tile
+// is such a block, and a thread takes one row of it.
 #pragma once
 
 #include "../cta/quantize_block.cuh"
@@ -10,7 +11,8 @@ namespace FOURSCALE_NAMESPACE::device {
 inline namespace FOURSCALE_ARCH {
 namespace detail {
 
-/// The rows of a tile are in N neighbouring threads, which share an amax or errors.
+/// The rows of a tile are in N neighbouring threads; these functions reduce over them, and give all of them
+/// the result. The threads of a tile call them together, and if N > 32 all threads of the CTA.
 template <int N>
 struct rows_of_tile {
   static_assert(cta_threads % N == 0 && (N < 32 ? 32 % N == 0 : N % 32 == 0));
@@ -20,7 +22,7 @@ struct rows_of_tile {
       return __reduce_max_sync(lanes(), mine);
     } else {
       __shared__ i32 of_warp[cta_threads / 32];
-      __syncthreads();  // the values of the tile before have been read
+      __syncthreads();  // the values of the previous call have been read
       mine = __reduce_max_sync(0xffff'ffffu, mine);
       if (threadIdx.x % 32 == 0) of_warp[threadIdx.x / 32] = mine;
       __syncthreads();
@@ -31,7 +33,7 @@ struct rows_of_tile {
     }
   }
 
-  /// Adds in pairs at distance N / 2, N / 4, ... 1.
+  /// The sum over the rows: adds in pairs at distance N / 2, N / 4, ... 1.
   static FOURSCALE_D float sum(float mine) {
     static_assert(N <= 32, "A scaling policy that weighs its candidates needs tiles of at most 32 rows.");
     FOURSCALE_UNROLL
@@ -46,7 +48,8 @@ struct rows_of_tile {
   }
 };
 
-/// The scale of a 2-D block from the thread's row of it, by either kind of policy.
+/// The scale of a 2-D block, under either kind of scaling policy. `row` is the thread's row of it, `inside`
+/// is true if that row is in the matrix, and `tile` is the position of the block.
 template <class F, class Scale>
 FOURSCALE_D block_scale<F> choose_tile_scale(float const (&row)[F::block_size], bool inside,
                                              Scale const& scale, tensor_scale<F> const& tensor,
@@ -65,7 +68,8 @@ FOURSCALE_D block_scale<F> choose_tile_scale(float const (&row)[F::block_size], 
   }
 }
 
-/// Each row of a tile has a thread; the threads of a tile are neighbours.
+/// Each row of a tile has a thread; the threads of a tile are neighbours. Tiles of the padding zero their
+/// scales.
 template <class F, class Layout, class M, class Quantizer>
 FOURSCALE_KERNEL void __launch_bounds__(cta_threads)
     quantize_2d_kernel(M x, bool vectors, block_scaled_view<F, Layout> q, Quantizer quantizer) {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Many matrices of one width, packed row by row, in one launch: the experts of an MoE layer.
+// Amax and quantization of groups, in one launch: many matrices of one width, packed row by row, such as the
+// experts of an MoE layer.
 #pragma once
 
 #include "../cta/group_walk.cuh"
@@ -10,7 +11,8 @@ inline namespace FOURSCALE_ARCH {
 
 namespace detail {
 
-/// Four vectors of N values a thread, or the same values one by one.
+/// Raises the amax of each group. A thread takes four vectors of N values; unless `Aligned`, it reads them
+/// value by value.
 template <bool Aligned, int N, class T>
 FOURSCALE_KERNEL void __launch_bounds__(cta_threads)
     amax_grouped_kernel(matrix_view<T const> x, cta::group_walk<4> walk, i32* largest) {
@@ -36,7 +38,7 @@ FOURSCALE_KERNEL void __launch_bounds__(cta_threads)
   raise_by_cta(mine, largest + cursor.tile.group);
 }
 
-/// The walks through the groups of a packed matrix.
+/// The walks through the groups of a packed matrix, for launch_matrix() in place of matrix_walks.
 struct packed_walks {
   row_groups groups;
 
@@ -54,9 +56,10 @@ struct packed_walks {
 
 }  // namespace detail
 
-/// The largest magnitude of each group of packed rows to amax[0 .. groups.count) (device memory), as amax()
-/// gives it; 0 for an empty group. A memset and a kernel on the stream, graph-capturable; never synchronises,
-/// never allocates. Errors: see validate(); `amax` is then untouched. The offsets are trusted.
+/// Writes the largest magnitude of each group of packed rows to amax[0 .. groups.count) (device memory), as
+/// amax() gives it; 0 for an empty group. A memset and a kernel on the stream, graph-capturable; never
+/// synchronises, never allocates. Errors: see validate(); `amax` is then untouched. The offsets are not
+/// checked.
 template <class T>
 errc amax_grouped(matrix_view<T> const& x, row_groups const& groups, float* amax,
                   cudaStream_t stream = nullptr) {
@@ -77,12 +80,11 @@ errc amax_grouped(matrix_view<T> const& x, row_groups const& groups, float* amax
   return detail::launched();
 }
 
-/// Quantizes each group of packed rows under its own amax if q has amax_of_groups(), else under the one of q;
-/// every pointer is device memory, groups.offsets included. Equal to
-/// host::quantize_grouped in every bit, and so to quantize() of each group by itself, but for random
-/// rounding, which takes the row of the packed matrix. One kernel on the stream, graph-capturable; never
-/// synchronises, never allocates. Errors: see validate_grouped(); q is then untouched. The offsets are
-/// trusted.
+/// Quantizes each group of packed rows: under its own amax if q has amax_of_groups(), else under the one of
+/// q. Every pointer is device memory, groups.offsets included. The result equals host::quantize_grouped in
+/// every bit, and so quantize() of each group by itself. Random rounding is the exception to the latter: it
+/// takes the row in the packed matrix. One kernel on the stream, graph-capturable; never synchronises, never
+/// allocates. Errors: see validate_grouped(); q is then untouched. The offsets are not checked.
 template <class T, class F, class Layout, quantizer_for<F> Quantizer = quantizer<>>
 errc quantize_grouped(matrix_view<T> const& x, block_scaled_view<F, Layout> const& q,
                       row_groups const& groups, Quantizer const& quantizer = {},

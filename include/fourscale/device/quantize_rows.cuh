@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The kernel for blocks along rows, and which walk, producer and sink a call gets.
+// The kernel for blocks along rows, cta::quantize(), and the choice of its walk, producer and sink.
 #pragma once
 
 #include "../cta/quantize.cuh"
@@ -9,8 +9,8 @@ namespace FOURSCALE_NAMESPACE::device {
 inline namespace FOURSCALE_ARCH {
 namespace detail {
 
-/// How many CTAs of 256 threads leave a kernel the registers that it needs: wide blocks, loads that are still
-/// to be shifted, and E2M1 without any conversions of its own take more.
+/// CTAs of 256 threads per SM, so that a kernel has the registers that it needs. Three kinds take more: wide
+/// blocks by tiles, loads that are still to be shifted, and E2M1 on GPUs without FP8 conversions.
 template <class F, class Walk, class Producer>
 inline constexpr int row_ctas = (F::block_size > 16 && cta::by_tiles<Walk> && Walk::cursor::batch == 2) ||
                                 requires(Producer p, cta::place at) {
@@ -36,11 +36,11 @@ void launch_walk(Walk const& walk, Producer const& source, Sink const& sink, ten
   quantize_kernel<F, false><<<grid, cta_threads, 0, stream>>>(walk, source, sink, amax, cta::prepared(q));
 }
 
-/// Types that come as cta::values.
+/// True for the types that cta::values can hold.
 template <class T>
 inline constexpr bool is_loadable = sizeof(T) == 2 || sizeof(T) == 4;
 
-/// Are scales gathered in tiles, so that whole sectors of them are written?
+/// True if scales are gathered by tiles, so that whole sectors of them are written.
 template <class F, class Layout>
 inline constexpr bool gathers_scales = block_scale_bytes<F> == 1 && same_type<Layout, swizzled_128x4>;
 
@@ -52,7 +52,7 @@ cta::access access_of(matrix_view<T const> const& x) {
                                                                       : cta::access::vectors;
 }
 
-/// The walks through a matrix by itself.
+/// The walks through a single matrix. (quantize_grouped.cuh has those through groups.)
 struct matrix_walks {
   template <int Batch, class F, class Layout>
   static auto along_rows(block_scaled_view<F, Layout> const& q) {
@@ -64,13 +64,13 @@ struct matrix_walks {
   }
 };
 
-/// Values that a producer makes block by block, to q: by tiles of swizzled scales, or along rows.
+/// Quantizes what a producer makes block by block: by tiles of swizzled scales, or along rows.
 template <class F, class Layout, class Producer, class Quantizer, class Walks = matrix_walks>
 void launch_rows(Producer const& source, block_scaled_view<F, Layout> const& q, Quantizer const& quantizer,
                  cudaStream_t stream, Walks const& walks = {}) {
   using value = decltype(typename Producer::block_type{}.get(0));
-  // Weighing takes more instructions than a cache holds for more blocks, and more registers; a loop some
-  // more.
+  // A policy that weighs gets smaller batches: more blocks take more instructions than a cache holds, and
+  // more registers. The loop of a walk by tiles takes some more.
   constexpr bool weighs = !amax_scaling_policy<decltype(quantizer.scale), F>;
   constexpr int all = cta::blocks_on_the_way<F::block_size, value>, batch = !weighs || all == 1 ? all
                                                                             : gathers_scales<F, Layout>
@@ -93,7 +93,7 @@ void launch_rows(Producer const& source, block_scaled_view<F, Layout> const& q, 
   }
 }
 
-/// A matrix in memory, by how its rows lie.
+/// Quantizes a matrix in memory; how its rows lie decides which producer reads it.
 template <class F, class Layout, class T, class Quantizer, class Walks = matrix_walks>
 void launch_matrix(matrix_view<T const> const& x, block_scaled_view<F, Layout> const& q,
                    Quantizer const& quantizer, cudaStream_t stream, Walks const& walks = {}) {
@@ -109,7 +109,7 @@ void launch_matrix(matrix_view<T const> const& x, block_scaled_view<F, Layout> c
   from(cta::matrix_producer<T, n, access::vectors>{x.data, x.rows, x.cols, x.ld});
 }
 
-/// Any view, value by value.
+/// Quantizes any view, value by value.
 template <class F, class Layout, class M, class Quantizer>
 void launch_view(M const& x, block_scaled_view<F, Layout> const& q, Quantizer const& quantizer,
                  cudaStream_t stream) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The kernels that take a matrix by tiles: the columnwise copy, both copies from one read, and copies under
-// one set of 2-D scales.
+// The kernels that take a matrix by tiles, and their launches: the columnwise copy, both copies from one
+// read, and copies in 2-D blocks. cta/quantize_tile.cuh and cta/quantize_squares.cuh have the work of a CTA.
 #pragma once
 
 #include "../cta/quantize_squares.cuh"
@@ -18,7 +18,7 @@ FOURSCALE_KERNEL void __launch_bounds__(Copies::threads, cta::tile_ctas<Copies::
   if (place.tile_row < p.tiles_down) cta::quantize_tile(p, place, tile);
 }
 
-/// CTAs per SM: two rows of fp32 values are in registers.
+/// CTAs per SM: fewer for fp32, where two rows of values are in registers.
 template <class Copies>
 inline constexpr int square_ctas =
     !same_type<typename Copies::value, float> ? cta::tile_ctas<Copies::tile_cols>
@@ -38,12 +38,13 @@ FOURSCALE_KERNEL void __launch_bounds__(cta_threads)
   cta::spread_scales<N>(scales, scales_t);
 }
 
-/// True if every 16 bytes of codes begin at a multiple of their number.
+/// True if rows of codes are aligned to 16 bytes.
 template <class F, class Layout>
 bool codes_are_vectors(block_scaled_view<F, Layout> const& q) {
   return reinterpret_cast<u64>(q.codes) % 16 == 0 && q.cols * F::element::width / 8 % 16 == 0;
 }
-/// True if every Along scales begin at a multiple of their number, or four of a tile at a multiple of four.
+/// True if scales of a tile can be stored in whole words: with linear scales, if every Along scales are
+/// aligned to Along bytes; with swizzled ones, if four scales are aligned to 4 bytes.
 template <int Along, class F, class Layout>
 bool scales_are_vectors(block_scaled_view<F, Layout> const& q) {
   const u64 address = reinterpret_cast<u64>(q.scales);
@@ -53,7 +54,8 @@ bool scales_are_vectors(block_scaled_view<F, Layout> const& q) {
     return address % 4 == 0;
 }
 
-/// True if tiles can be used: codes in whole words. (Rows are shorter than 4 GiB: validate() makes sure.)
+/// True if tiles can be used: codes in whole words, and sizes of x that 32 bits hold. (Rows of codes are
+/// shorter than 4 GiB: validate() makes sure.)
 template <class T, class F, class Layout>
 bool fits_tiles(matrix_view<T const> const& x, block_scaled_view<F, Layout> const& q) {
   constexpr i64 most = 0xffff'ffff;
@@ -69,12 +71,12 @@ template <class T, class F>
 inline constexpr bool has_tiles =
     cta::is_packed<T>&& F::block_size <= 32 && F::element::width != 6 && block_scale_bytes<F> <= 1;
 
-/// How many tiles there are in a row, and in a column.
+/// How many tiles there are in a row of tiles, and in a column.
 struct tile_counts {
   i64 along, down;
 };
-/// Completes the arguments of a kernel over tiles: those of the matrix, and those that hold only padding of a
-/// layout.
+/// Sets the members of p that follow from its views. Returns how many tiles there are: those of the matrix,
+/// and those that hold only padding of a layout.
 template <class T, class F, class LayoutR, class LayoutC, class Rowwise, class Columnwise, bool ByRow,
           class Source>
 tile_counts complete_tiles(cta::tile_copies<T, F, LayoutR, LayoutC, Rowwise, Columnwise, ByRow, Source>& p) {
@@ -103,8 +105,8 @@ tile_counts complete_tiles(cta::tile_copies<T, F, LayoutR, LayoutC, Rowwise, Col
   p.wide_scales_t = scales_are_vectors<copies::memory::along_column>(p.qt);
   return {along, down};
 }
-/// Launches a kernel over tiles. CTAs come in columns of place_of_tile::down tiles, of which the last ones
-/// may be none.
+/// Launches a kernel over tiles. CTAs come in columns of place_of_tile::down tiles. In the last row of the
+/// grid some CTAs may have no tile.
 template <class Copies>
 void launch_tiles(void (*kernel)(Copies), Copies p, cudaStream_t stream) {
   const auto [along, down] = complete_tiles(p);
@@ -118,7 +120,7 @@ void launch_tiles(void (*kernel)(Copies), Copies p, cudaStream_t stream) {
 }
 
 /// True if linear scales of squares are spread by a kernel of their own: from `from` values on, if the matrix
-/// divides evenly into the CTAs of that kernel.
+/// divides evenly into the CTAs of that kernel and both scales are aligned to 16 bytes.
 template <class F, class T, class Layout, class LayoutT>
 bool spreads_scales(matrix_view<T const> const& x, block_scaled_view<F, Layout> const& q,
                     block_scaled_view<F, LayoutT> const& qt, i64 from) {
@@ -128,7 +130,7 @@ bool spreads_scales(matrix_view<T const> const& x, block_scaled_view<F, Layout> 
          reinterpret_cast<u64>(qt.scales) % 16 == 0 && x.rows / unit <= 0xffff;
 }
 
-/// Both copies under the scales of squares, which are spread from `spread_from` values on.
+/// Both copies in 2-D blocks. Their scales may be spread from `spread_from` values on, see spreads_scales().
 template <class F, class T, class Layout, class LayoutT, class Quantizer>
 void launch_squares(matrix_view<T const> const& x, block_scaled_view<F, Layout> const& q,
                     block_scaled_view<F, LayoutT> const& qt, Quantizer const& quantizer, cudaStream_t stream,
@@ -167,7 +169,7 @@ void launch_both(Source const& x, block_scaled_view<F, Layout> const& q,
   launch_tiles(&quantize_tile_kernel<copies>,
                copies{x, q, qt, cta::prepared(rowwise), cta::prepared(columnwise)}, stream);
 }
-/// The rowwise or the columnwise copy alone, under 2-D scales.
+/// The rowwise or the columnwise copy alone, in 2-D blocks.
 template <class F, class Layout, class T, class Quantizer>
 void launch_row_squares(matrix_view<T const> const& x, block_scaled_view<F, Layout> const& q,
                         Quantizer const& quantizer, cudaStream_t stream) {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The kernels for blocks of 128 and of 128 x 128 values of a matrix in memory.
+// The kernels for FP8 blocks of 128 and of 128 x 128 values of a matrix in memory, and their launches.
+// cta/quantize_wide.cuh and cta/quantize_wide_columns.cuh have the work of a CTA.
 #pragma once
 
 #include "../cta/quantize_wide_columns.cuh"
@@ -16,7 +17,7 @@ FOURSCALE_KERNEL void __launch_bounds__(cta_threads, 4)
   cta::quantize_wide_rows<F>(walk.begin(), source, sink, q);
 }
 
-/// A CTA takes a square; they are counted from the end of the scale layout, along rows.
+/// A CTA takes a square. Squares are counted along the rows of the scale layout; CTAs begin at the last one.
 template <class F, class Producer, class Sink, class Quantizer>
 FOURSCALE_KERNEL void __launch_bounds__(cta_threads, sizeof(typename Producer::block_type) > 32 ? 3 : 4)
     quantize_wide_squares_kernel(cta::divisor along, Producer source, Sink sink, Quantizer q) {
@@ -33,6 +34,7 @@ bool takes_words(block_scaled_view<F, Layout> const& q) {
   return reinterpret_cast<u64>(q.codes) % 16 == 0 && reinterpret_cast<u64>(q.scales) % 4 == 0;
 }
 
+/// Launches the kernel for the rowwise copy, with `source` as the producer of its pieces.
 template <bool Aligned, class F, class Layout, class Producer, class Quantizer, bool Is2d>
 void launch_wide_from(Producer const& source, block_scaled_view<F, Layout> const& q,
                       Quantizer const& quantizer, cta::detail::boolean<Is2d>, cudaStream_t stream) {
@@ -52,19 +54,19 @@ void launch_wide_from(Producer const& source, block_scaled_view<F, Layout> const
   }
 }
 
-/// A CTA for each of `along` x `down` squares, with memory for one of T.
+/// Launches a CTA for each of `along` x `down` squares, with dynamic shared memory for a wide_tile<T>.
 template <class T, class... Parameters, class... Arguments>
 void launch_by_squares(void (*kernel)(cta::divisor, Parameters...), i64 along, i64 down, cudaStream_t stream,
                        Arguments const&... arguments) {
   constexpr int bytes = static_cast<int>(sizeof(cta::wide_tile<T>));
-  if constexpr (bytes > 48 << 10)  // an error of this is one of the launch, too
+  if constexpr (bytes > 48 << 10)  // if this fails, the launch fails, too
     static_cast<void>(cudaFuncSetAttribute(reinterpret_cast<void const*>(kernel),
                                            cudaFuncAttributeMaxDynamicSharedMemorySize, bytes));
   kernel<<<static_cast<unsigned>(along * down), cta_threads, bytes, stream>>>(
       cta::divisor(static_cast<u32>(along)), arguments...);
 }
 
-/// A CTA takes a square of x; they are counted along the rows of x.
+/// A CTA makes the columnwise copy of a square of x. Squares are counted along the rows of x.
 template <bool Is2d, bool Aligned, class F, class T, class Layout, class Quantizer>
 FOURSCALE_KERNEL void __launch_bounds__(cta_threads, sizeof(T) == 2 ? 3 : 2)
     quantize_wide_columns_kernel(cta::divisor along, matrix_view<T const> x, block_scaled_view<F, Layout> qt,
@@ -104,7 +106,7 @@ void launch_wide_both_from(matrix_view<T const> const& x, block_scaled_view<F, L
                            block_scaled_view<F, LayoutT> const& qt, Rowwise const& rowwise,
                            Columnwise const& columnwise, cudaStream_t stream) {
   constexpr i64 n = F::block_size;
-  // The squares of either copy, padding included.
+  // The squares of each copy, padding included, along the rows of x and down.
   const i64 along_r = Layout::padded_blocks(q.blocks()),
             along_c = ceil_div<i64>(LayoutT::padded_rows(qt.rows), n),
             down_r = ceil_div<i64>(Layout::padded_rows(q.rows), n),
@@ -137,7 +139,8 @@ void launch_wide_columns(matrix_view<T const> const& x, block_scaled_view<F, Lay
     launch_wide_columns_from<Is2d, false>(x, qt, cta::prepared(quantizer), stream);
 }
 
-/// Chooses the kernel by where the rows of x and the buffers of q lie.
+/// The rowwise copy of a matrix in memory. Alignment of x and q decides which producer and which sink the
+/// kernel has.
 template <class F, class Layout, class T, class Quantizer, bool Is2d>
 void launch_wide(matrix_view<T const> const& x, block_scaled_view<F, Layout> const& q,
                  Quantizer const& quantizer, cta::detail::boolean<Is2d> shape, cudaStream_t stream) {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The error of a quantized matrix, on a stream.
+// Statistics of the error of a quantized matrix, on a stream. The order of all sums is fixed (strip_walk in
+// block/statistics.hpp).
 #pragma once
 
 #include "../block/statistics.hpp"
@@ -10,12 +11,12 @@ inline namespace FOURSCALE_ARCH {
 
 namespace detail {
 
-/// statistics as words, which shuffles can move and shared memory can hold without a constructor.
+/// The struct statistics as words, which shuffles can move and shared memory can hold without a constructor.
 struct statistics_words {
   u32 words[sizeof(statistics) / 4];
 };
 
-/// Lane 0 of each warp gets the lanes [0, Count) of the warp, neighbours joined first.
+/// Joins the statistics of lanes [0, Count) of each warp into lane 0, neighbours first. All lanes take part.
 template <int Count>
 FOURSCALE_D void join_lanes(statistics& s) {
   FOURSCALE_UNROLL
@@ -27,7 +28,7 @@ FOURSCALE_D void join_lanes(statistics& s) {
   }
 }
 
-/// Thread 0 writes those of the whole CTA to *out.
+/// Joins the statistics of all threads of a CTA, which all call it; thread 0 writes them to *out.
 FOURSCALE_D inline void join_cta(statistics s, statistics* out) {
   constexpr int warps = cta_threads / 32;
   __shared__ statistics_words of_warp[warps];
@@ -42,7 +43,7 @@ FOURSCALE_D inline void join_cta(statistics s, statistics* out) {
 
 inline constexpr int statistics_ctas = fourscale::detail::strip_walk::walks * 32 / cta_threads;
 
-/// A warp takes a walk, and a thread one of its lanes.
+/// A warp takes a strip_walk, and a thread one of its lanes. A CTA writes its sum to of_cta[blockIdx.x].
 template <class F, class Layout, class M>
 FOURSCALE_KERNEL void __launch_bounds__(cta_threads)
     statistics_kernel(M x, bool vectors, block_scaled_view<F, Layout, u8 const> q, statistics* of_cta) {
@@ -62,7 +63,7 @@ FOURSCALE_KERNEL void __launch_bounds__(cta_threads)
   join_cta(s, of_cta + blockIdx.x);
 }
 
-/// Sums the CTAs of the kernel above, a thread for each; CTAs without work were not launched.
+/// Joins the sums of the CTAs of statistics_kernel, a thread for each. CTAs without work were not launched.
 template <int Threads>
 FOURSCALE_KERNEL void __launch_bounds__(Threads)
     join_statistics_kernel(statistics const* of_cta, int ctas, statistics* out) {
@@ -70,7 +71,8 @@ FOURSCALE_KERNEL void __launch_bounds__(Threads)
 }
 static_assert(statistics_ctas == cta_threads, "One CTA joins all others, a thread for each.");
 
-/// Fewer CTAs where there are fewer strips: lanes without a block add nothing.
+/// The number of CTAs to launch: fewer where there are fewer strips, because lanes without a block add
+/// nothing.
 inline int statistics_ctas_for(i64 rows, i64 blocks) {
   const i64 strips = rows * ceil_div<i64>(blocks, fourscale::detail::strip_walk::width);
   const i64 ctas = ceil_div<i64>(strips, cta_threads / 32);
@@ -88,9 +90,9 @@ inline errc check_statistics(void const* p) {
 inline constexpr i64 statistics_workspace_bytes = detail::statistics_ctas * i64{sizeof(statistics)};
 
 /// Writes to *out (device memory) how q compares with the matrix it was quantized from: the bits of
-/// host::statistics_of(). x may be transposed(x), for a columnwise copy. All
-/// pointers are device memory. Two kernels on the stream, graph-capturable; never synchronises, never
-/// allocates. Errors: see validate(); *out is then untouched.
+/// host::statistics_of(). For a columnwise copy, pass transposed(x). All pointers are device memory;
+/// `workspace` has statistics_workspace_bytes. Two kernels on the stream, graph-capturable; never
+/// synchronises, never allocates. Errors: see validate(); *out is then untouched.
 template <matrix_like M, class F, class Layout, class Byte>
 errc statistics_of(M const& x, block_scaled_view<F, Layout, Byte> const& q, statistics* out, void* workspace,
                    cudaStream_t stream = nullptr) {

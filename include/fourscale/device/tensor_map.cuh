@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Maps for TMA, by the driver's encoder.
+// Tensor maps for TMA, made by the driver's cuTensorMapEncodeTiled.
 #pragma once
 
 #include <cuda.h>
@@ -13,7 +13,7 @@ inline namespace FOURSCALE_ARCH {
 
 namespace detail {
 
-/// The driver's encoder of TMA maps, without linking to the driver; nullptr if it has none.
+/// The driver's encoder of tensor maps, found without linking to the driver; nullptr if it has none.
 inline decltype(&cuTensorMapEncodeTiled) tensor_map_encoder() {
   static const auto encoder = [] {
     void* function = nullptr;
@@ -27,6 +27,7 @@ inline decltype(&cuTensorMapEncodeTiled) tensor_map_encoder() {
   return encoder;
 }
 
+/// A map of N dimensions, the innermost one first. Extents and boxes count elements, strides count bytes.
 template <int N>
 errc encode_map(void const* data, cuuint64_t const (&extents)[N], cuuint64_t const (&strides)[N - 1],
                 cuuint32_t const (&box)[N], ptx::swizzle pattern, CUtensorMapDataType type,
@@ -42,9 +43,10 @@ errc encode_map(void const* data, cuuint64_t const (&extents)[N], cuuint64_t con
   return e == CUDA_SUCCESS ? errc::ok : errc::cuda_failed;
 }
 
-// Both refuse by themselves what the driver would: compute-sanitizer reports each call that fails.
+// Both functions below refuse by themselves what the driver would refuse: compute-sanitizer reports each
+// call of the driver that fails.
 
-/// A map of rows of `type`, which is what `m` and `box` count in.
+/// A map of the rows of a matrix. The extents of `m` and of `box` count elements of `type`.
 inline errc encode_map(ptx::tma_matrix const& m, ptx::tma_box const& box, CUtensorMapDataType type,
                        CUtensorMap& map) {
   if (ptx::refusal(m, box.type) != nullptr) return errc::cuda_failed;
@@ -53,6 +55,7 @@ inline errc encode_map(ptx::tma_matrix const& m, ptx::tma_box const& box, CUtens
                        box.pattern, type, map);
 }
 
+/// A map of a tensor of three dimensions that begins at `data`.
 inline errc encode_map(void const* data, ptx::tma_tensor const& t, CUtensorMapDataType type,
                        CUtensorMap& map) {
   if (ptx::refusal(t, reinterpret_cast<u64>(data)) != nullptr) return errc::cuda_failed;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Transforms of whole matrices on a stream, for those longer than a block.
+// Transforms of whole matrices on a stream: for transforms longer than a block.
 #pragma once
 
 #include "../block/quantize.hpp"
@@ -28,8 +28,9 @@ FOURSCALE_KERNEL void __launch_bounds__(cta_threads)
   }
 }
 
-/// Rows that are vectors, of fewer than 2^31 values: `Lanes` neighbouring threads take N values together, 16
-/// or fewer each, the far additions by shuffles. x and y may be the same.
+/// For rows that are aligned to 16 bytes. A piece is 16 values, or N if that is less; there are fewer than
+/// 2^31. A thread takes a piece, and neighbouring threads transform N values together, the far additions by
+/// shuffles. x and y may be the same. `pieces`: pieces of a row; `count`: pieces of the matrix.
 template <int N, class T, class U, real Rounded>
 FOURSCALE_KERNEL void __launch_bounds__(cta_threads)
     hadamard_rows_kernel(matrix_view<T const> x, matrix_view<U> y, hadamard<N, Rounded> transform,
@@ -43,7 +44,7 @@ FOURSCALE_KERNEL void __launch_bounds__(cta_threads)
   if (i < count) cta::values<U, each>::rounded(values).store(&y.at(row, col));
 }
 
-/// Launches the kernel above where it applies; false where it does not.
+/// Launches hadamard_rows_kernel where it applies; returns false where it does not.
 template <int N, class M, class U, class Transform>
 bool launch_hadamard_rows(M const&, matrix_view<U> const&, Transform const&, cudaStream_t) {
   return false;
@@ -66,8 +67,8 @@ bool launch_hadamard_rows(matrix_view<T> const& x, matrix_view<U> const& y,
 }  // namespace detail
 
 /// y = the transform of x, N consecutive values of each row at a time, as host::transform does. One kernel on
-/// the stream; never synchronises, never allocates. Errors: rows and columns differ, x.cols no multiple of N,
-/// overlap, and those of validate(); y is then untouched.
+/// the stream; never synchronises, never allocates. Errors: the shapes of x and y differ, x.cols is no
+/// multiple of N, overlap, and those of validate(); y is then untouched.
 template <int N, matrix_like M, class T, transform_policy<N> Transform>
 errc transform(M const& x, matrix_view<T> const& y, Transform const& t, cudaStream_t stream = nullptr) {
   if (const errc e = validate_transform<N>(x, y); e != errc::ok) return e;

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-// The Hadamard transform over the lanes of a warp: the bits of transform/hadamard.hpp, where no thread holds
-// all the values.
+// The Hadamard transform of values that are spread over the lanes of a warp, with the bits of
+// transform/hadamard.hpp, which needs all values in one thread.
 #pragma once
 
 #include "../transform/hadamard.hpp"
 
 namespace FOURSCALE_NAMESPACE::warp {
 
-/// N values over N / PerLane neighbouring lanes, PerLane consecutive ones in each: lane l of the group holds
-/// elements l * PerLane .. l * PerLane + PerLane - 1. Called by all lanes of the warp together; `lane` is
-/// 0..31. Result, order and exactness are those of fourscale::hadamard<N, Rounded>, bit for bit: the same
-/// butterfly, its far stages by shuffles.
+/// Transforms N values that N / PerLane neighbouring lanes hold: lane l of such a group has elements l *
+/// PerLane .. l * PerLane + PerLane - 1. All lanes of the warp call it together; `lane` is 0..31. Result,
+/// order and exactness are those of fourscale::hadamard<N, Rounded>, bit for bit: it is the same butterfly,
+/// with shuffles for its far stages.
 template <int N, int PerLane, real Rounded = bf16>
 FOURSCALE_D void hadamard(float (&x)[PerLane], sign_vector signs, int lane) {
   static_assert(N >= 2 && N <= 128 && (N & (N - 1)) == 0,
@@ -27,7 +27,7 @@ FOURSCALE_D void hadamard(float (&x)[PerLane], sign_vector signs, int lane) {
   ::fourscale::detail::hadamard_additions<PerLane, 1>(x, 0);
   FOURSCALE_UNROLL
   for (int half = PerLane; half < N; half *= 2) {
-    const float sign = first & half ? -1.0f : 1.0f;  // exact, so that the sum is rounded as an addition's
+    const float sign = first & half ? -1.0f : 1.0f;  // an exact product: rounds as an addition does
     FOURSCALE_UNROLL
     for (int i = 0; i < PerLane; ++i)
       x[i] = __fmaf_rn(x[i], sign, __shfl_xor_sync(0xffff'ffffu, x[i], half / PerLane));
