@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Certificates of bf16_tile.cuh: what proves for a warp's 64 x 64 outputs that a step may be added to them as
-// a sum of 64 products. By bounds of eight rows and eight columns, and where widths are not enough by their
-// magnitudes.
+// Certificates of bf16_tile.cuh. A certificate proves that a step may be added to 16 x 8 outputs of a warp as
+// an ordinary f32 sum of 64 products. It compares the step_bounds (width, span) of eight rows with those of
+// eight columns. Where widths prove too little, it looks at step_magnitudes. See docs/exact_gemm.md.
 #pragma once
 
 #include "../ptx/mma_sync_f16.cuh"
@@ -10,39 +10,40 @@
 
 namespace FOURSCALE_NAMESPACE::mma::bf16_tile {
 
-/// Whether the sum of byte 0 of `one` and of a byte of `two`, 0 or 2, is `Sum` or more: both at once.
+/// Whether byte 0 of `one` plus byte 0 or byte 2 of `two` is `Sum` or more. One addition tests both sums.
 template <u32 Sum>
 FOURSCALE_HD constexpr bool one_reaches(u32 two, u32 one) {
   constexpr u32 both = 0x1'0001u;
   return (((two & 0xff * both) + (one & 0xff) * both + (0x8000 - Sum) * both) & 0x8000 * both) != 0;
 }
-/// Of two times eight rows and of eight columns, the bounds of each in two bytes: not all sums are exact.
+/// By widths, some sum may not be exact. Arguments: step_bounds, two bytes each, of 8 + 8 rows; of 8 columns.
 FOURSCALE_HD constexpr bool sums_may_round(u32 of_rows, u32 of_cols) {
   return one_reaches<8 * 24>(of_rows, of_cols);
 }
-/// Something may be dropped.
+/// By spans, the adder may drop some bit. The same arguments.
 FOURSCALE_HD constexpr bool bits_may_drop(u32 of_rows, u32 of_cols) {
   return one_reaches<35 + 1>(of_rows >> 8, of_cols >> 8);
 }
 
-/// What is known of a step, a lane's share. Of the warp's eights, as rows and columns in eights are called
-/// here: bounds of the rows 2 (lane / 8) and the next, in two bytes each, and of the columns lane % 8; and a
-/// quarter, lane % 4, of the magnitudes of the rows lane / 4, and of columns.
+/// A lane's share of what is known of a step. An "eight" is eight rows or eight columns; a warp has eight of
+/// each. Bounds are for the certificates' bit `lane`: those of the eights 2 (lane / 8) and the next of rows,
+/// and of the eight lane % 8 of columns. Magnitudes are for mma.sync: quarter lane % 4 of those of the eight
+/// lane / 4 of rows, and of an eight of columns.
 struct step_facts {
-  u32 two, one;
-  uint4 of_rows, of_cols;
+  u32 two, one;            ///< bounds, two bytes an eight: of two eights of rows, of one of columns
+  uint4 of_rows, of_cols;  ///< magnitudes
 };
 
-/// Which 64 rows of an operand a warp has from `row` on; behind the operand, the last ones.
+/// Index of the 64 rows of an operand from `row` on; that of its last ones if `row` is behind the operand.
 FOURSCALE_D inline int chunk_of(decoded_operand const& x, int row) {
   return min(row, static_cast<int>(x.rows) - 1) / warp_rows;
 }
 
-/// Where that lies, for a warp whose first row and column are these.
+/// Where a lane reads its step_facts. `row`, `col`: the warp's first row and column.
 struct facts_of_warp {
-  uint4 const *bounds_a, *bounds_b;  ///< of all eights of the warp, step after step
+  uint4 const *bounds_a, *bounds_b;  ///< [step]: bounds of all eights of the warp
   uint4 const *magnitudes_a, *magnitudes_b;
-  int stride_a, stride_b;  ///< from step to step, in magnitudes of eight
+  int stride_a, stride_b;  ///< of magnitudes from step to step, in step_magnitudes
 
   template <class P>
   FOURSCALE_D facts_of_warp(P const& p, int row, int col) {
@@ -50,7 +51,7 @@ struct facts_of_warp {
     const i64 rows = chunk_of(p.a, row), cols = chunk_of(p.b, col);
     bounds_a = reinterpret_cast<uint4 const*>(p.a.bounds) + rows * p.a.steps;
     bounds_b = reinterpret_cast<uint4 const*>(p.b.bounds) + cols * p.b.steps;
-    // Column n of an MMA is the eight n / 2 + 4 (n % 2): the two that a lane gets sums of are four apart.
+    // Column n of the MMA is the eight n / 2 + 4 (n % 2), so that a lane gets sums of two eights 4 apart.
     const i64 eight = lane / 8 + 4 * (lane / 4 % 2);
     magnitudes_a = reinterpret_cast<uint4 const*>(p.a.magnitudes + rows * bounds_chunk + lane / 4) + lane % 4;
     magnitudes_b = reinterpret_cast<uint4 const*>(p.b.magnitudes + cols * bounds_chunk + eight) + lane % 4;
@@ -64,14 +65,15 @@ struct facts_of_warp {
   }
 };
 
-/// Of all 64 x 64 outputs, by the largest of their bounds alone: a lane asks for a step of its own.
+/// Whether bounds a and b certify all 64 x 64 outputs, by their largest. Each lane may test its own step.
 FOURSCALE_D inline bool all_certified(uint4 a, uint4 b) {
   const auto rows = largest_bounds({a.x, a.y, a.z, a.w}), cols = largest_bounds({b.x, b.y, b.z, b.w});
   return sums_are_exact(rows, cols) && nothing_is_dropped(rows, cols);
 }
 
-/// Whose sums are exact by magnitudes, as certificates have it: sums over places of products of magnitudes,
-/// by mma.sync, against their limit. Only rows 0 to 7 of an MMA are used, the warp's eights.
+/// Which sums are exact by magnitudes, in the bits of certificates::exact. For each pair of eights, mma.sync
+/// sums the products of magnitudes over all 64 places; the sum must be below its limit. Rows 0 to 7 of the
+/// MMA are the warp's eights of rows, the others are zeros. Called by a whole warp.
 FOURSCALE_D inline u32 exact_by_magnitudes(step_facts const& x) {
   using fourscale::model::magnitude_exponent, fourscale::model::exact_below;
   const int lane = static_cast<int>(threadIdx.x) % 32;
@@ -85,12 +87,12 @@ FOURSCALE_D inline u32 exact_by_magnitudes(step_facts const& x) {
   const u32 of_rows = exact_below(magnitude_exponent(width_a), 0);
   u32 exact = (static_cast<u32>(sums[0]) < of_rows >> magnitude_exponent(width_low) ? 1u : 0u) |
               (static_cast<u32>(sums[1]) < of_rows >> magnitude_exponent(width_high) ? 2u : 0u);
-  exact &= __shfl_xor_sync(~0u, exact, 4);  // of both eights of 16 rows
+  exact &= __shfl_xor_sync(~0u, exact, 4);  // both eights of 16 rows must be exact
   constexpr u32 low = 0x0f0f'0f0fu;
   return (__ballot_sync(~0u, (exact & 1) != 0) & low) | (__ballot_sync(~0u, (exact & 2) != 0) & low) << 4;
 }
 
-/// The certificates of a step: bounds say most, and magnitudes of sums what bounds leave open.
+/// The certificates of a step: by bounds, then by magnitudes for sums that bounds leave open. A whole warp.
 FOURSCALE_D inline certificates certify(step_facts const& x) {
   certificates c{__ballot_sync(~0u, !sums_may_round(x.two, x.one)),
                  __ballot_sync(~0u, !bits_may_drop(x.two, x.one))};
@@ -98,9 +100,9 @@ FOURSCALE_D inline certificates certify(step_facts const& x) {
   return c;
 }
 
-/// How many steps of a tile are certified for all of a warp's outputs, up to the first that is not. Lanes ask
-/// the largest bounds, a step each; where these say too little, all lanes ask the step together. Loads of
-/// `batch` are on their way at once. In a function, so that it takes no registers from the loop behind it.
+/// How many steps of a tile come before the first that is not certified for all of the warp's outputs. Each
+/// lane tests a step of its own by the largest bounds; the whole warp certifies a step that fails there.
+/// `batch` loads are in flight at once. Not inlined: it takes no registers from the caller's loop.
 template <class P>
 __noinline__ FOURSCALE_D int certified_steps(P const& p, int row, int col) {
   constexpr int batch = 4;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// A warp's 64 x 64 outputs of bf16_tile.cuh: its rows and columns in a stage, and how a step is added to
-// them: a chain of four mma.sync from zero, and one addition rounded toward zero.
+// A warp's 64 x 64 outputs of bf16_tile.cuh: where its rows and columns lie in a stage, and how a step is
+// added: for each 16 x 8 outputs a chain of four mma.sync (K = 16) that starts from zero, then one addition
+// to the accumulators, rounded toward zero.
 #pragma once
 
 #include "bf16_certify.cuh"
@@ -10,36 +11,36 @@ namespace FOURSCALE_NAMESPACE::mma::bf16_tile {
 inline constexpr u32 row_block_bytes = 16 * decoded_row_bytes, col_block_bytes = 8 * decoded_row_bytes;
 inline constexpr u32 all_cols = (1u << col_blocks) - 1;
 
-/// Sums of a thread: of each 16 rows, as mma.sync and output_store have them.
+/// A lane's sums: for each 16 rows, in the order of mma.sync and output_store.
 using accumulators = float[row_blocks][warp_cols / 2];
 FOURSCALE_D inline void copy_sums(accumulators const& from, accumulators& to) {
   FOURSCALE_UNROLL
   for (int i = 0; i < row_blocks; ++i) FOURSCALE_UNROLL
   for (int j = 0; j < warp_cols / 2; ++j) to[i][j] = from[i][j];
 }
-/// A step of a warp's rows of A, as mma.sync takes them.
+/// The A fragments of a step: [block of 16 along K][16 rows][register].
 using fragments_a = u32[4][row_blocks][4];
 
-/// Blocks of 16 values along K change the places of chunks only: their addresses differ in these bits.
+/// The bits by which addresses of block `block` along K (16 values, two chunks) differ from those of block 0.
 FOURSCALE_HD constexpr u32 block_bits(int block) { return static_cast<u32>(block) * 32; }
 
-/// `rows`: where the lane's row of the first block is.
+/// Loads a block of A. `rows`: the lane's ldmatrix address in block 0, first 16 rows. A whole warp, as below.
 FOURSCALE_D inline void load_a(u32 rows, int block, fragments_a& a) {
   FOURSCALE_UNROLL
   for (int i = 0; i < row_blocks; ++i)
     ptx::ldmatrix_m8n8_x4_b16(a[block][i],
                               (rows ^ block_bits(block)) + static_cast<u32>(i) * row_block_bytes);
 }
-/// Two blocks of eight columns.
+/// Loads `block` and the next block of B for eight columns, number `group`. `cols`: as `rows` above.
 FOURSCALE_D inline void load_b(u32 cols, int block, int group, u32 (&b)[2][2]) {
   u32 r[4];
   ptx::ldmatrix_m8n8_x4_b16(r, (cols ^ block_bits(block)) + static_cast<u32>(group) * col_block_bytes);
   b[0][0] = r[0], b[0][1] = r[1], b[1][0] = r[2], b[1][1] = r[3];
 }
 
-/// Adds a step, eight columns at a time, to the sums that `takes(bit)` names, as the bits of certificates
-/// are. `low`: the first two blocks of the first columns. `slot(n)` is done meanwhile, n = 0 to 15, and
-/// `reload(block)` where the last columns have taken this block of A.
+/// Adds a step, eight columns at a time, to the 16 x 8 outputs for which `takes(bit)` holds; `bit` counts as
+/// in certificates. `low`: on entry, blocks 0 and 1 of the first eight columns. Between MMAs it calls
+/// slot(n), n = 0 to 15, and reload(block) once the last columns have taken this block of A.
 template <class Takes, class Slot, class Reload>
 FOURSCALE_D void add_step(fragments_a& a, u32 cols, u32 (&low)[2][2], accumulators& sums, Takes const& takes,
                           Slot const& slot, Reload const& reload) {
@@ -75,12 +76,12 @@ FOURSCALE_D void add_step(fragments_a& a, u32 cols, u32 (&low)[2][2], accumulato
   }
 }
 
-/// A warp's part of the tile at (row, col) of D.
+/// A warp's part of the tile at (row, col) of D, and the thread's share of the CTA's copies.
 struct warp_part {
   stage_memory memory;
   int row, col;  ///< of the tile
   stage_copies copies;
-  u32 rows, cols;  ///< in a stage: the lane's rows of A and B for ldmatrix
+  u32 rows, cols;  ///< offsets in a stage of the lane's ldmatrix rows of A and B, block 0
 
   template <class P>
   FOURSCALE_D warp_part(P const& p, stage_memory m, int r, int c)
@@ -91,7 +92,7 @@ struct warp_part {
   }
   FOURSCALE_D static int down() { return static_cast<int>(threadIdx.x) / 32 / warps_across; }
   FOURSCALE_D static int across() { return static_cast<int>(threadIdx.x) / 32 % warps_across; }
-  /// Bytes from the begin of a stage to the warp's first rows.
+  /// Bytes from the start of a stage to the warp's first row of A; below, to that of B.
   FOURSCALE_D static u32 stage_of_rows() { return static_cast<u32>(down() * warp_rows * decoded_row_bytes); }
   FOURSCALE_D static u32 stage_of_cols() {
     return static_cast<u32>(a_bytes + across() * warp_cols * decoded_row_bytes);
@@ -102,21 +103,21 @@ struct warp_part {
   }
 };
 
-/// Of the step in this stage: the rows of A, and the first columns of B for add_step().
+/// Loads what add_step() begins with from this stage: all of A, and `low`.
 FOURSCALE_D inline void load_step(warp_part const& w, u32 stage, fragments_a& a, u32 (&low)[2][2]) {
   load_b(stage + w.cols, 0, 0, low);
   FOURSCALE_UNROLL
   for (int block = 0; block < 4; ++block) load_a(stage + w.rows, block, a);
 }
 
-/// Copies the tile's first steps.
+/// Starts copies of the tile's first `ahead` steps, a group each.
 FOURSCALE_D inline void start_steps(warp_part& w, int steps, int ahead) {
   for (int i = 0; i < ahead; ++i) {
     w.copies.start_all(w.memory.stage(i));
     w.copies.next(i + 1 < steps);
   }
 }
-/// Waits for the first of them.
+/// Waits until the first of these steps has landed.
 FOURSCALE_D inline void wait_for_first(warp_part const& w, int ahead) {
   if (ahead > 1)
     arrive<1>(w.memory.barrier(0));

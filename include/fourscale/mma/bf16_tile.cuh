@@ -1,16 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 // A CTA's 128 x 256 tile of A * B^T with the bits of Blackwell's block-scaled MMA, on any GPU from sm_80 on.
-// A step of K = 64 is a chain of four mma.sync from zero, and one addition rounded toward zero to the
-// accumulator. Eight warps take 64 x 64 outputs each. A stage of shared memory is a step of both operands:
-// bf16_stages.cuh.
+// Operands are decoded to bf16 (decoded_operand). A step of K = 64 is a chain of four mma.sync from zero, and
+// one addition to the accumulator, rounded toward zero: Blackwell's bits, where a certificate holds.
 //
-// A warp has the rows of A of a step in registers. It loads those of the next step, block by block, while it
-// multiplies its last columns, so that the tensor cores need not wait at the beginning of a step. Copies are
-// started in between, a few at a time. Warps wait for copies, not for each other.
+// Eight warps take 64 x 64 outputs each (bf16_steps.cuh). All are producers and consumers: all threads copy
+// steps into pipeline stages (bf16_stages.cuh). A warp has the A fragments of a whole step in registers. It
+// loads those of the next step, block by block, while it multiplies its last columns, so that the tensor
+// cores need not wait at the beginning of a step. It starts copies in between, a few at a time. Warps wait
+// for copies at mbarriers, not for each other.
 //
-// While all of a warp's sums are certified, its loop has nothing but this, and all registers. How long they
-// are, it asks before the first step: bf16_certify.cuh. From there on the warp goes on in a function with
-// registers of its own: bf16_with_care.cuh.
+// Before the first step a warp counts the steps, from the first on, that are certified for all of its outputs
+// (bf16_certify.cuh). Its loop for these does only the above, and has all registers. For the other steps the
+// warp goes on in a function with registers of its own (bf16_with_care.cuh).
 #pragma once
 
 #include "../ptx/bar.cuh"
@@ -30,14 +31,14 @@ template <class T, class Factors>
 struct problem {
   decoded_operand a, b;
   matrix_view<T> d;
-  Factors factor_of;  ///< of an output: see output_strip.cuh
+  Factors factor_of;  ///< the factor of an output: see output_strip.cuh
   float beta;
-  gemm_steps* steps;                     ///< counts, or null
-  wgmma::way_sample* samples = nullptr;  ///< if values may be refused
+  gemm_steps* steps;                     ///< counts how steps are added, or null
+  wgmma::way_sample* samples = nullptr;  ///< not null if samples may refuse values, so that D is left alone
 };
 
-/// The tile's steps, with care from the first one on that is not certified for all of the warp's outputs.
-/// What is done in which slot of a step is a matter of trial.
+/// Adds the tile's steps to the warp's sums, from the first one that is not certified for all of them on by
+/// multiply_with_care(). `Whole`: see stage_copies. Which slot does what was found by trial.
 template <bool Whole, class P>
 FOURSCALE_D void multiply_steps(P const& p, warp_part& w, accumulators& sums) {
   constexpr int half = stage_copies::parts / 2;
@@ -45,12 +46,12 @@ FOURSCALE_D void multiply_steps(P const& p, warp_part& w, accumulators& sums) {
   const int steps = static_cast<int>(p.a.steps), stages = memory.stages, ahead = steps_ahead(stages);
   start_steps(w, steps, ahead);
   const exact_place origin = w.place(0, 0);
-  // It is the same in all lanes, and so the compiler knows it.
+  // The count is the same in all lanes; the reduction tells the compiler so.
   const int certified = static_cast<int>(
       __reduce_min_sync(~0u, static_cast<unsigned>(certified_steps(p, origin.row_a, origin.row_b))));
   wait_for_first(w, ahead);
   u32 stage = memory.stage(0), parity = 0, low[2][2];
-  int index = 0;  // of the stage
+  int index = 0;  // of the step's stage
   fragments_a a;
   load_step(w, stage, a, low);
 #pragma unroll 1
@@ -95,7 +96,7 @@ FOURSCALE_D void multiply_steps(P const& p, warp_part& w, accumulators& sums) {
   copy_sums(in_memory, sums);
 }
 
-/// A warp's part of the tile at (row, col) of D. `memory`: stage_memory::bytes().
+/// The tile at (row, col) of D, by all threads. `memory`: stage_memory::bytes(stages), at a multiple of 1024.
 template <class P>
 FOURSCALE_D void multiply(P const& p, int row, int col, int stages, u8* memory) {
   const stage_memory places{ptx::shared_address(memory), stages};
@@ -109,7 +110,7 @@ FOURSCALE_D void multiply(P const& p, int row, int col, int stages, u8* memory) 
   else
     multiply_steps<false>(p, w, sums);
   ptx::cp_async_wait_group<0>();
-  ptx::bar_sync<0, threads>();  // the strips take the place of the stages
+  ptx::bar_sync<0, threads>();  // the epilogue's strips overwrite the stages
   const output_store store(p);
   const exact_place to = w.place(0, 0);
   FOURSCALE_UNROLL

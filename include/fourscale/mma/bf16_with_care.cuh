@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The steps of bf16_tile.cuh that are not certified for all of a warp's outputs, and those after them. The
-// sums with a certificate take a step as everywhere; the others take it by blocks, which is exact whatever
-// the data.
+// The slow path of bf16_tile.cuh: the first step that is not certified for all of a warp's outputs, and those
+// after it. In each step, 16 x 8 outputs with a certificate take it by add_step(), as in the fast loop. The
+// others take it by blocks of 16 values (exact_step.cuh), which is exact whatever the data.
 #pragma once
 
 #include "bf16_steps.cuh"
@@ -9,7 +9,7 @@
 
 namespace FOURSCALE_NAMESPACE::mma::bf16_tile {
 
-/// Counts the outputs of a step without a certificate. `first`: the first rows and columns of the warp.
+/// Counts a step's outputs without a certificate, if p.steps asks. `first`: the warp's first row and column.
 template <class P>
 FOURSCALE_D void count_uncertified(P const& p, exact_place const& first, certificates c) {
   const int lane = static_cast<int>(threadIdx.x) % 32;
@@ -19,12 +19,14 @@ FOURSCALE_D void count_uncertified(P const& p, exact_place const& first, certifi
                 ~c.kept >> (col_blocks * lane) & all_cols);
 }
 
-/// With fewer outputs of which bits may be dropped, the adder's own rule costs less than what spares it.
+/// Accumulators are compared with limits if bits may be dropped of at least this many of a warp's 32 times
+/// 16 x 8 outputs. For fewer, the adder's own rule costs less than these limits, which spare it.
 inline constexpr int least_asked = 4;
 
-/// What accumulators are asked, where bounds do not prove that the adder drops nothing: the depths of the
-/// warp's rows and columns in a step, to shared memory at `depths`. Returns where scales drop nothing, as
-/// certificates have it: nowhere if it is not worth it.
+/// For limits of accumulators, where spans do not prove that the adder drops nothing: stores the depths of
+/// the warp's rows and columns in a step at the shared address `depths`. Returns, in the bits of
+/// certificates, where scales drop nothing and limits apply: nowhere, and nothing is stored, if too few
+/// outputs need them.
 template <class P>
 FOURSCALE_D u32 load_limits(P const& p, exact_place const& first, certificates c, u32 depths) {
   if (__popc(~c.kept) < least_asked) return 0;
@@ -45,7 +47,7 @@ FOURSCALE_D u32 load_limits(P const& p, exact_place const& first, certificates c
   return __ballot_sync(~0u, fourscale::model::scales_drop_nothing(of_rows + of_cols));
 }
 
-/// Adds a step to the sums without a certificate.
+/// Adds a step to the sums without a certificate, by blocks. `depths`: depth_bytes of shared memory.
 template <class P>
 FOURSCALE_D void add_exactly(P const& p, exact_place const& first, certificates c, u32 depths,
                              accumulators& sums) {
@@ -70,8 +72,8 @@ FOURSCALE_D void add_exactly(P const& p, exact_place const& first, certificates 
   count_uncertified(p, first, c);
 }
 
-/// The tile's steps from `step` on, which is in stage `index`. A function, with the sums in registers of its
-/// own; what a warp is stays in memory.
+/// The tile's steps from `step` on, which has landed in stage `index`; `parity`: that of its barrier's phase.
+/// Not inlined: the sums get registers of this function's own. `w` stays in memory.
 template <class P>
 __noinline__ FOURSCALE_D void multiply_with_care(P const& p, warp_part& w, facts_of_warp const& facts,
                                                  int step, int index, u32 parity, accumulators& of_caller) {

@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-// Sums of a tile from the cluster that makes its first part along K to the one that goes on with it, by
-// global memory: see tile_parts.cuh.
+// Hands the accumulators of a tile that is split along K, through global memory, from the cluster that makes
+// its first part to the one that makes the second part: see tile_parts.cuh. Each warp of the first adds to a
+// word of its CTA (release); a thread of the second waits for that word (acquire).
 #pragma once
 
 #include "../ptx/memory_order.cuh"
 
 namespace FOURSCALE_NAMESPACE::mma {
 
-/// Where CTAs leave their sums, and words that count the warps which have: 0 when a kernel begins and when it
-/// ends.
+/// Where CTAs store their sums, and for each CTA a word that counts its warps which have stored. The words
+/// are 0 when a kernel begins and when it ends.
 struct carried_sums {
   float* sums = nullptr;  ///< [CTA][four sums of a thread][thread][sum]
   u32* there = nullptr;   ///< [CTA]
@@ -17,25 +18,25 @@ struct carried_sums {
     return i64{4} * threads * sums_of_thread;
   }
 
-  /// One warp, number `thread` / 32 of `Threads` / 32, to the memory of this CTA.
+  /// Stores the sums of a whole warp for CTA `cta`, and counts the warp. `thread` is less than `Threads`.
   template <int Threads, int N>
   FOURSCALE_D void leave(int cta, int thread, float const (&x)[N]) const {
     FOURSCALE_UNROLL
     for (int i = 0; i < N / 4; ++i)
       __stcg(fours<Threads, N>(cta, thread) + i * Threads,
              float4{x[4 * i], x[4 * i + 1], x[4 * i + 2], x[4 * i + 3]});
-    __syncwarp();  // all lanes have left theirs, and the release is of them all
+    __syncwarp();  // all lanes have stored, so that the release covers their stores
     if (thread % 32 == 0) ptx::red_release_gpu_add(there + cta, 1);
     __syncwarp();
   }
-  /// One thread: until all `Warps` of that CTA have left their sums. Whoever waits for this thread may take
-  /// them.
+  /// One thread: waits until all `Warps` of that CTA have stored, and resets its word. Threads that
+  /// synchronize with this one afterwards may call take().
   template <int Warps>
   FOURSCALE_D void wait_for(int cta) const {
     while (ptx::ld_acquire_gpu(there + cta) != Warps) __nanosleep(100);
     there[cta] = 0;
   }
-  /// What the warp of this number in that CTA has left.
+  /// Loads what the thread of this number in that CTA has stored.
   template <int Threads, int N>
   FOURSCALE_D void take(int cta, int thread, float (&x)[N]) const {
     FOURSCALE_UNROLL
@@ -46,6 +47,7 @@ struct carried_sums {
   }
 
  private:
+  /// Where a thread's first four sums lie; each next four are `Threads` places further.
   template <int Threads, int N>
   FOURSCALE_D float4* fours(int cta, int thread) const {
     static_assert(N % 4 == 0);

@@ -1,25 +1,26 @@
 // SPDX-License-Identifier: Apache-2.0
-// Certificates of all steps of a GEMM by wgmma, made ahead by device/gemm_certify.cuh: which sums of 16 rows
-// by eight columns are exact, as the magnitudes of their operands tell.
+// Certificates of all steps of a GEMM by wgmma: which sums of 64 products are exact in f32 for 16 rows (a
+// strip) by eight columns, as the magnitudes of the operands prove. device/gemm_certify.cuh makes them in a
+// kernel before the GEMM; the role `certify` reads them (wgmma_certify.cuh).
 #pragma once
 
 #include "decoded_operand.cuh"
 
 namespace FOURSCALE_NAMESPACE::mma::wgmma {
 
-/// Which of eight groups of columns mma.sync has as its column n: so a lane's columns 2 t and 2 t + 1 are the
-/// groups t and t + 4.
+/// Which of eight groups of columns is column n of the mma.sync that certifies them: a lane's columns 2 t and
+/// 2 t + 1 are the groups t and t + 4.
 FOURSCALE_HD constexpr u32 group_of_column(u32 n) { return n % 2 * 4 + n / 2; }
 
-/// In device memory, a bit for 16 rows, eight columns and a step. A word has those of four times eight groups
-/// of columns, in the order in which lanes find them: byte t, from its highest bit on, the groups t and t + 4
-/// of the first eight, then those of the others.
+/// A bit in device memory for each strip, group of eight columns and step: 1 if all its sums are exact. A
+/// word has the bits of four times eight groups, in the order in which lanes find them: byte t has, from its
+/// highest bit down, the groups t and t + 4 of the first eight, then those of the other three.
 struct certified_strips {
   static constexpr u32 strips_of_tile = 8, eights_of_word = 4;
-  u32* words = nullptr;    ///< [step][word of columns][strip]; null: none are made
-  u32 strips = 0;          ///< of 16 rows, for whole tiles
+  u32* words = nullptr;    ///< [step][word of columns][strip]; null: strips are not certified ahead
+  u32 strips = 0;          ///< strips of 16 rows, rounded up to whole tiles
   u32 words_of_strip = 0;  ///< in a step
-  u32 least_open = 1;      ///< how many sampled steps widths leave open where strips are certified ahead
+  u32 least_open = 1;      ///< strips are certified if widths leave so many sampled steps open: way_of()
 
   FOURSCALE_H static certified_strips in(u8* at, i64 rows, i64 cols) {
     certified_strips x;
@@ -35,7 +36,8 @@ struct certified_strips {
     return (u64{step} * words_of_strip + word) * strips + strip;
   }
 
-  /// Of `Eights` times eight groups of columns from `eight` on, a bit each in their order, in a step.
+  /// The bits of `Eights` times eight groups of columns from 8 * `eight` on, in the order of the groups.
+  /// Those behind the last word are 1.
   template <u32 Eights>
   FOURSCALE_D u32 of(u32 step, u32 strip, u32 eight) const {
     static_assert(Eights <= eights_of_word);
@@ -52,13 +54,14 @@ struct certified_strips {
     }
     return bits;
   }
-  /// Whether all of them are exact in a step, of the 128 rows of these strips.
+  /// Whether all these bits are set in a step for all eight strips of the tile of 128 rows that has `strip`.
   template <u32 Eights>
   FOURSCALE_D bool all_of_tile(u32 step, u32 strip, u32 eight) const {
     static_assert(Eights <= eights_of_word && strips_of_tile == 8);
     const u32 word = eight / eights_of_word, first = eight % eights_of_word;
     const u32 of_tile = strip / strips_of_tile * strips_of_tile;
-    const u32 asked = ((1u << 2 * Eights) - 1) << (16 - 2 * (first + Eights));  // as in a byte, and behind it
+    // Bits 15:8 are asked of each byte of the word, bits 7:0 of each byte of the next word.
+    const u32 asked = ((1u << 2 * Eights) - 1) << (16 - 2 * (first + Eights));
     const auto missing = [&](u32 number, u32 bits) {
       auto const* const from = reinterpret_cast<uint4 const*>(words + word_at(step, number, of_tile));
       const uint4 x = __ldcg(from), y = __ldcg(from + 1);
@@ -71,12 +74,12 @@ struct certified_strips {
   }
 
  private:
-  /// The lowest bits of four bytes, next to each other.
+  /// Bit 0 of each of the four bytes of x, gathered in bits 0 to 3.
   FOURSCALE_HD static constexpr u32 bit_of_bytes(u32 x) { return (x & 0x0101'0101u) * 0x0102'0408u >> 24; }
 };
 
-/// Whether strips are certified ahead: a pass of its own costs less than the warps that certify would take
-/// from those that multiply, where a few widths in a thousand leave a step open, and GEMMs are large. As
+/// Whether strips are certified ahead: where a few widths in a thousand leave a step open, and the GEMM is
+/// large, a kernel of its own costs less than what certifying warps would take from those that multiply. As
 /// measured: docs/gemm_experiments.md.
 constexpr bool certifies_ahead(i64 rows, i64 cols, i64 steps) {
   constexpr i64 least = i64{1} << 30;  // 4096^3

@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-// Codes of E2M1 to bf16 by shifts alone, for kernels in which the order along K is their own choice.
+// Converts codes of E2M1 to bf16 by masks and shifts (a multiplication is two shifts at once), in an order
+// that suits the bits: for kernels that choose their own order along K.
 #pragma once
 
 #include "../bits.hpp"
 
 namespace FOURSCALE_NAMESPACE::mma {
 
-/// Eight codes to four registers of two, register r from codes r and r + 4, as numbers of bf16 that are 2^126
-/// times too small: sign to sign, two bits of exponent and one of significand to the lowest of an exponent
-/// and the highest of a significand. A product with two powers of two brings both to their places.
+/// Converts eight codes to four registers of two bf16: register i has codes i and i + 4, each 2^126 times too
+/// small. A code's sign goes to the sign, its two exponent bits to the lowest ones of bf16's exponent, and
+/// its mantissa bit to the highest of bf16's. The caller corrects that by a product with two powers of two.
 FOURSCALE_HD constexpr void codes_to_bf16(u32 codes, u32 (&r)[4]) {
   constexpr u32 low = 0x000f'000fu, high = 0x00f0'00f0u, places = 0x81c0'81c0u;
   const u32 upper = codes >> 8;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// A CTA's 128 x 128 tile of A * B^T: four warps, two stages in shared memory, one filled while the other is
-// multiplied.
+// The mainloop of the GEMM by block-scaled mma.sync: a CTA of four warps makes a 128 x 128 tile of A * B^T,
+// 64 x 64 outputs a warp (warp_tile.cuh). Of two pipeline stages in shared memory (operand_stage.cuh) one is
+// filled while the other is multiplied.
 #pragma once
 
 #include "warp_tile.cuh"
@@ -15,23 +16,24 @@ struct operand_stages {
   operand_stage<F> a[2];
   operand_stage<G> b[2];
 };
-/// Shared memory of a CTA: 34 to 36 KiB, and 6 more for the model. When the last stage has been multiplied,
-/// and a barrier has seen all warps, the sums take its place.
+/// Shared memory of a CTA: 34 to 36 KiB, and 6 more for the instruction set `model`. The sums reuse the
+/// memory of the operands: after the last stage has been multiplied, and a barrier of all warps.
 template <class Set, block_format F, block_format G>
 struct cta_memory {
   union {
     operand_stages<F, G> operands;
     sum_strip sums[cta_warps];
   };
-  typename Set::memory of_warp[cta_warps];
+  typename Set::memory of_warp[cta_warps];  ///< what the instruction set needs of shared memory
 };
 
-/// Where a thread's accumulators lie in the tile.
+/// The first row and column of the warp's 64 x 64 outputs in the tile.
 FOURSCALE_D inline int warp_row() { return static_cast<int>(threadIdx.x) / 32 / 2 * warp_rows; }
 FOURSCALE_D inline int warp_col() { return static_cast<int>(threadIdx.x) / 32 % 2 * warp_cols; }
 
 namespace detail {
 
+/// Starts the copies of the codes of both operands to a stage. The scales go by registers, in multiply().
 template <class F, class LA, class G, class LB>
 FOURSCALE_D void start_stage(operand_rows<F, LA> const& a, operand_rows<G, LB> const& b, i64 stage,
                              operand_stages<F, G>& memory) {
@@ -41,7 +43,8 @@ FOURSCALE_D void start_stage(operand_rows<F, LA> const& a, operand_rows<G, LB> c
 
 }  // namespace detail
 
-/// The product of 128 rows of A and 128 rows of B over all of K, by cta_threads threads.
+/// Multiplies 128 rows of A by 128 rows of B over all of K. All cta_threads threads call it; `tile` gets the
+/// warp's accumulators. No barrier follows the last stage: see cta_memory.
 template <class Set, class F, class LA, class G, class LB>
 FOURSCALE_D void multiply(operand_rows<F, LA> const& a, operand_rows<G, LB> const& b,
                           cta_memory<Set, F, G>& cta, warp_tile<F, G>& tile) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// An operand of a GEMM with Blackwell's bits, decoded for tensor cores that know bf16 only: values without
-// the tensor scale, which are exact in bf16, and what says when a sum of their products is exact.
-// docs/exact_gemm.md has the reasons.
+// An operand of a GEMM with Blackwell's bits, decoded for tensor cores that know bf16 only. Its values, codes
+// times their block scales without the tensor scale, are exact in bf16. With them go bounds, which prove that
+// a sum of products is exact and that Blackwell's adder drops nothing. docs/exact_gemm.md has the reasons.
 #pragma once
 
 #include "../formats/real.hpp"
@@ -12,19 +12,20 @@ namespace FOURSCALE_NAMESPACE::mma {
 
 inline constexpr int decoded_step = 64;  ///< values along K that one step of the MMA takes
 inline constexpr int bounds_rows = 8;    ///< rows of an operand that share their bounds
-inline constexpr int bounds_chunk = 8;   ///< bounds of a step in 16 bytes
-inline constexpr int group_values = 16;  ///< under one exponent
+inline constexpr int bounds_chunk = 8;   ///< groups of rows whose bounds of a step lie in one 16-byte chunk
+inline constexpr int group_values = 16;  ///< values along K that share one exponent in the adder
 
-/// Exponent of a scale, as a byte: what its group of 16 products has in the adder. A scale beyond 2^-40 ..
-/// 2^40 is left out of the values, which bf16 might not hold; only its exponent says it. Values under a NaN
-/// scale are NaN.
+/// Exponent of a scale, as a byte. The adder gives a group of 16 products the sum of both scales' exponents.
+/// A scale beyond 2^-40 .. 2^40 is not multiplied into the values, which bf16 might not hold: only the
+/// exponent has it. A NaN scale makes its values NaN.
 using group_exponent = signed char;
 inline constexpr group_exponent nan_exponent = -128;
+/// Whether a scale with this exponent is multiplied into the values. False for nan_exponent.
 FOURSCALE_HD constexpr bool is_in_values(int exponent) {
   return exponent <= fourscale::model::scale_parts::most && exponent >= -fourscale::model::scale_parts::most;
 }
 
-/// The largest of four bytes each.
+/// The maximum of N words, byte by byte.
 template <int N>
 FOURSCALE_D u32 largest_bytes(u32 const (&x)[N]) {
   constexpr u32 lower = 0x00ff'00ffu;
@@ -32,18 +33,18 @@ FOURSCALE_D u32 largest_bytes(u32 const (&x)[N]) {
   FOURSCALE_UNROLL
   for (int i = 1; i < N; ++i) {
     even = __vmaxu2(even, x[i] & lower);
-    odd = __vmaxu2(odd, x[i]);  // decided by the upper bytes
+    odd = __vmaxu2(odd, x[i]);  // the upper bytes decide, the others are masked off below
   }
   return (odd & ~lower) | even;
 }
-/// The largest bounds of twice as many eights, two in a word.
+/// The largest width and the largest span of 2 N groups of rows. A word has the bounds of two groups.
 template <int N>
 FOURSCALE_D fourscale::model::step_bounds largest_bounds(u32 const (&two)[N]) {
   const u32 x = largest_bytes(two);
   return {static_cast<u8>(max(x & 0xff, x >> 16 & 0xff)), static_cast<u8>(max(x >> 8 & 0xff, x >> 24))};
 }
 
-/// What is known of each of eight rows in a step.
+/// A byte for each of eight rows in a step, such as the row's depth or width.
 struct alignas(8) bytes_of_eight {
   u8 of_row[bounds_rows] = {};
 
@@ -55,33 +56,34 @@ struct alignas(8) bytes_of_eight {
   }
 };
 
-/// rows x k in device memory, k padded with zeros to whole steps. Everything starts at multiples of 256
-/// bytes. Eight values along K lie in the order 0 4 1 5 2 6 3 7, that of codes_to_bf16: sums of products do
-/// not know it.
+/// rows x k in device memory, k padded with zeros to whole steps. Each array starts at a multiple of 256
+/// bytes. Each eight values along K lie in the order 0 4 1 5 2 6 3 7, that of codes_to_bf16: sums of products
+/// do not depend on it. Eight rows, a group, share their bounds, which are the largest of the eight.
 struct decoded_operand {
   bf16* values = nullptr;                           ///< [row][padded_k], each a code times its block scale
   group_exponent* exponents = nullptr;              ///< [row][padded_k / 16]
-  fourscale::model::step_bounds* bounds = nullptr;  ///< at bounds_at(), the largest of eight rows
-  fourscale::model::accumulator_bounds* of_accumulators = nullptr;  ///< there, too: the same
-  /// model::accumulator_bounds::depth, [step][row_groups()]. Rows differ in size, and so do their
-  /// accumulators.
+  fourscale::model::step_bounds* bounds = nullptr;  ///< of each group, at bounds_at()
+  fourscale::model::accumulator_bounds* of_accumulators = nullptr;  ///< the same
+  /// model::accumulator_bounds::depth of each row, [step][row_groups()]. Each row has its own, since rows
+  /// differ in size, and so do their accumulators.
   bytes_of_eight* depths = nullptr;
-  fourscale::model::step_magnitudes* magnitudes = nullptr;  ///< the same, the largest of eight rows
+  fourscale::model::step_magnitudes* magnitudes = nullptr;  ///< of each group, [step][row_groups()]
   i64 rows = 0, steps = 0;
 
   FOURSCALE_HD constexpr i64 padded_k() const { return steps * decoded_step; }
   FOURSCALE_HD constexpr i64 row_exponents() const { return steps * (decoded_step / group_values); }
-  /// Groups of rows that share their bounds, and those behind them, whose bounds are zeros.
+  /// How many groups of eight rows there are, rounded up to whole chunks. The bounds of the groups behind the
+  /// last row are zeros.
   template <class N>
   FOURSCALE_HD static constexpr N groups_of(N rows) {
     return round_up<N>(ceil_div<N>(rows, N{bounds_rows}), N{bounds_chunk});
   }
   FOURSCALE_HD constexpr i64 row_groups() const {
-    return static_cast<i64>(groups_of<u64>(static_cast<u64>(rows)));  // by shifts
+    return static_cast<i64>(groups_of<u64>(static_cast<u64>(rows)));  // unsigned, so by shifts
   }
 
-  /// Place of the bounds of eight rows in a step. Eight such groups have 16 bytes a step, and one step after
-  /// the other: a warp that asks for as many steps as it has lanes reads them in a row.
+  /// Index of the bounds of a group in a step. The bounds of eight groups in a step are 16 bytes, and those
+  /// of the next step follow them. So a warp whose lanes load one step each reads contiguous memory.
   FOURSCALE_HD constexpr i64 bounds_at(i64 group, i64 step) const {
     return (group / bounds_chunk * steps + step) * bounds_chunk + group % bounds_chunk;
   }
@@ -107,7 +109,7 @@ struct decoded_operand {
     return round_up<i64>(value_bytes(), alignment) + exponent_bytes() + bounds_bytes() + accumulator_bytes() +
            depth_bytes() + magnitude_bytes();
   }
-  /// The operand of this many rows and values along K, in memory at `at`, a multiple of 256 bytes.
+  /// The operand of this many rows and values along K, in bytes() from `at` on, a multiple of 256.
   FOURSCALE_H static decoded_operand in(u8* at, i64 rows, i64 k) {
     decoded_operand d;
     d.rows = rows;
@@ -127,11 +129,11 @@ struct decoded_operand {
   }
 };
 
-/// `rows` rows and `steps` steps of a decoded operand that holds several: one behind the other along rows,
-/// each from a multiple of `row_unit` on, or along K. What is at a place of the part is where the whole has
-/// it.
+/// One of several operands in one decoded operand, such as those of the GEMMs of a launch. They follow each
+/// other along rows, each from a multiple of `row_unit` on, or along K. The part has its own `rows` and
+/// `steps`, and the strides of the whole: its functions hide those of the base, so pass it by its own type.
 struct decoded_part : decoded_operand {
-  static constexpr i64 row_unit = bounds_rows * bounds_chunk;  ///< rows whose bounds have 16 bytes a step
+  static constexpr i64 row_unit = bounds_rows * bounds_chunk;  ///< rows whose bounds of a step are one chunk
   i64 steps_of_all, groups_of_all;
 
   FOURSCALE_HD decoded_part(decoded_operand const& all, i64 first_row, i64 of_rows, i64 first_step,

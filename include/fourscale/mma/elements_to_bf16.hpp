@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Elements of any format of 4, 6 or 8 bits to bf16, which holds them exactly, by shifts and one product: for
-// GEMMs that multiply them under their scales, and for dequantization.
+// Converts elements of 4, 6 or 8 bits to bf16, which holds them exactly, by shifts and one multiplication:
+// for GEMMs that multiply them under their scales, and for dequantization. Elements become bytes first, bytes
+// become bf16 without the right exponent, and a power of two corrects that.
 #pragma once
 
 #include "../formats/packed.hpp"
@@ -8,7 +9,8 @@
 
 namespace FOURSCALE_NAMESPACE::mma {
 
-/// Four elements in the low bits of a word, to a byte each: the sign in its highest bit, zeros below.
+/// Four elements, packed in the low bits of x, to a byte each: left-aligned, the sign in the highest bit,
+/// zeros below the element.
 template <element_format E>
 FOURSCALE_HD constexpr u32 bytes_of_four(u32 x) {
   static_assert(E::width == 8 || E::width == 6 || E::width == 4);
@@ -19,8 +21,8 @@ FOURSCALE_HD constexpr u32 bytes_of_four(u32 x) {
   return (two << 4 & 0x00f0'00f0u) | (two << 8 & 0xf000'f000u);
 }
 
-/// Four such bytes to two registers of two numbers of bf16, in order, each 2^(127 - E::bias) times too small.
-/// Infinity and NaN become finite: see with_specials().
+/// Converts four such bytes to two registers of two bf16 each, in order, each 2^(127 - E::bias) times too
+/// small. Infinity and NaN become finite: see with_specials().
 template <element_format E>
 FOURSCALE_HD constexpr void bytes_to_bf16(u32 bytes, u32 (&r)[2]) {
   // A byte has seven bits of magnitude; in bf16 an exponent begins at bit 7.
@@ -31,7 +33,7 @@ FOURSCALE_HD constexpr void bytes_to_bf16(u32 bytes, u32 (&r)[2]) {
     r[i] = (upper & 0x8000'8000u) | (upper & 0x7f00'7f00u) >> shift;
   }
 }
-/// 2^(127 - E::bias) in bf16, in both halves of a word; E1M2's is beyond bf16.
+/// 2^(127 - E::bias) as bf16, in both halves of a word. That of E1M2 is beyond bf16.
 template <element_format E>
 requires(E::bias >= 0) inline constexpr u32 factor_of_bytes = static_cast<u32>(127 + 127 - E::bias) << 7 |
                                                               static_cast<u32>(127 + 127 - E::bias) << 23;
@@ -40,10 +42,10 @@ requires(E::bias >= 0) inline constexpr u32 factor_of_bytes = static_cast<u32>(1
 template <element_format E>
 FOURSCALE_HD constexpr bool have_specials(u32 bytes) {
   if constexpr (!E::has_nan) return false;
-  constexpr u32 least = E::max_bits + 1u;  // of their magnitudes; 0x80 less this brings them to bit 7
+  constexpr u32 least = E::max_bits + 1u;  // of their magnitudes; adding 0x80 - least carries into bit 7
   return (((bytes & 0x7f7f'7f7fu) + (0x80u - least) * 0x0101'0101u) & 0x8080'8080u) != 0;
 }
-/// Numbers of bytes_to_bf16() with the infinities and NaNs of the bytes in their places.
+/// Puts the infinities and NaNs of the bytes in their places among the numbers of bytes_to_bf16().
 template <element_format E>
 FOURSCALE_HD constexpr void with_specials(u32 bytes, u32 (&r)[2]) {
   FOURSCALE_UNROLL
@@ -56,7 +58,7 @@ FOURSCALE_HD constexpr void with_specials(u32 bytes, u32 (&r)[2]) {
 }
 
 #if FOURSCALE_CUDA
-/// Four elements in the low bits of a word to two registers of two numbers of bf16, in order, exactly.
+/// Converts four elements, packed in the low bits of x, to two registers of two bf16 each, in order, exactly.
 template <element_format E>
 FOURSCALE_D void four_to_bf16(u32 x, u32 (&r)[2]) {
   const u32 bytes = bytes_of_four<E>(x);

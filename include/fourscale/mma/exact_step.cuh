@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// A step of 64 values for 16 rows of A and 8 of B, exact whatever the data: the exact products of its blocks,
-// and then the adder of Blackwell: in double where it drops nothing, else in pairs of floats, or in the
-// integers of its model where these may not hold it. docs/exact_gemm.md has the reasons.
+// Adds a step of K = 64 to a warp's accumulators, for 16 rows of A and groups of 8 rows of B, with the bits
+// of Blackwell's adder whatever the data. The sums of the four blocks are exact (step_blocks.cuh). They are
+// added by brackets or in double where the adder drops nothing, else by its own rule: in floats, or in the
+// integers of the model where floats may not hold it. add_kept() is for outputs of which the adder is known
+// to drop nothing, add_exactly() for all. docs/exact_gemm.md has the reasons.
 #pragma once
 
 #include "../ptx/mbarrier.cuh"
@@ -12,11 +14,13 @@ namespace FOURSCALE_NAMESPACE::mma {
 
 namespace detail {
 
+/// Exponent of block i of a word of four group_exponents.
 FOURSCALE_D inline int exponent_byte(u32 word, int i) {
   return static_cast<group_exponent>(word >> (8 * i) & 0xffu);
 }
 
-/// The adder's own rule, from exact sums of the four blocks and the exponents of their scales.
+/// The adder's own rule in the integers of the model, for c and the exact sums of the four blocks. The words
+/// have the exponents of the four scales of each row, a byte each. NaN gives 0x7FFFFFFF; an infinite c stays.
 __noinline__ FOURSCALE_D inline float add_by_model(float c, float4 sums, u32 exponents_a, u32 exponents_b) {
   const u32 magnitude = bit_cast<u32>(c) & 0x7fff'ffffu;
   bool nan = magnitude > float_inf_bits;
@@ -26,9 +30,9 @@ __noinline__ FOURSCALE_D inline float add_by_model(float c, float4 sums, u32 exp
   for (int i = 0; i < 4; ++i) {
     const int a = exponent_byte(exponents_a, i), b = exponent_byte(exponents_b, i);
     nan = nan || a == nan_exponent || b == nan_exponent;
-    // In units of 2^-8 of both scales: 2 bits of codes, 3 of each E4M3.
+    // In units of 2^-8 times the scales' powers of two: 2 bits come from the codes, 3 from each E4M3.
     const int in_sum = (is_in_values(a) ? a : 0) + (is_in_values(b) ? b : 0);
-    const float sum = nan ? 0.0f : in_order[i];  // a NaN scale makes it NaN, which is no integer
+    const float sum = nan ? 0.0f : in_order[i];  // NaN cannot be converted to an integer
     terms[i] = {static_cast<i64>(sum * fourscale::model::detail::power_of_two(8 - in_sum)), 8, a + b};
   }
   if (nan) return bit_cast<float>(fourscale::model::mma_nan_bits);
@@ -37,25 +41,25 @@ __noinline__ FOURSCALE_D inline float add_by_model(float c, float4 sums, u32 exp
   return fourscale::model::detail::fused_sum(terms, 35);
 }
 
-/// Exponents of the scales of a step of a row.
+/// The exponents of a row's four groups in a step, a byte each; 0 for rows behind the last one.
 FOURSCALE_D inline u32 load_exponents(decoded_operand const& x, i64 row, i64 step) {
   return row < x.rows ? reinterpret_cast<u32 const*>(x.exponents)[row * x.steps + step] : 0u;
 }
 
-/// Adds x to `sum`, and what that rounds away to `rest` (Knuth's two-sum).
+/// Adds x to `sum`, rounded to nearest, and the rounding error to `rest` (Knuth's two-sum).
 FOURSCALE_D inline void add_two(float& sum, float& rest, float x) {
   const float all = __fadd_rn(sum, x), part = __fsub_rn(all, sum);
   rest = __fadd_rn(rest, __fadd_rn(__fsub_rn(sum, __fsub_rn(all, part)), __fsub_rn(x, part)));
   sum = all;
 }
 
-/// x without what is below 2^-23 of `unit`, a power of two: toward zero.
+/// x truncated toward zero to a multiple of 2^-23 of `unit`, a power of two: an x of `unit` or more is one.
 FOURSCALE_D inline float cut_below(float x, float unit) {
   const float u = copysignf(unit, x);
   return fabsf(x) < unit ? __fsub_rn(__fadd_rz(x, u), u) : x;
 }
 
-/// Four sums, and what their additions round away to `rest`.
+/// (x + y) + (z + w) by two-sums, whose rounding errors are added to `rest`.
 FOURSCALE_D inline float sum_of_blocks(float x, float y, float z, float w, float& rest) {
   add_two(x, rest, y);
   add_two(z, rest, w);
@@ -63,18 +67,18 @@ FOURSCALE_D inline float sum_of_blocks(float x, float y, float z, float w, float
   return x;
 }
 
-/// The accumulator c and four sums, rounded toward zero, where nothing is dropped.
+/// c plus the sums of four blocks, rounded once, toward zero. Only where the adder drops nothing.
 FOURSCALE_D inline float add_in_double(float c, float4 sums) {
   return __double2float_rz(__dadd_rn(__dadd_rn(__dadd_rn(sums.x, sums.y), __dadd_rn(sums.z, sums.w)), c));
 }
 
-/// Two floats between which c and the four sums are, rounded toward zero: their sum lies between its
-/// roundings down and up, and what is rounded next does not change their order. Where both are equal, that is
-/// the result; else, and for NaN, it takes one of the other ways.
+/// low <= rz(c + S) <= high, where S is the exact sum of the four blocks and rz rounds toward zero: S lies
+/// between its roundings down and up, and rounding c + S keeps that order. If both are equal, they are the
+/// result (if the adder drops nothing); else, and for NaN, another way gives it.
 struct bracket {
   float low, high;
 };
-/// What it begins with: the first two sums of blocks and the last two, rounded down and up.
+/// The beginning of a bracket: the sums of the first two and of the last two blocks, rounded down and up.
 struct sums_of_two {
   bracket first, last;
 };
@@ -90,7 +94,7 @@ FOURSCALE_D inline bracket bracket_of(float c, bracket sum) {
   return {__fadd_rz(c, sum.low), __fadd_rz(c, sum.high)};
 }
 
-/// The adder's own rule.
+/// The adder's own rule, as add_by_model(): in floats where these hold all that is needed, else by it.
 FOURSCALE_D inline float add_and_drop(float c, float4 sums, u32 exponents_a, u32 exponents_b) {
   float x[5] = {sums.x, sums.y, sums.z, sums.w, c};
   const int of_c = static_cast<int>(bit_cast<u32>(c) >> 23 & 0xffu);
@@ -100,10 +104,10 @@ FOURSCALE_D inline float add_and_drop(float c, float4 sums, u32 exponents_a, u32
   for (int i = 0; i < 4; ++i) {
     const int a = exponent_byte(exponents_a, i), b = exponent_byte(exponents_b, i);
     largest = max(largest, a + b);
-    // Else a scale that the values do not have; a NaN one makes the sum NaN, which is not 0.
+    // A scale that is not in the values does no harm if they are all 0. A NaN scale makes the sum NaN, not 0.
     simple = simple && ((is_in_values(a) && is_in_values(b)) || x[i] == 0.0f);
   }
-  simple = simple && largest >= -80 && largest <= 80;  // all that follows is normal
+  simple = simple && largest >= -80 && largest <= 80;  // so that all results below are normal
   const float unit = bit_cast<float>(static_cast<u32>(simple ? largest - 12 + 127 : 127) << 23);
   FOURSCALE_UNROLL
   for (int i = 0; i < 5; ++i) x[i] = cut_below(x[i], unit);
@@ -116,20 +120,21 @@ FOURSCALE_D inline float add_and_drop(float c, float4 sums, u32 exponents_a, u32
 
 }  // namespace detail
 
-/// What a warp may do with a step, a bit for each 16 x 8 outputs.
+/// What is proved of a step, a bit for each 16 x 8 outputs of a warp. Where both bits are set, the sum of 64
+/// products is added in one addition, rounded toward zero.
 struct certificates {
   u32 exact,
-      kept;  ///< sums of 64 products are exact; the adder drops nothing
+      kept;  ///< exact: the sum of 64 products is exact in f32; kept: the adder drops nothing
 };
 
-/// A step of a warp's 16 x 8 outputs: the first row of A and of B in the matrices.
+/// Where 16 x 8 outputs are in the matrices: the first row of A, the first row of B, and the step along K.
 struct step_place {
   int row_a, row_b, step;
 };
 
 namespace detail {
 
-/// The adder's own rule for a lane's four accumulators, c, and the sums of four blocks for each.
+/// add_and_drop() for a lane's four accumulators c, with four sums each. Loads exponents from device memory.
 FOURSCALE_D inline float4 add_and_drop(decoded_operand const& a, decoded_operand const& b, step_place at,
                                        float4 c, float4 of_x, float4 of_y, float4 of_z, float4 of_w) {
   const int lane = static_cast<int>(threadIdx.x) % 32;
@@ -145,41 +150,41 @@ FOURSCALE_D inline float4 add_and_drop(decoded_operand const& a, decoded_operand
 
 }  // namespace detail
 
-/// The same outputs where the step is in stages: the addresses of their rows there, at eight rows' multiples
-/// of the pattern.
+/// The same, with the shared addresses of these rows in their stages: multiples of eight rows (1024 bytes),
+/// where the swizzle pattern begins.
 struct exact_place {
   int row_a, row_b, step;
   u32 stage_a, stage_b;
 };
 
-/// Limits of a warp's accumulators in 16 rows and eight columns: of the upper eight rows, and of the lower
-/// ones. Below them the adder drops nothing.
+/// Limits of accumulators in the upper and in the lower eight of a warp's 16 rows, by eight columns. The
+/// adder drops nothing of an output whose accumulator is below its limit in magnitude.
 struct kept_limits {
   float upper = 0.0f, lower = 0.0f;
-  /// Of four accumulators of a lane. False for NaN.
+  /// Whether a lane's four accumulators are all below. False for NaN.
   FOURSCALE_D bool keep(float const* c) const {
     return (fabsf(c[0]) < upper) & (fabsf(c[1]) < upper) & (fabsf(c[2]) < lower) & (fabsf(c[3]) < lower);
   }
 };
 
-/// What a lane's accumulators are asked in a step, in rows r and r + 8 of a warp's 16, r = lane / 4: depths
-/// of these and of columns, which is closer than kept_limits. Where they lie in shared memory: of the rows,
-/// and of columns from the first group on.
+/// Limits from the depths of each row and column, closer than kept_limits. A lane has rows r and r + 8 of the
+/// warp's 16, r = lane / 4.
 struct row_limits {
-  u32 upper, lower;
-  u32 cols;  ///< address of the lane's two columns in the first group
+  u32 upper, lower;  ///< depths of the two rows
+  u32 cols;          ///< shared address of the depths of the lane's two columns in the first group
 
+  /// From the shared addresses of the depths of the warp's rows and of the columns of all groups.
   FOURSCALE_D row_limits(u32 depths_of_rows, u32 depths_of_cols) {
     const u32 lane = threadIdx.x % 32;
     upper = ptx::load_shared_u8(depths_of_rows + lane / 4);
     lower = ptx::load_shared_u8(depths_of_rows + lane / 4 + 8);
     cols = depths_of_cols + lane % 4 * 2;
   }
-  /// The lane's two columns of a group.
+  /// Depths of the lane's two columns in a group, a byte each: `both` of keep().
   FOURSCALE_D u32 of_cols(int group) const {
     return ptx::load_shared_u16(cols + static_cast<u32>(group * bounds_rows));
   }
-  /// Of a group's four accumulators, where scales drop nothing. False for NaN.
+  /// Whether a group's four accumulators are below, if scales drop nothing. False for NaN.
   FOURSCALE_D bool keep(u32 both, float const* c) const {
     using fourscale::model::accumulator_limit;
     const u32 left = both & 0xffu, right = both >> 8;
@@ -189,27 +194,27 @@ struct row_limits {
   }
 };
 
-/// A step that a warp makes by blocks for its 16 rows, where accumulators themselves tell whether the adder
-/// may drop bits. In memory, since registers are for the sums.
+/// The arguments of add_exactly(): a step that a warp adds by blocks for its 16 rows. The accumulators
+/// themselves tell whether the adder may drop bits. It lies in memory, since registers are for the sums.
 struct exact_columns {
   decoded_operand const *a, *b;
   exact_place first;  ///< of the first group of eight columns
-  u32 limited;        ///< groups of which scales drop nothing
-  u32 rows, cols;     ///< addresses of depths: see row_limits
+  u32 limited;        ///< a bit for each group of which scales drop nothing
+  u32 rows, cols;     ///< shared addresses of depths: see row_limits
 
-  /// Address of a group of columns.
+  /// Shared address of the rows of B of a group of columns.
   FOURSCALE_D u32 stage_of(int group) const {
     return first.stage_b + static_cast<u32>(group * bounds_rows * decoded_row_bytes);
   }
-  /// Of a group's four accumulators.
+  /// Whether the adder drops nothing of a group's four accumulators.
   FOURSCALE_D bool keeps(int group, float const* c) const {
     const row_limits limits(rows, cols);
     return (limited >> group & 1) != 0 && limits.keep(limits.of_cols(group), c);
   }
 };
 
-/// Blocks of `Groups` groups from `first` on to a lane's accumulators c. All lanes take a longer way where
-/// one has to.
+/// Adds the blocks of `Groups` groups of columns, from group `first` on, to a lane's accumulators c. A whole
+/// warp: where one lane has to take a longer way, all do.
 template <int Groups>
 FOURSCALE_D void add_groups(exact_columns const& x, int first, batch_of_blocks<Groups> const& blocks,
                             float* c) {
@@ -246,7 +251,7 @@ FOURSCALE_D void add_groups(exact_columns const& x, int first, batch_of_blocks<G
     }
   }
 }
-/// A group's accumulators and the step. Never inlined: it is called for each group of columns.
+/// Adds a step to one group of columns. Never inlined: it is called for each group.
 __noinline__ FOURSCALE_D inline float4 exact_step(exact_columns const& x, int group, float4 c) {
   const batch_of_blocks<1> blocks = multiply_blocks<1>(x.first.stage_a, x.stage_of(group));
   float y[4] = {c.x, c.y, c.z, c.w};
@@ -257,7 +262,7 @@ __noinline__ FOURSCALE_D inline float4 exact_step(exact_columns const& x, int gr
 struct two_groups {
   float4 first, second;
 };
-/// `group` and the next one, in less time than one by one: products of one are made while others are added.
+/// `group` and the next one, in less time than one by one: products of one are made while the other is added.
 __noinline__ FOURSCALE_D inline two_groups exact_steps(exact_columns const& x, int group, two_groups c) {
   const batch_of_blocks<2> blocks = multiply_blocks<2>(x.first.stage_a, x.stage_of(group));
   float y[8] = {c.first.x, c.first.y, c.first.z, c.first.w, c.second.x, c.second.y, c.second.z, c.second.w};
@@ -269,10 +274,10 @@ __noinline__ FOURSCALE_D inline two_groups exact_steps(exact_columns const& x, i
 struct four_groups {
   float c[16];
 };
-/// Adds the groups `which` of four, of whose outputs the adder drops nothing. Where rows of A and of B are:
-/// in stages, place_in_a() and place_in_b() included. Never inlined: it is called for each four. A loop that
-/// chooses among accumulators is faster here than code for each group, as little of it is in the instruction
-/// cache.
+/// Adds a step to the groups `which` of four, of whose outputs the adder drops nothing. Shared addresses of
+/// the rows of A and of B, place_in_a() and place_in_b() included. Never inlined: it is called for each four.
+/// A loop that selects accumulators is faster here than code for each group, as little of it is in the
+/// instruction cache.
 __noinline__ FOURSCALE_D inline four_groups add_four(u32 rows_a, u32 rows_b, u32 which, four_groups x) {
   u32 a[4][4];
   load_step_a(rows_a, a);
@@ -302,7 +307,7 @@ __noinline__ FOURSCALE_D inline four_groups add_four(u32 rows_a, u32 rows_b, u32
   }
   return x;
 }
-/// All four, two at a time: in less time than one by one.
+/// Adds all four groups, two at a time, which takes less time than one by one.
 __noinline__ FOURSCALE_D inline four_groups add_all_four(u32 rows_a, u32 rows_b, four_groups x) {
   u32 a[4][4];
   load_step_a(rows_a, a);
@@ -332,11 +337,11 @@ __noinline__ FOURSCALE_D inline four_groups add_all_four(u32 rows_a, u32 rows_b,
   }
   return x;
 }
-/// The groups of columns `which` of a step, of whose outputs the adder drops nothing, to a lane's
-/// accumulators. A warp often has few, so that it looks at four at a time.
+/// Adds a step to a lane's `sums` for the groups of columns `which`, as add_four(). A whole warp; it often
+/// has few groups, so it tests four bits at a time.
 template <int Groups>
 FOURSCALE_D void add_kept(u32 rows_a, u32 rows_b, u32 which, float* sums) {
-  which = __reduce_or_sync(~0u, which);  // the same in all lanes, as the compiler sees
+  which = __reduce_or_sync(~0u, which);  // tells the compiler that it is the same in all lanes
   FOURSCALE_UNROLL
   for (int first = 0; first < Groups; first += 4) {
     const u32 some = which >> first & 15;
@@ -351,12 +356,12 @@ FOURSCALE_D void add_kept(u32 rows_a, u32 rows_b, u32 which, float* sums) {
   }
 }
 
-/// The groups of columns `which` of a step, to a lane's accumulators, in pairs where both are among them. A
-/// warp often has few, so that it looks at four at a time. One warp; x is its own.
+/// Adds a step to a lane's `sums`, for the groups of columns with a bit in `which`, whatever the data. Two
+/// neighbours go together; bits are tested four at a time, as in add_kept(). A whole warp; x is its own.
 template <int Groups>
 FOURSCALE_D void add_exactly(exact_columns const& x, u32 which, float* sums) {
   __syncwarp();                          // x has been written
-  which = __reduce_or_sync(~0u, which);  // the same in all lanes, as the compiler sees
+  which = __reduce_or_sync(~0u, which);  // tells the compiler that it is the same in all lanes
   FOURSCALE_UNROLL
   for (int four = 0; four < Groups; four += 4) {
     if ((which >> four & 15) == 0) continue;

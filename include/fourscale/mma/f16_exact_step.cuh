@@ -1,31 +1,32 @@
 // SPDX-License-Identifier: Apache-2.0
-// A step of 32 values for single outputs, exact whatever the data: the adder of kind mxf8f6f4 in floats, or
-// in the integers of its model where these may not hold it. docs/exact_gemm.md has the reasons.
+// The slow path of f16_tile.cuh: one thread adds a step of 32 values to one output, exactly, whatever the
+// data. It follows the adder of kind mxf8f6f4 in floats (add_in_floats), or in the integers of its model
+// where floats might not hold the result (add_block_by_model). docs/exact_gemm.md has the reasons.
 #pragma once
 
 #include "f16_operand.cuh"
 
 namespace FOURSCALE_NAMESPACE::mma {
 
-/// A stage of an operand in shared memory: rows of 32 fp16, 64 bytes, whose 16-byte chunks change places so
-/// that eight rows of one chunk touch each bank once. It begins at a multiple of 128 bytes.
+/// A stage of an operand in shared memory: rows of 32 fp16, 64 bytes. Their 16-byte chunks are swizzled, so
+/// that eight rows of one chunk touch each bank once. A stage begins at a multiple of 128 bytes.
 inline constexpr int f16_row_bytes = 2 * block_values;
 FOURSCALE_HD constexpr u32 f16_chunk_place(int row, int chunk) {
   return static_cast<u32>(row * f16_row_bytes + (chunk ^ row / 2 % 4) * 16);
 }
 
-/// A row of A and one of B in a step.
+/// A row of A and a row of B in a step: what one output needs.
 struct f16_rows {
   u8 const *a, *b;   ///< stages
-  int row_a, row_b;  ///< in them
+  int row_a, row_b;  ///< in these stages
   block_numbers of_a, of_b;
   u32 least_a, least_b;  ///< least_field() of the elements
 };
 
 namespace detail {
 
-/// The adder drops nothing, neither of the products nor of the accumulator c; `limits`: which must hold.
-/// Without a branch.
+/// Whether the adder drops nothing, neither of the products nor of the accumulator c. `limits`: too_far, or
+/// with too_wide also whether the f32 sum of the products is exact. No branches. False for NaN.
 FOURSCALE_D inline bool is_kept(block_numbers const& a, block_numbers const& b, float c,
                                 u32 limits = block_numbers::too_far) {
   const float m = fabsf(c), below = a.below * b.below, whole = a.whole * b.whole;
@@ -36,7 +37,7 @@ FOURSCALE_D inline int exponent_field(float x) {
   return static_cast<int>(bit_cast<u32>(x) >> 23 & 0xffu) - 127;
 }
 
-/// The elements of a row in a step.
+/// The 32 elements of a row in a step, two fp16 to a word.
 struct row_words {
   uint4 of[4];
 
@@ -45,7 +46,7 @@ struct row_words {
     for (int i = 0; i < 4; ++i) of[i] = *reinterpret_cast<uint4 const*>(stage + f16_chunk_place(row, i));
   }
 };
-/// f(a, b) for each two elements of both.
+/// Calls f(a, b) for each word of both rows, which holds two elements.
 template <class Function>
 FOURSCALE_D void for_pairs(row_words const& a, row_words const& b, Function const& f) {
   FOURSCALE_UNROLL
@@ -53,7 +54,8 @@ FOURSCALE_D void for_pairs(row_words const& a, row_words const& b, Function cons
     f(a.of[i].x, b.of[i].x), f(a.of[i].y, b.of[i].y), f(a.of[i].z, b.of[i].z), f(a.of[i].w, b.of[i].w);
 }
 
-/// 30 more than the largest exponent of a product. Zeros count as the least elements.
+/// The largest exponent of a product, plus 30 (twice the bias of fp16). A zero counts as the least normal
+/// number of its type, whose exponent field is least_a or least_b.
 FOURSCALE_D inline int largest_fields(row_words const& a, row_words const& b, u32 least_a, u32 least_b) {
   constexpr u32 fields = 0x7c00'7c00u, both = 0x0400'0400u;
   u32 most = 0;
@@ -63,20 +65,22 @@ FOURSCALE_D inline int largest_fields(row_words const& a, row_words const& b, u3
   return static_cast<int>(max(most >> 16, most & 0xffffu) >> 10);
 }
 
-/// Sums of what the adder keeps of products, above and below the middle of its bits.
+/// The exact sum of what the adder keeps of 32 products, as two floats: a high part, a multiple of 2^14 units
+/// of the last bit that is kept, and a low part.
 class kept_sums {
  public:
-  /// `largest`: the exponent that it aligns to.
+  /// `largest`: the exponent to which the adder aligns.
   FOURSCALE_D explicit kept_sums(int largest)
       : cut_(fourscale::model::detail::power_of_two(largest - 2)),
         anchor_(1.5f * fourscale::model::detail::power_of_two(largest + 12)),
         high_(anchor_) {}
 
-  /// x without its bits below 2^-23 of cut_, toward zero; x has no more than 8 of them, or is less than cut_.
+  /// x truncated at 2^-23 cut_. x must have at most 8 significant bits, or be less than cut_ in magnitude.
   FOURSCALE_D float cut(float x) const {
     const float c = bit_cast<float>((bit_cast<u32>(x) & 0x8000'0000u) | bit_cast<u32>(cut_));
     return __fsub_rn(__fadd_rz(x, c), c);
   }
+  /// Adds two products, of the lower and of the upper fp16 of a and b.
   FOURSCALE_D void add(u32 a, u32 b) {
     FOURSCALE_UNROLL
     for (u32 shift = 0; shift < 32; shift += 16) {
@@ -87,7 +91,7 @@ class kept_sums {
       high_ = high;
     }
   }
-  /// All of them and the accumulator c, rounded toward zero.
+  /// The sum of all products and the accumulator c, rounded toward zero.
   FOURSCALE_D float with(float c) const {
     const float x = fabsf(c) < cut_ ? cut(c) : c, y = __fsub_rn(high_, anchor_);
     const float sum = __fadd_rn(x, y), part = __fsub_rn(sum, x),
@@ -99,7 +103,8 @@ class kept_sums {
   float cut_, anchor_, high_, low_ = 0.0f;
 };
 
-/// The adder's rule in floats; false if it might not hold there. In units of both scales.
+/// Adds the step to c by the adder's rule, in floats and in units of both scales. Returns false, and leaves c
+/// alone, if floats might not hold the result, or zeros hide the exponent to which the adder aligns.
 FOURSCALE_D inline bool add_in_floats(f16_rows const& x, float& c) {
   if (!x.of_a.certified() || !x.of_b.certified() || x.of_a.zeros() || x.of_b.zeros()) return false;
   const float scale = x.of_a.scale * x.of_b.scale;
@@ -111,9 +116,9 @@ FOURSCALE_D inline bool add_in_floats(f16_rows const& x, float& c) {
   const int top_a = exponent_field(x.of_a.whole) - exponent_field(x.of_a.scale) + 1,
             top_b = exponent_field(x.of_b.whole) - exponent_field(x.of_b.scale) + 1;
   int largest = of_c;
-  if (of_c < top_a + top_b) {  // else no product has a larger one
+  if (of_c < top_a + top_b) {  // else no product has a larger exponent
     largest = max(of_c, largest_fields(a, b, x.least_a, x.least_b) - 30);
-    // What a product with a zero may have seemed to have.
+    // The largest exponent that largest_fields() may have given a product with a zero.
     const int of_zeros =
         max(static_cast<int>(x.least_a) - 15 + top_b, static_cast<int>(x.least_b) - 15 + top_a);
     if (largest <= of_zeros) return false;
@@ -124,8 +129,8 @@ FOURSCALE_D inline bool add_in_floats(f16_rows const& x, float& c) {
   return true;
 }
 
-/// A block as the model reads it. (Into memory of the caller: where it is returned, nvcc 13.0 lets the terms
-/// of the model's sum overwrite it.)
+/// Reads the codes and the scale of a block into the model's form. (To memory of the caller: if the block is
+/// returned by value, nvcc 13.0 lets the terms of the model's sum overwrite it.)
 FOURSCALE_D inline void read_block(f16_operand const& x, i64 row, i64 step,
                                    fourscale::model::operand_row& to) {
   const int width = width_of(x.type), shift = width == 4 ? 2 : 0;
@@ -145,6 +150,7 @@ FOURSCALE_D inline void read_block(f16_operand const& x, i64 row, i64 step,
   }
 }
 
+/// The accumulator after the step, by the integers of the model, for any codes, scales and c.
 __noinline__ FOURSCALE_D inline float add_block_by_model(f16_operand const& a, f16_operand const& b, i64 row,
                                                          i64 col, i64 step, float c) {
   constexpr auto fp8 = fourscale::model::mxfp8_mma;

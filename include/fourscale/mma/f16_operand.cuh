@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// An operand of MXFP8, MXFP6 or MXFP4 decoded for tensor cores that know fp16: elements without their scales,
-// which are exact in fp16, and for each block a word of facts. docs/exact_gemm.md has the reasons.
+// The decoded operand of f16_tile.cuh: MXFP8, MXFP6 or MXFP4 for tensor cores that know fp16. It has the
+// elements without their scales, which are exact in fp16, and for each block a word of facts: its scale, and
+// the bounds from which certificates are made. docs/exact_gemm.md has the reasons.
 #pragma once
 
 #include "../formats/real.hpp"
@@ -11,22 +12,22 @@ namespace FOURSCALE_NAMESPACE::mma {
 
 inline constexpr int block_values = 32;  ///< along K: a block, and a step of the MMA
 
-/// Elements of E4M3 in A are multiplied in two parts: multiples of this unit, and the rest, at most half of
-/// it. Each has so few bits that sums of products are exact where those of whole elements are not.
+/// Elements of E4M3 in A are multiplied in two parts: a multiple of this unit, and the rest, at most half a
+/// unit. Each part has so few bits that its sums of products are exact where those of whole elements are not.
 inline constexpr float part_unit = 4.0f;
-/// x to nearest even in units of part_unit: what fp16 gives for (x + 1536 units) - 1536 units.
+/// x rounded to nearest even in units of part_unit: what fp16 gives for (x + 1536 units) - 1536 units.
 FOURSCALE_D inline float high_part(float x) { return rintf(x * (1.0f / part_unit)) * part_unit; }
 
-/// What is known of a row in a step, for the certificate of an output: see model/certificate_8bit.hpp. Those
-/// of a row and a column are multiplied, limits added.
+/// What is known of a row in a step, unpacked for certificates: see model/certificate_8bit.hpp, which defines
+/// width, lowest and top. For an output, the numbers of its row and column are multiplied, but limits added.
 struct block_numbers {
   float scale;  ///< 2^s; 1 where the block is all zeros or not certified
-  u32 limits;   ///< width and top - lowest, so that their sums reach bits 31 and 15 where they are too large
-  float below;  ///< 2^(lowest + 13); 2^127 for zeros, 0 for what nothing is certified of
+  u32 limits;   ///< width and top - lowest, biased so that sums which are too large reach bits 31 and 15
+  float below;  ///< 2^(lowest + 13); 2^127 if all are zeros, 0 if nothing is certified
   float whole;  ///< 2^(top - 1)
 
   static constexpr u32 too_wide = 0x8000'0000u, too_far = 0x8000u;
-  /// `width`: of the elements or, if they are taken in parts, of the wider part.
+  /// `width`: that of the elements or, if they are multiplied in parts, of the wider part.
   FOURSCALE_D static u32 limits_of(u32 width, int apart) {
     return (width + 0x4000u - 8 * 24 / 2) << 16 | static_cast<u32>(apart + 0x4000 - 26 / 2);
   }
@@ -34,7 +35,7 @@ struct block_numbers {
   FOURSCALE_D bool zeros() const { return below == 0x1p127f; }
 };
 
-/// The same in a word: scale; width; lowest and top without the scale.
+/// The same in the four bytes of a word, from the lowest: scale; width; lowest and top without the scale.
 struct block_word {
   static constexpr u32 of_zeros = 127, uncertified = fourscale::model::unbounded;
   u32 bits;
@@ -58,8 +59,8 @@ struct block_word {
               top = static_cast<signed char>(bits >> 24);
     const u32 width = bits >> 8 & 0xffu;
     if (width == uncertified) return {1.0f, 0u, 0.0f, 0.0f};
-    // Their lowest bit is far above. `whole` is more than it is where it is least: fewer accumulators are
-    // kept.
+    // Zeros have no lowest bit, so `below` is very large. `whole` is at least 2^-120, even where 2^(top - 1)
+    // is less: that keeps fewer accumulators, never more.
     if (lowest == of_zeros)
       return {1.0f, block_numbers::limits_of(0, -32), 0x1p127f, power(max(s - 127, -120))};
     return {power(s), block_numbers::limits_of(width, top - lowest), power(lowest + s + 13),
@@ -67,13 +68,13 @@ struct block_word {
   }
 };
 
-/// rows x k in device memory, k a multiple of 32. Everything starts at multiples of 256 bytes. No more than a
-/// decoded_operand of this size.
+/// rows x k in device memory, k a multiple of 32. Each array starts at a multiple of 256 bytes. It takes no
+/// more bytes than a decoded_operand of this size.
 struct f16_operand {
   fp16* values = nullptr;  ///< [row][k]
   u32* facts = nullptr;    ///< [step][row], block_word
   i64 rows = 0, steps = 0;
-  u8 const* codes = nullptr;  ///< as they were: the model asks for them
+  u8 const* codes = nullptr;  ///< the packed codes of the caller, which the model reads
   fourscale::model::element_type type = fourscale::model::element_type::e4m3;
 
   static constexpr i64 alignment = 256;
@@ -98,7 +99,7 @@ FOURSCALE_HD constexpr int width_of(fourscale::model::element_type type) {
   using enum fourscale::model::element_type;
   return type == e4m3 || type == e5m2 ? 8 : type == e2m1 ? 4 : 6;
 }
-/// The least exponent that the adder gives an element which is not zero, as fp16 has it in its field.
+/// The least exponent that the adder gives an element other than zero, as an exponent field of fp16.
 FOURSCALE_HD constexpr u32 least_field(fourscale::model::element_type type) {
   using enum fourscale::model::element_type;
   return type == e4m3 ? 9u : type == e5m2 ? 1u : type == e3m2 ? 13u : 15u;

@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // A CTA's 128 x 128 tile of A * B^T with the bits of Blackwell's kind mxf8f6f4, on any GPU from sm_80 on. A
-// step of K = 32 is two mma.sync from zero, or two for each part of A's elements, and one fma rounded toward
-// zero to the accumulator. Each output has its own certificate; those without one are collected, and a lane
-// takes one of them at a time. Sixteen warps take 32 x 32 outputs each.
+// step of K = 32 is a chain of two mma.sync from zero, or one chain for each part of A's elements, and one
+// fma that adds the scaled sum to the accumulator, rounded toward zero. Each output has its own certificate.
+// Outputs without one go to a list of the warp, of which each lane takes one at a time (f16_exact_step.cuh).
+//
+// Sixteen warps take 32 x 32 outputs each. All threads copy steps with cp.async into four pipeline stages;
+// one barrier of the CTA in each step says that a step has landed and that the one before has been read.
 #pragma once
 
 #include "../ptx/bar.cuh"
@@ -28,32 +31,32 @@ struct problem {
   matrix_view<T> d;
   one_factor factor_of;
   float beta;
-  gemm_steps* steps;  ///< counts, or null
+  gemm_steps* steps;  ///< counts how steps are added, or null
 };
 
-/// Outputs of a warp without a certificate: their accumulators, and where they are: lane * 32 + element.
+/// A warp's outputs without a certificate: accumulators, and where they belong: lane * 32 + element.
 struct output_list {
   static constexpr int capacity = 256;
   float sums[capacity];
   u16 where[capacity];
 };
 
-/// Shared memory of a CTA. Strips of outputs take the place of the stages.
+/// Shared memory of a CTA. In the epilogue, strips of outputs overwrite the stages.
 struct cta_memory {
   u8 stage[stages][stage_bytes];
-  block_numbers numbers[2][tile_rows + tile_cols];
+  block_numbers numbers[2][tile_rows + tile_cols];  ///< [step % 2][rows, then columns]
   output_list lists[warps];
 };
 static_assert(sizeof(output_strip) * warps <= sizeof(u8[stages][stage_bytes]));
 
-/// Where a thread is.
+/// Where a thread is in the CTA, and where its warp's outputs begin in the tile.
 struct place {
   int lane = static_cast<int>(threadIdx.x) % 32, warp = static_cast<int>(threadIdx.x) / 32;
   int row = warp / warps_across * warp_rows, col = warp % warps_across * warp_cols;  ///< of the warp
 };
 
-/// Copies steps into stages: a thread takes 16 bytes of a row of A and of B. In place of rows that an operand
-/// has not, it copies the last one: what comes of them is not stored.
+/// Copies steps into stages: a thread copies 16 bytes of a row of A and of a row of B. In place of rows
+/// beyond the operand it copies the last row; outputs of these are not stored.
 struct step_copies {
   u8 const *a, *b;
   u32 to;
@@ -64,6 +67,7 @@ struct step_copies {
     b = reinterpret_cast<u8 const*>(y.values + min(i64{col + r}, y.rows - 1) * y.padded_k()) + 16 * chunk;
     to = f16_chunk_place(r, chunk);
   }
+  /// Starts the next step if it is there; commits a group in any case, so that groups count steps.
   FOURSCALE_D void start(u32 stage, bool there) {
     if (there) {
       ptx::cp_async_cg_16(stage + to, a);
@@ -75,7 +79,7 @@ struct step_copies {
 };
 static_assert(threads == 4 * tile_rows && threads == 4 * tile_cols);
 
-/// Reads the facts of a row or column, a thread each, the others none.
+/// Reads the facts (block_word) of a row or column, step after step: a thread for each, other threads none.
 struct facts_reader {
   u32 const* at;
   i64 rows;
@@ -99,7 +103,7 @@ struct facts_reader {
 using accumulators = float[row_blocks][warp_cols / 2];
 using fragments_a = u32[row_blocks][2][4];
 
-/// Row and column of an element of a lane's accumulators among those of the warp.
+/// Row and column, among the warp's, of element 0 to 31 of a lane's accumulators.
 FOURSCALE_D inline int row_of(int lane, int element) {
   return 16 * (element / 16) + lane / 4 + element % 4 / 2 * 8;
 }
@@ -107,7 +111,7 @@ FOURSCALE_D inline int col_of(int lane, int element) {
   return element % 16 / 4 * 8 + lane % 4 * 2 + element % 2;
 }
 
-/// The two parts of A's elements.
+/// Splits A's elements: `high` holds them on entry and then their high parts, `low` the rest.
 FOURSCALE_D inline void split(fragments_a& high, fragments_a& low) {
   constexpr u32 anchor = 0x6e00'6e00u;  // 1536 times part_unit
   static_assert(part_unit == 4.0f);
@@ -120,7 +124,8 @@ FOURSCALE_D inline void split(fragments_a& high, fragments_a& low) {
   }
 }
 
-/// Adds an output's step if it is certified. `high` and `low`: the sums of both parts.
+/// Adds a step to the accumulator c of an output if it is certified, and returns whether it is. a, b: numbers
+/// of the row and the column. `high`, `low`: the sums of products of both parts.
 template <bool Parts>
 FOURSCALE_D bool add_certified(block_numbers const& a, block_numbers const& b, float high, float low,
                                float& c) {
@@ -131,7 +136,7 @@ FOURSCALE_D bool add_certified(block_numbers const& a, block_numbers const& b, f
   return exact;
 }
 
-/// A step of a warp. Returns a bit for each accumulator that is still without it.
+/// Adds a step to a warp's accumulators where it is certified. Returns a bit for each other element.
 template <bool Parts>
 FOURSCALE_D u32 add_step(u8 const* stage, block_numbers const* numbers, place const& at, accumulators& sums) {
   const u32 rows = ptx::shared_address(stage);
@@ -167,16 +172,16 @@ FOURSCALE_D u32 add_step(u8 const* stage, block_numbers const* numbers, place co
   return without;
 }
 
-// ---------------------------------------------------------------- what is left
+// ---------------------------------------------------------------- outputs without a certificate
 
-/// Where a step is: its stage, the numbers of its rows and columns, and the tile's first row and column.
+/// Where a step is: its stage, the numbers of its rows and columns, the tile's first row and column in D.
 struct step_place {
   u8 const* stage;
   block_numbers const* numbers;
   int row, col, step;
 };
 
-/// Adds the step to the accumulators of a list, a lane each.
+/// Adds the step to the first `count` accumulators of a list, a lane each, and counts them. A whole warp.
 template <class P>
 __noinline__ FOURSCALE_D void add_listed(P const& p, step_place at, output_list& list, int count) {
   const place warp;
@@ -209,7 +214,7 @@ __noinline__ FOURSCALE_D void add_listed(P const& p, step_place at, output_list&
   mma::detail::add_count(p.steps->by_model, all_by_model);
 }
 
-/// How many of x the lanes before this one have, and all of them.
+/// The sum of x over the lanes before this one; `all`: over all lanes. Called by a whole warp.
 FOURSCALE_D inline int sum_before(int x, int lane, int& all) {
   int sum = x;
   FOURSCALE_UNROLL
@@ -221,8 +226,8 @@ FOURSCALE_D inline int sum_before(int x, int lane, int& all) {
   return sum - x;
 }
 
-/// Adds the step to the accumulators of the warp that are without it: all at once if the list has the room,
-/// else eight of each lane at a time.
+/// Adds the step to the warp's accumulators that `without` names, by way of the list: all at once if it has
+/// the room, else eight elements of each lane at a time. Called by a whole warp.
 template <class P>
 FOURSCALE_D void add_others(P const& p, step_place const& at, u32 without, output_list& list,
                             accumulators& sums) {
@@ -253,7 +258,7 @@ FOURSCALE_D void add_others(P const& p, step_place const& at, u32 without, outpu
 }
 static_assert(8 * 32 <= output_list::capacity && warp_rows * warp_cols == 32 * 32);
 
-/// The tile's steps.
+/// Adds the tile's steps to the sums. All threads of the CTA.
 template <bool Parts, class P>
 FOURSCALE_D void multiply_steps(P const& p, int row, int col, cta_memory& memory, accumulators& sums) {
   const place at;
@@ -271,7 +276,7 @@ FOURSCALE_D void multiply_steps(P const& p, int row, int col, cta_memory& memory
 #pragma unroll 1
   for (int step = 0; step < steps; ++step) {
     ptx::cp_async_wait_group<stages - 2>();
-    ptx::bar_sync<0, threads>();  // the step is there for all, and all have done with the one before
+    ptx::bar_sync<0, threads>();  // the step has landed for all threads, and all have read the one before
     copies.start(stage_of(step + stages - 1), step + stages - 1 < steps);
     if (facts_reader::reads()) {
       memory.numbers[(step + 1) % 2][threadIdx.x] = block_word(next).numbers();
@@ -285,13 +290,13 @@ FOURSCALE_D void multiply_steps(P const& p, int row, int col, cta_memory& memory
   }
 }
 
-/// The tile at (row, col) of D.
+/// The tile at (row, col) of D, by all threads. `Parts`: A's elements are multiplied in two parts.
 template <bool Parts, class P>
 FOURSCALE_D void multiply(P const& p, int row, int col, cta_memory& memory) {
   const place at;
   accumulators sums{};
   multiply_steps<Parts>(p, row, col, memory, sums);
-  ptx::bar_sync<0, threads>();  // the strips take the place of the stages
+  ptx::bar_sync<0, threads>();  // the epilogue's strips overwrite the stages
   const output_store store(p);
   FOURSCALE_UNROLL
   for (int i = 0; i < row_blocks; ++i)

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a GEMM is a template over: who executes mma.sync with block scales. `hardware` is the instruction of
-// sm_120 and sm_121; `model` computes the same bits in integers, on any GPU from sm_80 on. The fragments, and
-// with them all the code around, are the same. `hardware` was assembled and its machine code was read; this
-// project never ran it.
+// The instruction set is a template argument of a GEMM: it executes mma.sync with block scales. `hardware` is
+// the instruction of sm_120 and sm_121; `model` computes the same bits in integers, on any GPU from sm_80 on.
+// Both take the same fragments, so all code around them is the same. `hardware` was assembled and its machine
+// code was read; this project never ran it.
 #pragma once
 
 #include "../formats/block_formats.hpp"
@@ -37,7 +37,7 @@ inline constexpr bool has_instruction = (detail::is_e2m1_under<F, e4m3, 16> &&
                                          detail::is_e2m1_under<G, e8m0, 32>) ||
                                         (detail::is_mxfp8<F> && detail::is_mxfp8<G>);
 
-/// That instruction.
+/// The instruction that multiplies F by G.
 template <block_format F, block_format G>
 FOURSCALE_HD constexpr ::fourscale::model::mma_format format_of() {
   static_assert(has_instruction<F, G>,
@@ -52,17 +52,17 @@ FOURSCALE_HD constexpr ::fourscale::model::mma_format format_of() {
   }
 }
 
-/// A register of four consecutive scales, the first of them that the instruction uses, and the lanes that
-/// hold it: see ptx::scale_selector.
+/// A register of four consecutive scales; byte_id, the first scale of them that the instruction uses; and
+/// thread_id, which selects the lanes whose registers count: see ptx::scale_selector.
 struct scale_operand {
   u32 word;
   u16 byte_id, thread_id;
 };
 
-/// The instruction itself.
+/// The instruction itself. It needs no shared memory.
 struct hardware {
   struct memory {};
-  /// False in a pass that cannot emit it. To be read as arch:: is: inside function bodies.
+  /// False in a compilation pass that cannot emit it. Read it, like arch::, inside function bodies only.
   FOURSCALE_HD static constexpr bool available() { return arch::has_mma_block_scale; }
 
   /// D += A * B^T for one warp, fragments as in ptx/mma_sync.cuh.
@@ -82,8 +82,8 @@ struct hardware {
   }
 };
 
-/// The model, through shared memory: a lane needs the registers of others. Selectors that the hardware leaves
-/// undefined give NaN.
+/// The model. Lanes exchange registers through shared memory, since each needs those of others. Selectors
+/// that the hardware leaves undefined give NaN.
 struct model {
   using memory = ::fourscale::model::warp_registers;
   FOURSCALE_HD static constexpr bool available() { return true; }
@@ -109,8 +109,8 @@ struct model {
   }
 };
 
-/// `hardware`, `model`, or one of your own: what it needs of shared memory for each warp, whether this pass
-/// can emit it, and the instruction.
+/// `hardware`, `model`, or one of your own. memory: the shared memory that each warp needs; available():
+/// whether this pass can emit the instruction; mma(): the instruction, called by a whole warp.
 template <class S>
 concept instruction_set = requires(typename S::memory& memory, float (&d)[4], u32 const (&a)[4],
                                    u32 const (&b)[2], scale_operand scale) {

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// One stage of an operand in shared memory: 128 rows, 64 bytes of codes along K and their scales; and the
-// copies that fill it. What lies outside the matrix is zero, codes and scales, whatever the padding of a
-// layout holds.
+// One pipeline stage of an operand in the GEMM by block-scaled mma.sync (cta_tile.cuh), and the copies that
+// fill it: 128 rows of 64 bytes of codes along K, two steps, and their scales. Codes and scales outside the
+// matrix are zero, whatever the padding of a layout holds. All 128 threads of a CTA call start_codes(),
+// load_scales() and store_scales().
 #pragma once
 
 #include "../ptx/cp_async.cuh"
@@ -20,7 +21,7 @@ template <block_format F>
 inline constexpr int step_scales = step_elements<F> / F::block_size;
 template <block_format F>
 inline constexpr int stage_scales = step_scales<F>* stage_steps;
-/// A word is four scales, the first of them a multiple of four along the row. Two stages of MXFP8 share one.
+/// A word is four scales, the first of them at a multiple of four along the row. MXFP8 has two stages in one.
 template <block_format F>
 inline constexpr int scale_words = stage_scales<F> < 4 ? 1 : stage_scales<F> / 4;
 
@@ -36,8 +37,7 @@ struct operand_stage {
   u32 scales[scale_words<F>][tile_rows];
 };
 
-/// Chunks change places from row to row so that eight rows of one chunk touch each bank of shared memory
-/// once.
+/// The swizzle: where a chunk lies in its row, in bytes. Eight rows of one chunk touch each bank once.
 FOURSCALE_HD constexpr int place_of(int row, int chunk) { return chunk_bytes * (chunk ^ (row / 2 % chunks)); }
 
 /// The rows of A or B that a CTA works on. `wide`: every row begins at a multiple of 16 bytes.
@@ -50,7 +50,7 @@ struct operand_rows {
 
 namespace detail {
 
-/// 16 bytes to shared memory, of which `bytes` come from memory and the others are zero.
+/// Copies `bytes` bytes to shared memory, and zeros behind them up to 16; by cp.async only if `wide`.
 FOURSCALE_D inline void start_copy(u8 const* from, int bytes, bool wide, u8* to) {
   if (wide) {
     ptx::cp_async_cg_16(ptx::shared_address(to), from, bytes);
@@ -60,7 +60,7 @@ FOURSCALE_D inline void start_copy(u8 const* from, int bytes, bool wide, u8* to)
   }
 }
 
-/// Scales first to first + 3 of a row, as a word; zero where there are none.
+/// Scales `first` to first + 3 of a row, as a word; zero where the matrix has none.
 template <class F, class Layout>
 FOURSCALE_D u32 load_scale_word(block_scaled_view<F, Layout, u8 const> const& q, i64 row, i64 first) {
   const i64 left = row < q.rows ? q.blocks() - first : 0;
@@ -77,7 +77,7 @@ FOURSCALE_D u32 load_scale_word(block_scaled_view<F, Layout, u8 const> const& q,
 
 }  // namespace detail
 
-/// Starts the copy of a stage's codes. They are there after ptx::cp_async_wait_all() and a barrier.
+/// Starts the copies of a stage's codes. All threads see them after ptx::cp_async_wait_all() and a barrier.
 template <class F, class Layout>
 FOURSCALE_D void start_codes(operand_rows<F, Layout> const& x, i64 stage, operand_stage<F>& to) {
   const i64 row_bytes = x.matrix.cols * F::element::width / 8;
@@ -93,7 +93,7 @@ FOURSCALE_D void start_codes(operand_rows<F, Layout> const& x, i64 stage, operan
   }
 }
 
-/// The scales of a row, in the registers of its thread between global and shared memory.
+/// Loads a stage's scales into registers, thread i those of row i. store_scales() puts them into the stage.
 template <class F, class Layout>
 FOURSCALE_D void load_scales(operand_rows<F, Layout> const& x, i64 stage, u32 (&words)[scale_words<F>]) {
   FOURSCALE_UNROLL

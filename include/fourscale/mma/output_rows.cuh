@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// From the accumulators of a warp to rows of D, under one factor for all outputs: 16-bit types by TMA, which
-// goes on while the warp works on its next tile; FP32, to which D may be added, half by TMA, which brings
-// what D has while the tile is multiplied, and half from the registers of each lane. What else there is goes
-// by output_strip.cuh.
+// The epilogue of a warp of a Hopper GEMM: from accumulators to rows of D, under one factor for all outputs.
+// 16-bit outputs go by TMA, which goes on while the warp works on its next tile. FP32 outputs, to which D may
+// be added, go half by TMA, which loads D while the tile is multiplied, and half from the registers of each
+// lane; from registers alone where TMA cannot write D. All other cases go by output_strip.cuh.
 #pragma once
 
 #include <cuda.h>
@@ -20,15 +20,16 @@ namespace FOURSCALE_NAMESPACE::mma {
 /// Shared memory that a CTA may have on Hopper.
 inline constexpr int hopper_shared_bytes = 227 << 10;
 
-/// A box: 16 rows of 128 bytes, under the swizzle of 128 bytes.
+/// A box, what TMA copies at a time: 16 rows of 128 bytes, under the 128-byte swizzle.
 inline constexpr int box_row_bytes = 128, box_bytes = output_rows * box_row_bytes;
 template <class T>
 inline constexpr int box_cols = box_row_bytes / static_cast<int>(sizeof(T));
 
+/// How outputs are stored: by output_strip.cuh; in boxes by TMA, of FP32 one half; as pairs of FP32.
 enum class output_way : u32 { strips, boxes, pairs };
 
-/// `same`: one factor for all. TMA writes whole 16 bytes to rows that are less than 2^40 bytes apart; others
-/// have another way.
+/// The way for a D. `same`: one factor for all outputs. TMA writes multiples of 16 bytes, to rows that are
+/// less than 2^40 bytes apart.
 template <class T>
 FOURSCALE_HD output_way way_of_outputs(matrix_view<T> const& d, float beta, bool same) {
   constexpr u64 bytes = sizeof(T);
@@ -41,17 +42,17 @@ FOURSCALE_HD output_way way_of_outputs(matrix_view<T> const& d, float beta, bool
   return output_way::strips;
 }
 
-/// Of boxes: all of a warp's 16-bit outputs, half of its FP32 ones.
+/// How many boxes a warp has: for all of its 16-bit outputs, or for half of its FP32 outputs.
 FOURSCALE_HD constexpr int output_boxes(int tile_cols) { return tile_cols / 64; }
 
-/// Whether D is whole boxes: TMA then takes all of a warp at once, since to wait for its next copy costs a
-/// warp some 200 cycles.
+/// Whether the columns of D are whole boxes. TMA then takes all boxes of a warp in one copy: each further
+/// copy would cost the warp some 200 cycles of waiting.
 template <class T>
 FOURSCALE_HD bool has_whole_boxes(matrix_view<T> const& d) {
   return d.cols % box_cols<T> == 0;
 }
-/// D for TMA: {columns of a box, rows, boxes in a row} or, if the last one would be ragged, {columns, rows,
-/// 1}.
+/// D as a tensor for TMA: {columns of a box, rows, boxes in a row} or, if the last box of a row is ragged,
+/// {columns, rows, 1}.
 template <class T>
 FOURSCALE_HD ptx::tma_tensor tensor_of_outputs(matrix_view<T> const& d, int tile_cols) {
   const bool whole = has_whole_boxes(d);
@@ -62,7 +63,7 @@ FOURSCALE_HD ptx::tma_tensor tensor_of_outputs(matrix_view<T> const& d, int tile
           true};
 }
 
-/// A warp's outputs in shared memory.
+/// A warp's memory for outputs: boxes or a strip, which may overlap.
 struct warp_output_memory {
   static constexpr bool has_more = false;
   u8 (*boxes)[box_bytes];
@@ -70,7 +71,7 @@ struct warp_output_memory {
 
   FOURSCALE_D u8* box(int i) const { return boxes[i]; }
 };
-/// With room for all FP32 outputs.
+/// The same with more boxes, so that all FP32 outputs go by TMA.
 template <int Boxes>
 struct wide_output_memory {
   static constexpr bool has_more = true;
@@ -81,8 +82,8 @@ struct wide_output_memory {
   FOURSCALE_D u8* box(int i) const { return i < Boxes ? boxes[i] : more[i - Boxes]; }
 };
 
-/// Those of a CTA. All its warps have the same way, so that those of one may lie where another one's strip
-/// is.
+/// The memory for outputs of all warps of a CTA. They all have the same way, so the boxes of one warp may
+/// overlap the strip of another.
 template <int Cols, int Warps>
 union output_memory {
   static_assert(Cols % 64 == 0);
@@ -92,16 +93,16 @@ union output_memory {
   FOURSCALE_D warp_output_memory operator[](int warp) { return {boxes[warp], strips[warp]}; }
 };
 
-/// How a warp stores its outputs: in shared memory, too, as it is found once and would take registers and
-/// time in the inner loop.
+/// How a warp stores its outputs. It lies in shared memory: it is found once, and would take registers and
+/// time in the inner loop. A whole warp calls its functions.
 template <int Cols>
 struct output_rows_of_warp {
   static constexpr int count = output_boxes(Cols);
   output_way way;
   float factor;  ///< of all outputs, unless they go by strips
-  u32 asked;     ///< 2 for each tile for which D was asked for; and 1 until the tile is stored
+  u32 asked;     ///< twice the tiles for which D was asked for, plus 1 until the last of them is stored
 
-  /// One warp. P: .d, .factor_of, .beta.
+  /// Once, before the first tile. P: .d, .factor_of, .beta.
   template <class P>
   FOURSCALE_D void prepare(P const& p) {
     if (threadIdx.x % 32 == 0) {
@@ -111,8 +112,9 @@ struct output_rows_of_warp {
     }
     __syncwarp();
   }
-  /// If outputs are added to D by boxes: asks for what D has from (row, col) on, once a tile, some time
-  /// before store(). `there`: a barrier of this warp's own, of one arrival.
+  /// If FP32 outputs are added to D by boxes: starts the TMA copy of D from (row, col) on to the boxes.
+  /// Called some time before store() of the tile, or else by store(); once a tile, further calls do nothing.
+  /// `there`: a barrier of this warp's own, of one arrival.
   template <class P, class Memory>
   FOURSCALE_D void ask(P const& p, Memory const& m, std::uint64_t* there, i64 row, i64 col) {
     using T = typename decltype(p.d)::value_type;
@@ -131,7 +133,8 @@ struct output_rows_of_warp {
     }
   }
 
-  /// The 16 x Cols outputs of the warp to D from (row, col) on, as output_store has them. P: .map_d too.
+  /// Stores the warp's 16 x Cols outputs to D from (row, col) on. The order of `sums` is that of
+  /// output_store. P: .map_d, too. Boxes are clipped at the end of map_d's D, not of p.d.
   template <class P, class Memory>
   FOURSCALE_D void store(P const& p, Memory const& m, std::uint64_t* there, i64 row, i64 col,
                          float const (&sums)[Cols / 2]) {
@@ -159,14 +162,14 @@ struct output_rows_of_warp {
     }
     output_store(p).template outputs<Cols>(p, row, col, sums, m.strip);
   }
-  /// Waits until TMA has read what it stores.
+  /// Waits until TMA has read the boxes that it stores: they may then be overwritten.
   FOURSCALE_D static void finish() {
     cuda::ptx::cp_async_bulk_wait_group_read(cuda::ptx::n32_t<0>{});
     __syncwarp();
   }
 
  private:
-  /// Row r of a box is at 128 r, its 16 bytes number c at 16 (c ^ r % 8).
+  /// 16-bit outputs by boxes. In a box, 16-byte chunk c of row r is at 128 r + 16 (c ^ r % 8), swizzled.
   template <class P, class Memory>
   FOURSCALE_D void store_boxes(P const& p, Memory const& m, i32 row, i32 col, float const (&sums)[Cols / 2]) {
     using T = typename decltype(p.d)::value_type;
@@ -183,7 +186,7 @@ struct output_rows_of_warp {
     }
     send_boxes(p, m, row, col);
   }
-  /// copy(box, coordinates) for each copy of the boxes from (row, col) on: see tensor_of_outputs().
+  /// Calls copy(box, coordinates) for each TMA copy of the boxes from (row, col) on: see tensor_of_outputs().
   template <class T, class Memory, class Copy>
   FOURSCALE_D static void copy_boxes(matrix_view<T> const& d, Memory const& m, i32 row, i32 col,
                                      Copy const& copy) {
@@ -196,7 +199,7 @@ struct output_rows_of_warp {
       for (int i = 0; i < (twice ? 2 : 1) * count; ++i) copy(m.box(i), {col + i * box_cols<T>, row, 0});
     }
   }
-  /// From the boxes to D, which goes on while others work.
+  /// Starts the copy from the boxes to D, which goes on while the warp works.
   template <class P, class Memory>
   FOURSCALE_D void send_boxes(P const& p, Memory const& m, i32 row, i32 col) {
     cuda::ptx::fence_proxy_async(cuda::ptx::space_shared);
@@ -211,8 +214,8 @@ struct output_rows_of_warp {
 
   using pairs_of_lane = detail::pairs_of_lane<Cols>;
 
-  /// FP32 outputs. With `in_boxes` the first half of the columns goes by TMA, or all that there is room for.
-  /// What D has of the others is asked for as soon as there are registers for it.
+  /// Stores FP32 outputs. With `in_boxes` the first half of the columns goes by TMA, or all columns if memory
+  /// has room for them. The others go as pairs: their D is loaded as soon as there are registers for it.
   template <bool Adds, class P, class Memory>
   FOURSCALE_D void store_fp32(P const& p, Memory const& m, std::uint64_t* there, i32 row, i32 col,
                               pairs_of_lane const& pairs, bool in_boxes, float const (&sums)[Cols / 2]) {
@@ -252,7 +255,7 @@ struct output_rows_of_warp {
     FOURSCALE_UNROLL
     for (int eighth = 4; eighth < 8; ++eighth) store_eighth(eighth);
   }
-  /// The columns that boxes have, in place.
+  /// Puts the outputs of the columns in boxes there, in place of D if it is added, and sends the boxes.
   template <bool Adds, class P, class Memory>
   FOURSCALE_D void add_in_boxes(P const& p, Memory const& m, std::uint64_t* there, i32 row, i32 col, float by,
                                 float const (&sums)[Cols / 2]) {
@@ -265,7 +268,7 @@ struct output_rows_of_warp {
     } else {
       finish();
     }
-    // Pairs of both rows, eight columns after eight; where there are registers, several at a time.
+    // Pairs of both rows of the lane, eight columns after eight; several at a time where registers suffice.
     constexpr u32 pairs = Memory::has_more ? Cols / 4 : Cols / 8, at_once = Memory::has_more ? 8 : 1;
     const auto place = [&](u32 i) -> float2& {
       const u32 chunk = i / 2 % 4 * 2 + lane % 4 / 2;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// From the accumulators of a warp to rows of D, through a strip of shared memory, so that a lane stores eight
-// neighbours at a time.
+// The epilogue of a warp, by ordinary stores: from accumulators to rows of D, under a factor for each output
+// (view/gemm_epilogue.hpp). Where D and the factors allow, lanes store from registers; else sums go through a
+// strip of shared memory, and a lane stores eight neighbours at a time. By TMA: output_rows.cuh.
 #pragma once
 
 #include "../view/gemm_epilogue.hpp"
@@ -8,7 +9,7 @@
 
 namespace FOURSCALE_NAMESPACE::mma {
 
-/// The factor of every output: alpha alone.
+/// One factor for all outputs: alpha.
 struct one_factor {
   float alpha;
 
@@ -17,7 +18,7 @@ struct one_factor {
   FOURSCALE_HD bool same_for_all() const { return true; }
   FOURSCALE_D float operator()(i64, i64) const { return alpha; }
 };
-/// The factor of an output: alpha and the tensor scales of its row and column.
+/// The factor of output (row, col): alpha times the tensor scales of its row and column.
 template <block_format F, block_format G>
 struct factor_of_scales {
   output_factors<F, G> make;
@@ -41,22 +42,24 @@ requires(output_factors<F, G>::has_amaxes) struct factor_type<F, G> {
   using type = factor_of_scales<F, G>;
 };
 }  // namespace detail
-/// Formats without tensor scales share a type, and so the kernels that it is an argument of.
+/// The factor type for A of format F and B of format G. Formats without tensor scales share one type, and so
+/// share kernels.
 template <block_format F, block_format G>
 using factor_of_output = typename detail::factor_type<F, G>::type;
 
 inline constexpr int output_rows = 16, strip_cols = 32;
 
-/// Neighbours are swapped: so the compiler puts an accumulator and what a chain of tensor-core sums adds to
-/// it into registers of different parity, and the addition takes one cycle, not two. Eight unused columns
-/// make the stores of a half warp touch each bank once.
+/// 16 rows x 32 columns of a warp's sums. Neighbours 2 i and 2 i + 1 of a row are swapped: so the compiler
+/// puts an accumulator and the tensor-core sum that is added to it into registers of different parity, and
+/// the addition takes one cycle, not two. Eight unused columns make half a warp's stores hit each bank once.
 struct output_strip {
   alignas(16) float sums[output_rows][strip_cols + 8];
 };
 
 namespace detail {
 
-/// Eight neighbours of a row to D. `vectors`: 16 bytes at a time, where all are there.
+/// Stores eight neighbours of a row to D from (row, col) on, those that D has. `same`: all outputs have the
+/// factor of_all. `vectors`: D takes stores of 16 bytes, used if D has all eight and beta is 0.
 template <class T, class Factors>
 FOURSCALE_D void store_eight(matrix_view<T> const& d, Factors const& factor_of, float of_all, bool same,
                              float beta, i64 row, i64 col, float const (&sums)[8], bool vectors) {
@@ -84,7 +87,7 @@ FOURSCALE_D void store_eight(matrix_view<T> const& d, Factors const& factor_of, 
 
 }  // namespace detail
 
-/// The 4 x 4 words of four lanes, transposed: word i of lane j becomes word j of lane i.
+/// Transposes the 4 x 4 words of each four lanes: word i of lane j becomes word j of lane i. A whole warp.
 FOURSCALE_D inline void transpose_words(u32 (&x)[4]) {
   const u32 lane = threadIdx.x;
   FOURSCALE_UNROLL
@@ -101,14 +104,14 @@ FOURSCALE_D inline void transpose_words(u32 (&x)[4]) {
 
 namespace detail {
 
-/// The pairs of FP32 outputs that a lane has of 16 x Cols: two neighbours in a row, and in the one eight
-/// below. Four lanes have 32 bytes of a row, a whole sector.
+/// The pairs of FP32 outputs that a lane has of a warp's 16 x Cols: neighbours in one row, and in the row
+/// eight below. Four lanes have 32 contiguous bytes of a row, a whole sector.
 template <int Cols>
 struct pairs_of_lane {
   float2* to;
-  i64 eight_rows;  ///< in pairs
-  int cols;        ///< from the lane's first on
-  bool inside[2];
+  i64 eight_rows;  ///< distance of eight rows of D, in pairs
+  int cols;        ///< columns of D from the lane's first on, at most Cols
+  bool inside[2];  ///< whether D has the upper row, the lower row
 
   FOURSCALE_D pairs_of_lane(matrix_view<float> const& d, i64 row, i64 col) {
     const i64 lane = threadIdx.x % 32, r = row + lane / 4, c = col + lane % 4 * 2;
@@ -117,12 +120,12 @@ struct pairs_of_lane {
     cols = static_cast<int>(min(d.cols - c, i64{Cols}));
     inside[0] = r < d.rows, inside[1] = r + 8 < d.rows;
   }
-  /// Pair `i` of the accumulators, where D has it.
+  /// Whether D has pair `i`, accumulators 2 i and 2 i + 1.
   FOURSCALE_D bool has(int i) const { return inside[i % 2] && i / 2 * 8 < cols; }
   FOURSCALE_D float2& at(int i) const { return to[i % 2 * eight_rows + i / 2 * 4]; }
 };
 
-/// With Adds beta * old is added.
+/// by * sums, plus beta * old if `Adds`.
 template <bool Adds>
 FOURSCALE_D float2 output_pair(float by, float beta, float2 old, float const* sums) {
   if constexpr (Adds)
@@ -131,8 +134,8 @@ FOURSCALE_D float2 output_pair(float by, float beta, float2 old, float const* su
     return {gemm_output<float>(by, sums[0]), gemm_output<float>(by, sums[1])};
 }
 
-/// 16 x Cols FP32 outputs under one factor, without shared memory. What D has takes long to come, so as much
-/// is asked for at a time as there are registers.
+/// Stores 16 x Cols FP32 outputs under one factor, from registers. Loads of D have a long latency, so as many
+/// are in flight as there are registers for. D's pairs begin at multiples of 8 bytes.
 template <bool Adds, int Cols>
 FOURSCALE_D void store_pairs(matrix_view<float> const& d, i64 row, i64 col, float by, float beta,
                              float const (&sums)[Cols / 2]) {
@@ -154,8 +157,8 @@ FOURSCALE_D void store_pairs(matrix_view<float> const& d, i64 row, i64 col, floa
   }
 }
 
-/// 16 x Cols outputs of 16-bit types under one factor, without shared memory: four lanes exchange what they
-/// have of a row, so that each stores eight neighbours.
+/// Stores 16 x Cols outputs of a 16-bit type under one factor, from registers: four lanes exchange what they
+/// have of a row, so that each stores eight neighbours, 16 bytes. D has all of the outputs. A whole warp.
 template <int Cols, class T>
 FOURSCALE_D void store_vectors(matrix_view<T> const& d, i64 row, i64 col, float factor,
                                float const (&sums)[Cols / 2]) {
@@ -177,7 +180,8 @@ FOURSCALE_D void store_vectors(matrix_view<T> const& d, i64 row, i64 col, float 
   }
 }
 
-/// A strip to D. Never inlined: it is long, and tiles at the edge of D take it a few times.
+/// Stores a strip to D from (row, col) on. A whole warp. Never inlined: it is long, and tiles at the edge
+/// of D take it a few times.
 template <class P>
 __noinline__ FOURSCALE_D void store_strip(P const& p, i64 row, i64 col, float of_all, bool same, bool vectors,
                                           output_strip const& strip) {
@@ -195,10 +199,11 @@ __noinline__ FOURSCALE_D void store_strip(P const& p, i64 row, i64 col, float of
 
 }  // namespace detail
 
-/// How a warp stores its outputs, found once: reading amaxes takes as long as several steps.
+/// How a warp stores its outputs, found once: reading amaxes takes as long as several steps. A whole warp
+/// calls outputs() and by_strips().
 struct output_store {
-  float of_all;  ///< the factor, if it is the same for all
-  bool same, vectors, pairs;
+  float of_all;               ///< the factor, if it is the same for all outputs
+  bool same, vectors, pairs;  ///< one factor for all; D takes vectors of 16 bytes, or FP32 pairs of 8
 
   /// P: .d, .factor_of, .beta.
   template <class P>
@@ -209,8 +214,8 @@ struct output_store {
                 p.d.ld * static_cast<i64>(sizeof(*p.d.data)) % 16 == 0),
         pairs(reinterpret_cast<u64>(p.d.data) % 8 == 0 && p.d.ld % 2 == 0 && p.d.cols % 2 == 0) {}
 
-  /// The 16 x Cols outputs of a warp to D from (row, col) on: element i of a lane is row lane / 4 + 8 (i / 2
-  /// % 2), column 8 (i / 4) + 2 (lane % 4) + i % 2, as mma.sync and wgmma have it.
+  /// Stores a warp's 16 x Cols outputs to D from (row, col) on, those that D has. Element i of a lane is row
+  /// lane / 4 + 8 (i / 2 % 2), column 8 (i / 4) + 2 (lane % 4) + i % 2, as in mma.sync and wgmma.
   template <int Cols, class P>
   FOURSCALE_D void outputs(P const& p, i64 row, i64 col, float const (&sums)[Cols / 2],
                            output_strip& strip) const {
@@ -229,7 +234,7 @@ struct output_store {
     }
     by_strips<Cols>(p, row, col, sums, strip);
   }
-  /// The same, whatever D and the factors are.
+  /// The same through the strip, whatever D and the factors are.
   template <int Cols, class P>
   FOURSCALE_D void by_strips(P const& p, i64 row, i64 col, float const (&sums)[Cols / 2],
                              output_strip& strip) const {

@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// The place in a ring of stages that one role fills and another one empties.
+// The place of a role in a ring of pipeline stages, which a producer fills and a consumer empties.
 #pragma once
 
 #include "../bits.hpp"
 
 namespace FOURSCALE_NAMESPACE::mma {
 
-/// The stages of shared memory, one after the other and again from the first. The parity is that of the
-/// `full` phase to wait for; the `empty` phase before it has the other.
+/// Goes through the stages in shared memory, and again from the first. `parity` is the phase parity of `full`
+/// that a consumer waits for. A producer waits for `empty` with parity ^ 1, which passes at once the first
+/// time around.
 template <int Stages>
 struct ring {
   u32 stage = 0, parity = 0;

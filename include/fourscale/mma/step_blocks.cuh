@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The four blocks of 16 values of a step: where its rows lie in shared memory, how a warp loads them, and the
-// products of each block, from zero, which are exact in f32 whatever the data.
+// The four blocks of 16 values of a step of K = 64: where its rows lie in shared memory, how a warp loads
+// them as fragments, and the sum of products of each block, by mma.sync from zero, which is exact in f32 for
+// any data.
 #pragma once
 
 #include "../ptx/ldmatrix.cuh"
@@ -9,33 +10,34 @@
 
 namespace FOURSCALE_NAMESPACE::mma {
 
-/// A stage of an operand in shared memory: rows of 64 bf16, 128 bytes, whose 16-byte chunks change places as
-/// in the 128-byte swizzle of TMA. It begins at a multiple of 1024 bytes.
+/// A stage of an operand in shared memory: rows of 64 bf16, 128 bytes, whose 16-byte chunks are permuted by
+/// the 128-byte swizzle of TMA, as chunk_place() has them. It begins at a multiple of 1024 bytes.
 inline constexpr int decoded_row_bytes = 2 * decoded_step;
 FOURSCALE_HD constexpr u32 chunk_place(u32 row, u32 chunk) {
   return row * decoded_row_bytes + (chunk ^ row % 8) * 16;
 }
 
-/// Where a lane finds its part of the first block of 16 rows of A, as mma.sync has it: behind their address.
+/// Offset from the address of 16 rows of A to the row that this lane gives to ldmatrix for their first block.
 FOURSCALE_D inline u32 place_in_a() { return chunk_place(threadIdx.x % 16, threadIdx.x % 32 / 16); }
-/// The four blocks of 16 rows of A: this address and place_in_a().
+/// Loads the four blocks of 16 rows of A. `place`: their address, of 1024-byte alignment, plus place_in_a().
 FOURSCALE_D inline void load_step_a(u32 place, u32 (&a)[4][4]) {
   FOURSCALE_UNROLL
   for (u32 block = 0; block < 4; ++block) ptx::ldmatrix_m8n8_x4_b16(a[block], place ^ 32 * block);
 }
 
-/// The same for two blocks of 8 rows of B. In the second and the fourth block, rows 2 i and 2 i + 1 change
-/// places, and so do the columns of their products: what is added is then in an even and an odd register. Two
-/// of the same kind take twice as long to read.
+/// The same for 8 rows of B, of which one ldmatrix loads two blocks. In the second and the fourth block, rows
+/// 2 i and 2 i + 1 are swapped, and so are the columns of their products. Two sums that are added to each
+/// other are then in an even and an odd register: two even or two odd ones take twice as long to read.
 FOURSCALE_D inline u32 place_in_b() {
   const u32 lane = threadIdx.x % 32;
   return chunk_place(lane % 8 ^ lane / 16, lane / 8);
 }
-/// Rows of B in a step: their address and place_in_b(), and where the last two blocks are.
+/// Rows of B in a step. `place`: their address, of 1024-byte alignment, plus place_in_b(); `other`: the same
+/// of the last two blocks.
 struct rows_of_step_b {
   u32 place, other;
   FOURSCALE_D rows_of_step_b(u32 first_place) : place(first_place), other(first_place ^ 64) {}
-  /// The four blocks of groups of 8 rows, from one on.
+  /// Loads the four blocks of `Groups` groups of 8 rows, from group `first` on.
   template <int Groups>
   FOURSCALE_D void load(int first, u32 (&b)[Groups][4][2]) const {
     FOURSCALE_UNROLL
@@ -50,14 +52,14 @@ struct rows_of_step_b {
   }
 };
 
-/// The blocks of a step for a warp's 16 rows and Groups times eight columns: four products of K = 16 for each
-/// output, each from zero, and each exact.
+/// The sums of the four blocks of a step, for a warp's 16 rows by `Groups` times eight columns. Each is an
+/// mma.sync of K = 16 from zero, and exact.
 template <int Groups>
 struct batch_of_blocks {
-  static constexpr int outputs = 4 * Groups;  ///< of a lane, as mma.sync has them
+  static constexpr int outputs = 4 * Groups;  ///< of a lane, in the order of mma.sync's accumulators
   float sums[4][outputs];
 
-  /// Blocks of the rows of A and of the columns.
+  /// Fragments of the rows of A and of B. A whole warp.
   FOURSCALE_D void multiply(u32 const (&a)[4][4], u32 const (&b)[Groups][4][2]) {
     FOURSCALE_UNROLL
     for (int group = 0; group < Groups; ++group) FOURSCALE_UNROLL
@@ -70,7 +72,7 @@ struct batch_of_blocks {
   }
   FOURSCALE_D float4 of(int i) const { return {sums[0][i], sums[1][i], sums[2][i], sums[3][i]}; }
 };
-/// Of the rows of A and the first groups of columns at these addresses.
+/// Loads and multiplies 16 rows of A and the first groups of columns at these addresses. A whole warp.
 template <int Groups>
 FOURSCALE_D batch_of_blocks<Groups> multiply_blocks(u32 stage_a, u32 stage_b) {
   u32 a[4][4], b[Groups][4][2];

@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a tcgen05 GEMM is a template over: who has tensor memory and multiplies. `hardware` is the tensor core
-// of sm_100, sm_103 and sm_110; tcgen05_model.cuh has the other one. The rest, mbarriers, bulk copies and
-// clusters, is the same on Hopper and Blackwell, and both instruction sets take it from `async_copies`.
+// The instruction set that a tcgen05 GEMM is a template over (its parameter `Set`): it has tensor memory and
+// multiplies. `hardware` is the tensor core of sm_100, sm_103 and sm_110; `model` in tcgen05_model.cuh stands
+// in for it elsewhere. mbarriers, bulk copies and clusters are the same on Hopper and Blackwell: both sets
+// take them from `async_copies`.
 //
-// A set is a small object in the registers of every thread. Whole warps call its functions, and each decides
-// how many lanes act. What stands under `if (set.issues())` is single-threaded work: hardware sends one
-// elected lane there, the model all of them, to share it. Barriers go by number.
+// A set is a small object in the registers of every thread. Whole warps call its functions, and each function
+// decides how many lanes act. Code under `if (set.issues())` is single-threaded work: `hardware` sends one
+// elected lane into it, `model` sends all lanes, which share the work. An mbarrier is named by its number,
+// such as tile::full(stage).
 #pragma once
 
 #include <cuda.h>
@@ -22,8 +24,8 @@
 
 namespace FOURSCALE_NAMESPACE::mma::tcgen05 {
 
-/// Where a CTA stands in its cluster: of `Sharing` groups that share B, each a CTA or a pair. Masks have a
-/// bit for each CTA of the cluster.
+/// The position of a CTA in its cluster. A cluster has `Sharing` groups that share B; a group is one CTA or a
+/// pair. Masks have one bit for each CTA of the cluster.
 template <int CtaGroup, int Sharing>
 struct cluster_place {
   static_assert(CtaGroup == 1 || CtaGroup == 2, "A tile is worked on by one CTA or by a pair.");
@@ -36,18 +38,19 @@ struct cluster_place {
     return cuda::ptx::get_sreg_cluster_ctarank();
   }
   FOURSCALE_D static u32 group() { return cta() / CtaGroup; }
-  /// 0 in the leader, whose one thread issues for both CTAs of a pair.
+  /// 0 in the leader. One thread of the leader issues for both CTAs of a pair.
   FOURSCALE_D static u32 rank() { return cta() % CtaGroup; }
   FOURSCALE_D static u32 leader() { return cta() - rank(); }
-  /// The CTAs of this group.
+  /// The mask of the CTAs of this group.
   FOURSCALE_D static u16 own() { return static_cast<u16>(((1u << CtaGroup) - 1) << leader()); }
-  /// The CTAs of this rank in all groups: they have the same rows of B.
+  /// The mask of the CTAs of this rank in all groups: they need the same rows of B.
   FOURSCALE_D static u16 same_rank() {
     return static_cast<u16>((Sharing == 1 ? 1u : 1u | 1u << CtaGroup) << rank());
   }
 };
 
-/// mbarriers, TMA and barriers of a cluster. Single-threaded, but for sync() and wait_stores().
+/// mbarriers, TMA and barriers of a cluster. Each function acts for the one thread that calls it, except
+/// sync() and wait_stores().
 template <int CtaGroup, int Sharing>
 struct async_copies {
   using place = cluster_place<CtaGroup, Sharing>;
@@ -63,7 +66,7 @@ struct async_copies {
       return cuda::ptx::mbarrier_try_wait_parity(cuda::ptx::sem_acquire, cuda::ptx::scope_cluster,
                                                  barriers + b, parity);
   }
-  /// On a barrier of CTA `to` of the cluster.
+  /// Arrives at barrier `b` of CTA `to` of the cluster.
   FOURSCALE_D void arrive(u32 b, [[maybe_unused]] u32 to) const {
     if constexpr (place::ctas == 1)
       cuda::ptx::mbarrier_arrive(barriers + b);
@@ -71,12 +74,13 @@ struct async_copies {
       cuda::ptx::mbarrier_arrive(cuda::ptx::sem_release, cuda::ptx::scope_cluster, cuda::ptx::space_cluster,
                                  static_cast<std::uint64_t*>(__cluster_map_shared_rank(barriers + b, to)));
   }
-  /// One arrival, and so many bytes by copies on this barrier, which may have started or arrived already.
+  /// One arrival at barrier `b` of this CTA, which also makes the phase wait for `bytes` bytes of copies.
+  /// These copies may have started, or even arrived, before.
   FOURSCALE_D void arrive_expecting(u32 b, u32 bytes) const {
     cuda::ptx::mbarrier_arrive_expect_tx(cuda::ptx::sem_release, cuda::ptx::scope_cta,
                                          cuda::ptx::space_shared, barriers + b, bytes);
   }
-  /// The box of a map at byte `k` of row `row`. What lies outside the matrix arrives as zeros.
+  /// Loads the box of a map at byte `k` of row `row`. Bytes outside the matrix arrive as zeros.
   FOURSCALE_D void load_box(u8* to, CUtensorMap const* map, i32 k, i32 row, u32 b) const {
     cuda::ptx::cp_async_bulk_tensor(cuda::ptx::space_cluster, cuda::ptx::space_global, to, map, {k, row},
                                     barriers + b);
@@ -85,7 +89,8 @@ struct async_copies {
     cuda::ptx::cp_async_bulk(cuda::ptx::space_cluster, cuda::ptx::space_global, to, from, bytes,
                              barriers + b);
   }
-  /// The same to the CTAs of this rank in all groups, and to the barrier of each.
+  /// As load_box() and load_bytes(), but to the CTAs of this rank in all groups, by multicast. Barrier `b` of
+  /// each of these CTAs counts the bytes that arrive there.
   FOURSCALE_D void share_box(u8* to, CUtensorMap const* map, i32 k, i32 row, u32 b) const {
     if constexpr (Sharing == 1)
       load_box(to, map, k, row, b);
@@ -100,18 +105,20 @@ struct async_copies {
       ptx::cp_async_bulk_multicast(ptx::shared_address(to), from, bytes, ptx::shared_address(barriers + b),
                                    place::same_rank());
   }
-  /// A box of D at column `col` of row `row`, in a group of its own. What lies outside is left out.
+  /// Stores a box of D at column `col` of row `row`, as a bulk group of its own. Elements outside D are not
+  /// written.
   FOURSCALE_D void store_box(CUtensorMap const* map, i32 col, i32 row, u8 const* from) const {
     cuda::ptx::cp_async_bulk_tensor(cuda::ptx::space_global, cuda::ptx::space_shared, map, {col, row}, from);
     cuda::ptx::cp_async_bulk_commit_group();
   }
-  /// A whole warp, one lane of which stores boxes: all but the latest `Left` have been read.
+  /// A whole warp calls it, one lane of which has stored boxes. Returns when TMA has read the shared memory
+  /// of all boxes but the latest `Left`.
   template <int Left>
   FOURSCALE_D void wait_stores() const {
     cuda::ptx::cp_async_bulk_wait_group_read(cuda::ptx::n32_t<Left>{});
     __syncwarp();
   }
-  /// All threads of the cluster.
+  /// A barrier of all threads of the cluster.
   FOURSCALE_D void sync() const {
     if constexpr (place::ctas == 1) {
       __syncthreads();
@@ -122,18 +129,19 @@ struct async_copies {
   }
 };
 
-/// Of one CTA or a pair; `Sharing` of them in a cluster share B.
+/// The tensor core of one CTA or of a pair; `Sharing` such groups in a cluster share B.
 template <int CtaGroup, int Sharing = 1>
 struct hardware : cluster_place<CtaGroup, Sharing> {
   static constexpr int helper_warps = 0;  ///< beyond those of the kernel
-  struct state {};                        ///< what the host hands over
-  struct shared {};                       ///< what it keeps in the shared memory of a CTA
-  /// False in a pass that cannot emit it. To be read as arch:: is: inside function bodies.
+  struct state {};                        ///< what the host passes to the kernel
+  struct shared {};                       ///< what the set keeps in the shared memory of a CTA
+  /// False in a compiler pass that cannot emit tcgen05. Call it inside function bodies only, as with the
+  /// constants of arch::.
   FOURSCALE_HD static constexpr bool available() { return arch::has_tcgen05; }
 
   async_copies<CtaGroup, Sharing> copies;
 
-  /// `stages`: the shared memory that descriptors point into.
+  /// `stages`, `bytes`: the shared memory that descriptors point into; only the model needs to know it.
   FOURSCALE_D hardware(state, shared&, std::uint64_t* barriers, u8* /*stages*/, u32 /*bytes*/)
       : copies{barriers} {}
   FOURSCALE_D static bool issues() { return ptx::elect_sync(); }
@@ -141,7 +149,7 @@ struct hardware : cluster_place<CtaGroup, Sharing> {
   FOURSCALE_D void dismiss_helpers() const {}
   FOURSCALE_D void finish() const {}
 
-  // --- Tensor memory, by a warp of each CTA
+  // --- Tensor memory: whole warps, in each CTA
 
   FOURSCALE_D void alloc(u32* slot, u32 columns) const {
     ptx::tcgen05_alloc<CtaGroup>(ptx::shared_address(slot), columns);
@@ -150,7 +158,8 @@ struct hardware : cluster_place<CtaGroup, Sharing> {
   FOURSCALE_D void dealloc(u32 address, u32 columns) const {
     ptx::tcgen05_dealloc<CtaGroup>(address, columns);
   }
-  /// 32 lanes x N columns, in the lanes of the warp. wait_ld() before the registers are used.
+  /// Reads 32 lanes x N columns; the lanes are those of this warp. Call wait_ld() before the registers are
+  /// used.
   template <int N>
   FOURSCALE_D void ld(u32 (&r)[N], u32 address) const {
     ptx::tcgen05_ld_32x32b(r, address);
@@ -160,13 +169,14 @@ struct hardware : cluster_place<CtaGroup, Sharing> {
     ptx::tcgen05_wait_ld(r);
   }
 
-  // --- Under issues(). They run one after the other; commit() says when all before it is over
+  // --- Under issues(). cp and mma run in the order of issue; commit() tells when all before it is complete
 
-  /// A 128 x 4 tile of scales to four columns, for each quarter of the lanes; in both CTAs of a pair.
+  /// Copies a 128 x 4 tile of scales to four columns, once for each quarter of the lanes; in both CTAs of a
+  /// pair.
   FOURSCALE_D void cp_32x128b_warpx4(u32 to, u64 from) const {
     ptx::tcgen05_cp_32x128b_warpx4<CtaGroup>(to, from);
   }
-  /// Operands as in ptx/tcgen05.cuh.
+  /// One MMA of formats F and G, with operands as in ptx/tcgen05.cuh.
   template <block_format F, block_format G>
   FOURSCALE_D void mma(u32 d, u64 a, u64 b, u32 i, u32 sfa, u32 sfb, bool accumulate) const {
     constexpr auto f = format_of<F, G>();
@@ -177,7 +187,8 @@ struct hardware : cluster_place<CtaGroup, Sharing> {
     else
       ptx::tcgen05_mma_mxf4nvf4_block16<CtaGroup>(d, a, b, i, sfa, sfb, accumulate);
   }
-  /// Arrives at this barrier of each CTA in the mask: own() or all.
+  /// Arrives at barrier `b` of each CTA in the mask `to`, which is own() or all, once the work before it is
+  /// done.
   FOURSCALE_D void commit(u32 b, [[maybe_unused]] u16 to) const {
     const u32 barrier = ptx::shared_address(copies.barriers + b);
     if constexpr (CtaGroup * Sharing == 1)
@@ -212,23 +223,24 @@ struct hardware : cluster_place<CtaGroup, Sharing> {
     while (!copies.try_wait(b, parity)) {
     }
   }
-  /// One arrival of a warp at a barrier of the leader.
+  /// One arrival for a whole warp, at barrier `b` of the leader of its group.
   FOURSCALE_D void arrive_at_leader(u32 b) const {
     __syncwarp();
     if (ptx::elect_sync()) copies.arrive(b, this->leader());
   }
-  /// Ordinary stores of a warp, 16 bytes a lane, and the fence that shows them to tcgen05 and TMA.
+  /// Ordinary stores of a warp, 16 bytes a lane. fence_proxy_async() then makes them visible to tcgen05 and
+  /// TMA.
   FOURSCALE_D void store(uint4* to, uint4 value) const { to[threadIdx.x % 32] = value; }
   FOURSCALE_D void fence_proxy_async() const {
     cuda::ptx::fence_proxy_async(cuda::ptx::space_shared);
     __syncwarp();
   }
 
-  // --- From shared memory to D, by a warp
+  // --- From shared memory to D: whole warps
 
-  /// Lanes will store to these bytes, in whatever order.
+  /// Tells the model which bytes the lanes are about to store, in any order. Hardware needs no such call.
   FOURSCALE_D void announce_stores(u8 const* /*to*/, u32 /*bytes*/) const {}
-  /// After fence_proxy_async().
+  /// Lane 0 hands the box to TMA. Call fence_proxy_async() first.
   FOURSCALE_D void store_box(CUtensorMap const* map, i32 col, i32 row, u8 const* from, u32 /*bytes*/) const {
     if (threadIdx.x % 32 == 0) copies.store_box(map, col, row, from);
   }

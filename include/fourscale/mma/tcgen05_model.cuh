@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// The other instruction set of the tcgen05 GEMM: the models of model/, inside a kernel on any GPU from sm_90
-// on. mbarriers, TMA and clusters are the real ones. Tensor memory lies in global memory; the issuing warp
-// and a few helpers compute what an instruction would. Each call is also told to the checker, under a lock,
-// and the first misuse is kept for the host. A wait that lasts too long ends the kernel, as `would_hang`.
+// The other instruction set of the tcgen05 GEMM: `model` runs the models of model/ inside the kernel, on any
+// GPU from sm_90 on; a shared B needs multicast (arch::has_multicast). mbarriers, TMA and clusters are the
+// real ones. Tensor memory lies in global memory; the issuing warp and a few helper warps compute what an
+// instruction would. Each call is also told to the checker, under a lock, and the first misuse is kept for
+// the host. A wait that takes longer than `patience_ns` ends the kernel, with the misuse `would_hang`.
 #pragma once
 
 #include "../model/tcgen05.hpp"
@@ -10,22 +11,24 @@
 
 namespace FOURSCALE_NAMESPACE::mma::tcgen05 {
 
-/// What the model needs of global memory for a cluster: a CTA, a pair or two of either; all zero at the start
-/// of a kernel.
+/// The global memory that the model needs for one cluster: a CTA, a pair, or two of either. It must be all
+/// zero when the kernel starts.
 struct model_memory {
   ::fourscale::model::checker check;
   u32 lock, given_up;
   u32 tensor[::fourscale::model::max_ctas][::fourscale::model::tensor_words];
 };
 
+/// The model of the tensor core of one CTA or of a pair. Its functions are those of `hardware`: each first
+/// tells the checker, then does the work.
 template <int CtaGroup, int Sharing = 1>
 struct model : cluster_place<CtaGroup, Sharing> {
   using place = cluster_place<CtaGroup, Sharing>;
   static constexpr int helper_warps = 3;
   struct state {
-    model_memory* clusters;           ///< one for each
-    u32* first_misuse;                ///< on the device; 0 is none
-    u64 patience_ns = 2'000'000'000;  ///< what a wait may take
+    model_memory* clusters;           ///< one for each cluster of the grid
+    u32* first_misuse;                ///< in device memory; 0: none
+    u64 patience_ns = 2'000'000'000;  ///< how long a wait may take
   };
   struct shared {
     ::fourscale::model::mma_call call;
@@ -56,13 +59,15 @@ struct model : cluster_place<CtaGroup, Sharing> {
     }
   }
   FOURSCALE_D static u32 lane() { return threadIdx.x % 32; }
-  /// A shared address as descriptors have it, in 18 bits: in a cluster, the CTA's rank stands above them.
+  /// A shared address as descriptors hold it, in 18 bits. In a cluster, the rank of the CTA stands above
+  /// these bits.
   FOURSCALE_D static u32 offset_of(void const* p) { return ptx::shared_address(p) & 0x3ffffu; }
   FOURSCALE_D static bool issues() { return true; }
 
   // --- The checker, one caller at a time
 
-  /// True if `call` is no misuse: one lane makes it, and all are told. Helpers are not known to the checker.
+  /// Tells `call` to the checker. A whole warp calls this; lane 0 makes the call, and all lanes get the
+  /// answer: true if it is no misuse. The checker does not know the helper warps: they always get true.
   template <class Call>
   FOURSCALE_D bool checked(Call const& call) const {
     if (self.warp >= warps) return true;
@@ -86,7 +91,7 @@ struct model : cluster_place<CtaGroup, Sharing> {
   }
   FOURSCALE_D bool given_up() const { return *static_cast<u32 volatile*>(&memory.given_up) != 0; }
 
-  // --- Helpers: warps that share the work of an mma
+  // --- Helpers: warps that share the work of an mma with the issuing warp
 
   static constexpr u32 workers = 32 * (1 + helper_warps);
   FOURSCALE_D static void meet() { asm volatile("bar.sync 1, %0;" ::"n"(workers) : "memory"); }
@@ -105,7 +110,7 @@ struct model : cluster_place<CtaGroup, Sharing> {
     __syncwarp();
     meet();
   }
-  /// The last call of a CTA's issuing warp.
+  /// The issuing warp of each CTA calls it last.
   __noinline__ FOURSCALE_D void finish() const {
     checked([&](auto& check) { return check.finish(self.cta); });
   }

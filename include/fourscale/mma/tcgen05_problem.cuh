@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a tcgen05 GEMM is given, and the order in which a cluster takes the tiles of D.
+// The arguments of a tcgen05 GEMM, and its tile scheduler: the order in which a cluster takes the tiles of D.
 #pragma once
 
 #include <cuda.h>
@@ -11,22 +11,23 @@
 
 namespace FOURSCALE_NAMESPACE::mma::tcgen05 {
 
-/// D = alpha * A * B^T + beta * D: the arguments of the kernel.
+/// The arguments of the kernel that computes D = alpha * A * B^T + beta * D.
 template <block_format F, block_format G, class T>
 struct problem {
-  CUtensorMap codes_a, codes_b;  ///< of bytes, with the 128-byte swizzle; boxes of one stage
-  CUtensorMap map_d;             ///< if D goes by boxes: see tcgen05_store.cuh
+  CUtensorMap codes_a, codes_b;  ///< maps of bytes, 128-byte swizzle; a box is a stage
+  CUtensorMap map_d;             ///< valid if by_boxes: see tcgen05_store.cuh
   block_scaled_view<F, swizzled_128x4, u8 const> a;
   block_scaled_view<G, swizzled_128x4, u8 const> b;
   matrix_view<T> d;
   gemm_factors factors;
   bool wide_d;    ///< rows of D begin at multiples of 16 bytes
-  bool by_boxes;  ///< TMA stores D
+  bool by_boxes;  ///< TMA stores D, in boxes
 };
 
-/// The tiles of group `group` of a cluster, which takes as many as it has groups, one below the other: every
-/// `step`-th of these, column after column of them, so that CTAs that run at the same time share rows of B.
-/// All groups take as many tiles as each other, so the last one may lie below D.
+/// The tile scheduler of group `group` of a cluster. At each turn a cluster takes a stack of tiles of D, one
+/// below the other, and each of its groups takes one tile of it. The stacks are numbered column after column,
+/// and a cluster takes every `step`-th one: so CTAs that run at the same time share rows of B. All groups of
+/// a cluster take the same number of tiles, so the last one of a group may lie below D.
 template <class Tile>
 struct tile_walk {
   static constexpr int ctas = Tile::cta_group * Tile::sharing, rows = Tile::rows * Tile::sharing;

@@ -1,15 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
-// The roles of the warps of a tcgen05 GEMM, which run concurrently and synchronize by mbarriers only:
+// The roles of the warps of a tcgen05 GEMM. They run concurrently and synchronize through mbarriers only; the
+// arrow shows which barrier a role completes:
 //
-//   load  (warp 4)      waits for `empty`, has TMA fill a stage of shared memory     -> `full`
-//   issue (warp 5)      waits for `full`, has the tensor core multiply the stage     -> `empty`
+//   load  (warp 4)      waits for `empty`; has TMA fill a stage of shared memory     -> `full`
+//   issue (warp 5)      waits for `accumulator_free` before each tile, for `full` before each stage;
+//                       has the tensor core multiply the stage                       -> `empty`
 //                       and after the last stage of a tile                           -> `accumulator_full`
-//   store (warps 0-3)   wait for that, read tensor memory, write D                   -> `accumulator_free`
+//   store (warps 0-3)   wait for `accumulator_full`, read tensor memory, write D     -> `accumulator_free`
 //                       (tcgen05_store.cuh)
 //
-// Each walks over the same tiles and the same stages. In a pair of CTAs, each loads its half of A and of B
-// and stores its half of D, and the leader's one thread issues for both. Where two CTAs or pairs share B,
-// each loads half of its rows for both: `full` counts the bytes of both, and `empty` the MMA of both.
+// All roles walk over the same tiles, load and issue also over the same ring of stages. In a pair of CTAs,
+// each CTA loads its half of A and of B and stores its half of D; one thread of the leader issues for both.
+// Where two CTAs or pairs share B, each loads half of B's rows for both: `full` counts the bytes of both, and
+// `empty` the MMA of both.
 #pragma once
 
 #include "ring.cuh"
@@ -20,8 +23,9 @@ namespace FOURSCALE_NAMESPACE::mma::tcgen05 {
 
 // ---------------------------------------------------------------- load
 
-/// What tells `full` of a stage: the CTA's own load warp and, in the leader, the issue warp of the other CTA.
-/// And `empty`: the MMA of each group to which this CTA copies.
+/// Initializes the barriers. At `full` of a stage, the CTA's own load warp arrives and, in the leader, also
+/// the issue warp of the other CTA. At `empty`, the MMA of each group to which this CTA copies arrives. Call
+/// it under issues().
 template <class Tile, class Set>
 FOURSCALE_D void init_barriers(Set const& set) {
   const u32 ctas = Tile::cta_group;
@@ -36,8 +40,9 @@ FOURSCALE_D void init_barriers(Set const& set) {
   set.fence_barrier_init();
 }
 
-/// Scales of 128 rows of A and of all columns of the tile, for so many scale tiles along K from `first` on.
-/// The number of bytes that arrive; none where there are no rows.
+/// Loads the scales of one stage: those of 128 rows of A and of all columns of the tile, from scale tile
+/// `first` along K on. Returns the number of bytes that arrive at `barrier`. Scale tiles of rows beyond the
+/// matrices are not loaded.
 template <class Tile, class Set, class P>
 FOURSCALE_D u32 load_scales(Set const& set, P const& p, i64 row, i64 col, i64 first, u8* to, u32 barrier) {
   const i64 left = ceil_div<i64>(p.a.blocks(), 4) - first;
@@ -59,7 +64,8 @@ FOURSCALE_D u32 load_scales(Set const& set, P const& p, i64 row, i64 col, i64 fi
   return bytes;
 }
 
-/// Codes of 128 rows of A, those of B that this CTA loads, and scales.
+/// Loads one stage: the codes of 128 rows of A, the codes of B that this CTA loads, and the scales. The
+/// arrival at `barrier` also expects the bytes that another group copies to this CTA.
 template <class Tile, class Set, class P>
 FOURSCALE_D void load_stage(Set const& set, P const& p, i64 row, i64 col, i64 k_stage, u8* to, u32 barrier) {
   constexpr u32 a_bytes = Tile::codes_a.size_bytes(), b_bytes = Tile::codes_b.size_bytes(),
@@ -74,6 +80,7 @@ FOURSCALE_D void load_stage(Set const& set, P const& p, i64 row, i64 col, i64 k_
   set.arrive_expecting(barrier, a_bytes + b_bytes + scales);
 }
 
+/// The role of the load warp.
 template <class Tile, class Set, class P>
 FOURSCALE_D void load(Set const& set, P const& p, u8* stages) {
   ring<Tile::stages> at;
@@ -86,15 +93,17 @@ FOURSCALE_D void load(Set const& set, P const& p, u8* stages) {
                          Tile::full(at.stage));
       __syncwarp();
     }
-  // Whatever was filled, here and in other CTAs, is used before the CTA, and its barriers with it, goes.
+  // Wait until all stages that were filled, here and in other CTAs, are consumed: barriers end with their
+  // CTA.
   for (int i = 0; i < Tile::stages; ++i, at.next()) set.wait(Tile::empty(at.stage), at.parity ^ 1);
 }
 
 // ---------------------------------------------------------------- issue
 
-/// The last 4 scales of each row may reach beyond the matrix. Codes there are zero, but a NaN scale would
-/// still make NaN of the sum, and a large one would cost it bits: so they become zero, whatever the layout's
-/// padding holds.
+/// Sets the scales beyond K to zero, in scale tile `scale_tile` of a stage. The last 4 scales of each row may
+/// reach beyond the matrix, where the layout's padding holds anything. TMA fills the codes there with zeros,
+/// but a NaN scale would still make the sum NaN, and a large scale would cost the sum bits. A whole warp
+/// calls it.
 template <class Tile, class Set>
 FOURSCALE_D void clear_padding(Set const& set, u8* stage, int scale_tile, i64 blocks) {
   const u32 keep = (1u << (8 * (blocks % 4))) - 1;
@@ -107,9 +116,10 @@ FOURSCALE_D void clear_padding(Set const& set, u8* stage, int scale_tile, i64 bl
   set.fence_proxy_async();
 }
 
-/// One stage: its scales to tensor memory, then up to four steps of MMA. cp and MMA of a thread run in the
-/// order of issue (PTX ISA 9.7.16.6.2), and so one copy of the scales is enough. That a cp also waits for the
-/// MMA before it, whose scales it overwrites, the manual does not say; shipping kernels rely on it.
+/// Issues one stage: copies its scales to tensor memory, then issues up to four steps of MMA. cp and MMA of
+/// one thread run in the order of issue (PTX ISA 9.7.16.6.2), so tensor memory needs only one copy of the
+/// scales. The next cp must also wait for the MMA before it, whose scales it overwrites. The manual does not
+/// say that it does; shipping kernels rely on it.
 template <class Tile, class Set>
 FOURSCALE_D void issue_stage(Set const& set, u32 stage, int steps, u32 tmem, u32 d, bool accumulate) {
   using F = typename Tile::format_a;
@@ -136,6 +146,8 @@ FOURSCALE_D void issue_stage(Set const& set, u32 stage, int steps, u32 tmem, u32
   }
 }
 
+/// The role of the issue warp. In the second CTA of a pair it issues nothing: it clears padding, and tells
+/// the leader which stages are full.
 template <class Tile, class Set, class P>
 FOURSCALE_D void issue(Set const& set, P const& p, u8* stages, u32 tmem) {
   ring<Tile::stages> at;
@@ -151,8 +163,8 @@ FOURSCALE_D void issue(Set const& set, P const& p, u8* stages, u32 tmem) {
       if (last && padded)
         clear_padding<Tile>(set, stage, static_cast<int>((p.a.blocks() - 1) / 4 % Tile::scale_tiles),
                             p.a.blocks());
-      // TMA on Hopper tells barriers of its own CTA only. So a warp passes on to the leader what has arrived
-      // here; on Blackwell, copies with .cta_group::2 could do that.
+      // TMA on Hopper signals barriers of its own CTA only. So the issue warp of the other CTA passes on to
+      // the leader that its half has arrived. On Blackwell, copies with .cta_group::2 could do that.
       if (!leads) {
         set.arrive_at_leader(Tile::full(at.stage));
         continue;

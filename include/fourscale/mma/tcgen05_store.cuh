@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// The epilogue of a tcgen05 GEMM: four warps read an accumulator from tensor memory, a row of D to each lane,
-// and store it. By TMA, in boxes that pass through shared memory, where TMA can write D and nothing is added;
-// else each lane stores its part of a row.
+// The epilogue of a tcgen05 GEMM: four warps read an accumulator from tensor memory, one row of D for each
+// lane, and store it. Where TMA can write D, nothing is added and one factor holds for all rows, the outputs
+// pass through shared memory in boxes that TMA stores (`output_boxes`). Elsewhere each lane stores its part
+// of a row (store_chunk()).
 #pragma once
 
 #include "../view/gemm_epilogue.hpp"
@@ -10,7 +11,7 @@
 
 namespace FOURSCALE_NAMESPACE::mma::tcgen05 {
 
-/// What an accumulator is multiplied by: one factor, unless rows have amaxes of their own.
+/// The factor that a sum is multiplied by: one for all outputs, unless rows have amaxes of their own.
 template <class P>
 struct output_factors {
   decltype(P::a.amax) a;
@@ -32,14 +33,15 @@ struct output_factors {
   }
 };
 
-/// One element of D from its sum.
+/// One element of D from its sum. `before`, the old element, counts only if beta is not 0.
 template <class P, class T>
 FOURSCALE_D T element(P const& p, float factor, u32 sum, T const& before) {
   const float x = bit_cast<float>(sum), beta = p.factors.beta;
   return beta != 0.0f ? gemm_output<T>(factor, x, beta, before) : gemm_output<T>(factor, x);
 }
 
-/// N consecutive elements of a row of D: in words of 16 bytes where they lie so.
+/// One lane stores N consecutive elements of its row of D: in words of 16 bytes where rows of D are aligned
+/// to them, the chunk is complete and one factor holds; else one by one.
 template <class P, int N>
 FOURSCALE_D void store_chunk(P const& p, output_factors<P> const& factors, i64 row, i64 col,
                              u32 const (&sums)[N]) {
@@ -67,17 +69,20 @@ FOURSCALE_D void store_chunk(P const& p, output_factors<P> const& factors, i64 r
   }
 }
 
-/// A warp's way to D by TMA, which goes on while the next box is filled. Lane l has row l of a box, whose 16
-/// bytes number c lie at c ^ l % 8: eight lanes store to all banks at once.
+/// Stores a warp's part of D by TMA. The warp fills one box while TMA still reads the other. Lane l writes
+/// row l of a box, and its 16-byte word number c goes to position c ^ l % 8: eight lanes store to all banks
+/// at once.
 template <class Tile, class T>
 struct output_boxes {
   static constexpr int cols = Tile::box_row_bytes / static_cast<int>(sizeof(T)), chunks = cols / Tile::chunk,
                        words = Tile::chunk * static_cast<int>(sizeof(T)) / 16;
   static_assert(Tile::chunks % chunks == 0);
   u8* boxes;
-  u32 count = 0;  ///< of boxes that are stored
+  u32 count = 0;  ///< how many boxes have been stored
 
-  /// Chunk `column` of a tile at (row, col), number `i` of those that are read: a box is read as a whole.
+  /// Puts the chunk at column `column` of the tile at (row, col) into a box; `row` is the first row of the
+  /// warp. `i` counts the chunks in the order in which they are read: all chunks of a box are read before
+  /// those of the next, and the last one of a box hands it to TMA. A whole warp calls it.
   template <class Set, class P>
   FOURSCALE_D void put(Set const& set, P const& p, float factor, i64 row, i64 col, int column, int i,
                        u32 const (&sums)[Tile::chunk]) {
@@ -115,7 +120,7 @@ struct output_boxes {
   }
 };
 
-/// A warp of the epilogue. `boxes`: shared memory of all of them.
+/// The role of the epilogue warps. `boxes`: the shared memory for the boxes of all four warps.
 template <class Tile, class Set, class P>
 FOURSCALE_D void store(Set const& set, P const& p, u8* boxes, u32 tmem) {
   const int thread = static_cast<int>(threadIdx.x), warp_row = thread / 32 * 32;
@@ -130,7 +135,8 @@ FOURSCALE_D void store(Set const& set, P const& p, u8* boxes, u32 tmem) {
     set.fence_after_thread_sync();
 #pragma unroll 1
     for (int i = 0; i < Tile::chunks; ++i) {
-      // The columns that both accumulators have: the last ones of the first, the first of the second.
+      // First the columns that both accumulators share: the last ones of the first accumulator, the first
+      // ones of the second.
       const int column = Tile::chunk * (turn % 2 == 0 ? Tile::chunks - 1 - i : i);
       u32 sums[Tile::chunk];
       set.ld(sums, d + static_cast<u32>(column));
@@ -145,7 +151,7 @@ FOURSCALE_D void store(Set const& set, P const& p, u8* boxes, u32 tmem) {
         store_chunk(p, factors, row + thread, walk.col() + column, sums);
     }
   }
-  if (p.by_boxes) set.template wait_stores<0>();  // the CTA's memory does not go while TMA reads it
+  if (p.by_boxes) set.template wait_stores<0>();  // TMA reads shared memory, so the CTA must not end before
 }
 
 }  // namespace FOURSCALE_NAMESPACE::mma::tcgen05

@@ -1,30 +1,32 @@
 // SPDX-License-Identifier: Apache-2.0
-// Whole tiles and parts of tiles along K, so that all clusters of a GPU are done at the same time. Sums go
-// along K in order, so that a tile's second part begins with the sums of the first one.
+// A tile scheduler that splits the last tiles along K (stream-K), so that all clusters of a GPU are done at
+// the same time. Sums run along K in order: the cluster with a tile's second part goes on from the
+// accumulators of the first part, which carried_sums.cuh hands over.
 #pragma once
 
 #include "tile_walk.cuh"
 
 namespace FOURSCALE_NAMESPACE::mma {
 
-/// What a cluster does, in this order: whole tiles, all clusters at the same place of K, so that they find
-/// in L2 what another one has read; then its share of the last tiles: first the part of a tile whose sums the
-/// next cluster goes on with, then what is whole, at last the second part of the tile that the cluster before
-/// has begun. As a share is a tile or more, that one's first part is over by then. A GPU starts clusters in
-/// order, so the one that is waited for has begun: all end, even where not all run at once.
-///
-/// Whole tiles are those of tile_walk, but for the last ones: between one and two for each cluster, which
-/// share them evenly. Without `split` all are those of tile_walk. Runs are units along K.
+/// The work of a cluster, in this order:
+///   1. Whole tiles of tile_walk. All clusters are at the same place of K, so that they find in L2 what
+///      another cluster has read.
+///   2. Its share of the last tiles: the first part of the tile that the next cluster finishes, then whole
+///      tiles, then the second part of the tile that the cluster before has begun. A share is a tile or more,
+///      so that first part is over by then. A GPU starts clusters in order, so the cluster that is waited for
+///      has begun: there is no deadlock, even where not all clusters run at once.
+/// The last tiles are between one and two for each cluster, shared evenly. Without `split` all tiles are
+/// whole. K is counted in runs (wgmma_tile.cuh).
 template <int TileRows, int TileCols, int ClusterCtas>
 struct tile_parts {
-  tile_walk<TileRows, TileCols, ClusterCtas> tile;  ///< of the part
-  int row, col;                                     ///< the first ones of this CTA's tile
-  int first, runs;                                  ///< of its runs; none, if there is no part left
-  int runs_of_tile;
-  int index = 0;             ///< of the part
-  int first_walked, walked;  ///< tiles of tile_walk: the first, and how many
+  tile_walk<TileRows, TileCols, ClusterCtas> tile;  ///< at the tile of the current part
+  int row, col;                                     ///< of D, where this CTA's tile begins
+  int first, runs;           ///< the part's first run in its tile, and its runs: 0 if no part is left
+  int runs_of_tile;          ///< of a whole tile
+  int index = 0;             ///< number of the part
+  int first_walked, walked;  ///< whole tiles before the share: the first, and how many
   int base = 0;              ///< the first tile that is shared
-  int begin = 0, end = 0;    ///< runs of this cluster from there on
+  int begin = 0, end = 0;    ///< the share of this cluster: runs, counted from tile `base` on
 
   template <class P>
   FOURSCALE_D tile_parts(P const& p, int of_tile, bool split, cluster_tiles lie)
@@ -43,9 +45,9 @@ struct tile_parts {
 
   FOURSCALE_D bool more() const { return runs > 0; }
   FOURSCALE_D void next() { ++index, seek(); }
-  /// The sums are the next cluster's to go on with.
+  /// The next cluster goes on with the sums of this part.
   FOURSCALE_D bool is_first_part() const { return first + runs < runs_of_tile; }
-  /// They begin as those of the cluster before.
+  /// The sums of this part begin as those of the cluster before.
   FOURSCALE_D bool is_second_part() const { return first > 0; }
   /// The runs of all parts.
   FOURSCALE_D int all_runs() const { return walked * runs_of_tile + end - begin; }
@@ -56,7 +58,7 @@ struct tile_parts {
     first = first_run, runs = end_run - first_run;
     row = tile.row(), col = tile.col();
   }
-  /// To part `index`, or the next one that there is.
+  /// Goes to part `index`, or to the next part that is not empty.
   FOURSCALE_D void seek() {
     if (index < walked) return go_to(first_walked + index * tile.step, 0, runs_of_tile);
     const int begun = end / runs_of_tile;  // the tile of the first part

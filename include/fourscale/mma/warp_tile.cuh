@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// A warp's 64 x 64 part of D: accumulators in registers, and one step along K from shared memory, 4 x 8
-// instructions.
+// A warp's 64 x 64 part of D in the GEMM by block-scaled mma.sync (cta_tile.cuh): its accumulators in
+// registers, its fragments from an operand_stage, and add_step(), which adds one step along K by 4 x 8
+// instructions. Its device functions are called by a whole warp.
 #pragma once
 
 #include "../ptx/ldmatrix.cuh"
@@ -12,10 +13,11 @@ namespace FOURSCALE_NAMESPACE::mma {
 inline constexpr int warp_rows = 64, warp_cols = 64;
 inline constexpr int instruction_rows = 16, instruction_cols = 8;
 
-/// Row and column of accumulator i of a lane within an instruction's 16 x 8.
+/// Row and column of a lane's accumulator i in the 16 x 8 outputs of an instruction.
 FOURSCALE_HD constexpr int accumulator_row(int lane, int i) { return lane / 4 + 8 * (i / 2); }
 FOURSCALE_HD constexpr int accumulator_col(int lane, int i) { return 2 * (lane % 4) + i % 2; }
 
+/// The accumulators of a lane: [instruction down][instruction across][i].
 template <block_format F, block_format G>
 struct warp_tile {
   static constexpr int m_tiles = warp_rows / instruction_rows, n_tiles = warp_cols / instruction_cols;
@@ -33,7 +35,7 @@ struct warp_tile {
 struct sum_strip {
   alignas(8) float sums[instruction_rows][warp_cols + 8];
 };
-/// The accumulators of N neighbouring instructions to a strip.
+/// Stores the accumulators of N instructions side by side to a strip.
 template <int N>
 FOURSCALE_D void store_sums(float const (&d)[N][4], sum_strip& to) {
   const int lane = static_cast<int>(threadIdx.x) % 32;
@@ -45,13 +47,13 @@ FOURSCALE_D void store_sums(float const (&d)[N][4], sum_strip& to) {
   }
 }
 
-/// 16 rows of A from `row` on, the 32 bytes of a step.
+/// Loads the fragment of A of 16 rows from `row` on: the 32 bytes of step `step` of the stage.
 template <class F>
 FOURSCALE_D void load_a(operand_stage<F> const& from, int row, int step, u32 (&a)[4]) {
   const int lane = static_cast<int>(threadIdx.x) % 32, r = row + lane % 16;
   ptx::ldmatrix_m8n8_x4_b16(a, ptx::shared_address(&from.codes[r][place_of(r, 2 * step + lane / 16)]));
 }
-/// 16 rows of B, for two instructions.
+/// Loads the fragments of B of 16 rows, for two instructions.
 template <class F>
 FOURSCALE_D void load_b(operand_stage<F> const& from, int row, int step, u32 (&b)[2][2]) {
   const int lane = static_cast<int>(threadIdx.x) % 32, r = row + lane / 16 * 8 + lane % 8;
@@ -61,22 +63,23 @@ FOURSCALE_D void load_b(operand_stage<F> const& from, int row, int step, u32 (&b
   for (int i = 0; i < 4; ++i) b[i / 2][i % 2] = both[i];
 }
 
-/// One register of a lane holds the scales of two instructions of A, told apart by thread_id: see
+/// The scale register for two instructions of A, 32 rows from `row` on; thread_id selects one of the two: see
 /// ptx::scale_selector.
 template <class F>
 FOURSCALE_D u32 load_scales_a(operand_stage<F> const& from, int row, int word) {
   const int lane = static_cast<int>(threadIdx.x) % 32;
   return from.scales[word][row + lane % 4 / 2 * instruction_rows + lane % 2 * 8 + lane / 4];
 }
-/// ... and of four instructions of B.
+/// The scale register for four instructions of B; thread_id selects one of the four.
 template <class F>
 FOURSCALE_D u32 load_scales_b(operand_stage<F> const& from, int row, int word) {
   const int lane = static_cast<int>(threadIdx.x) % 32;
   return from.scales[word][row + lane % 4 * instruction_cols + lane / 4];
 }
 
-/// Adds step `step` of a stage. `first_scale` is where the stage's scales begin in their first word: 0, but 2
-/// in every other stage of MXFP8. Each accumulator takes its steps in order along K.
+/// Adds step `step` of a stage. `row`, `col`: the warp's first rows of a and b. `first_scale`: the byte where
+/// the stage's scales begin in their first word: 0, but 2 in every other stage of MXFP8. Each accumulator
+/// takes its steps in order along K.
 template <class Set, class F, class G>
 FOURSCALE_D void add_step(operand_stage<F> const& a, int row, operand_stage<G> const& b, int col, int step,
                           int first_scale, typename Set::memory& memory, warp_tile<F, G>& tile) {

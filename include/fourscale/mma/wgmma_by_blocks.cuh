@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // The other way of the GEMM by wgmma, for operands whose block scales differ so much that few sums of 64
-// products are exact: every step by blocks of 16 values. There are no certificates, and CTAs share nothing.
-// Tiles are as wide as what a CTA of the first way loads of B, so that the code of a step stays in the
-// instruction cache: fetching it took most of the time. The roles:
+// products are exact: every step is made by blocks of 16 values, with mma.sync. There are no certificates,
+// and CTAs share nothing. Tiles have the columns that a CTA of the first way (wgmma_roles.cuh) loads of B,
+// half as many, so that the code of a step stays in the instruction cache: fetching it took most of the time.
+// A persistent kernel; a stage is one step of K = 64. The roles:
 //
 //   load      one warp has TMA fill a stage with a step of A and of B                      -> `full`
-//   bound     three warps leave what says of accumulators that the adder drops nothing     -> `full`
-//   multiply  eight warps, 16 rows each: products of blocks, and brackets around sums      -> `empty`
+//   bound     three warps write limits: below them, the adder drops nothing                -> `full`
+//   multiply  eight warps, 16 rows each: sums of blocks by mma.sync, added by brackets     -> `empty`
 #pragma once
 
 #include <cuda/ptx>
@@ -23,8 +24,8 @@ struct shared_memory {
   alignas(1024) u8 stage[stages][tile<Cols>::stage_bytes];  ///< A, then B
   output_strip outputs[strips];
   exact_columns left[strips];
-  /// What accumulators are asked: limits of sixteen rows and eight columns each; what these come from; and
-  /// depths of each row and column.
+  /// Limits of accumulators, for each 16 rows by eight columns; the bounds that they come from; and the
+  /// depths of each row and column, for closer limits (row_limits).
   alignas(16) kept_limits limits[stages][strips][tile<Cols>::col_groups];
   fourscale::model::accumulator_bounds bounds[stages][row_groups + tile<Cols>::col_groups];
   alignas(8) u8 depths_of_rows[stages][tile_rows], depths_of_cols[stages][tile<Cols>::cols];
@@ -40,13 +41,13 @@ FOURSCALE_D void init_barriers(shared_memory<Cols>& m) {
   cuda::ptx::fence_mbarrier_init(cuda::ptx::sem_release, cuda::ptx::scope_cluster);
 }
 
-/// Sums that brackets of a batch begin with.
+/// The sums of two blocks with which the brackets of a batch begin.
 template <int Outputs>
 struct pairs_of_blocks {
   detail::sums_of_two pairs[Outputs];
 
-  /// The compiler leaves them where they are called for: the warp's next branch waits for products then, not
-  /// the additions behind it.
+  /// keep() makes the compiler leave these additions here. The warp then waits for the products at its next
+  /// branch, and not in the additions behind that branch.
   template <class Batch>
   FOURSCALE_D void add(Batch const& blocks) {
     FOURSCALE_UNROLL
@@ -58,12 +59,13 @@ struct pairs_of_blocks {
   }
 };
 
-/// For a warp that is stages ahead: it takes no time to issue from those that multiply.
+/// Waits for a phase parity, and sleeps between polls. For a warp that is stages ahead: it then takes no
+/// issue slots from the warps that multiply.
 FOURSCALE_D inline void wait_asleep(std::uint64_t* barrier, u32 parity) {
   while (!cuda::ptx::mbarrier_try_wait_parity(barrier, parity)) __nanosleep(100);
 }
 
-/// One thread.
+/// The role `load`: one thread.
 template <class P, int Cols>
 FOURSCALE_D void load(P const& p, shared_memory<Cols>& m) {
   for (walk<Cols, P> w(p); w.more(); w.next()) {
@@ -85,8 +87,8 @@ FOURSCALE_D void load(P const& p, shared_memory<Cols>& m) {
   }
 }
 
-/// Limits of each eight rows with each eight columns, as largest_kept() has them. A lane has its own depth
-/// and 2^16 spans: two lanes have both sums in one word.
+/// Writes the limits of each eight rows by each eight columns, as largest_kept() has them. `own` is the
+/// lane's depth + 2^16 * span, so that one addition of two lanes' words gives both sums. A whole warp.
 template <int Cols>
 FOURSCALE_D void leave_limits(shared_memory<Cols>& m, int stage, u32 own) {
   const u32 lane = threadIdx.x % 32, row = lane % row_groups, of_row = __shfl_sync(~0u, own, row);
@@ -99,8 +101,8 @@ FOURSCALE_D void leave_limits(shared_memory<Cols>& m, int stage, u32 own) {
   }
 }
 
-/// Warps 1 to 3, a step each in turn. A lane has eight rows of A or eight columns of B, and leaves what
-/// bounds them to a stage, once it is empty, and limits.
+/// The role `bound`: warps 1 to 3, which take steps in turn. A lane has eight rows of A or eight columns.
+/// Once the stage is empty, the warp writes their limits, bounds and depths to it, and arrives at `full`.
 template <class P, int Cols>
 FOURSCALE_D void bound(P const& p, shared_memory<Cols>& m, int warp) {
   const int lane = static_cast<int>(threadIdx.x) % 32;
@@ -133,7 +135,7 @@ FOURSCALE_D void bound(P const& p, shared_memory<Cols>& m, int warp) {
   }
 }
 
-/// The groups of columns of which a warp's scales drop nothing.
+/// A bit for each group of columns of which scales drop nothing, with a warp's 16 rows. A whole warp.
 template <int Cols>
 FOURSCALE_D u32 groups_limited(shared_memory<Cols>& m, int stage, int strip) {
   const int lane = static_cast<int>(threadIdx.x) % 32;
@@ -146,7 +148,7 @@ FOURSCALE_D u32 groups_limited(shared_memory<Cols>& m, int stage, int strip) {
   return __ballot_sync(~0u, limited);
 }
 
-/// Where a step's rows and columns are in shared memory.
+/// Shared addresses of a warp's rows of A and of the rows of B in a stage.
 template <int Cols>
 FOURSCALE_D u32 rows_of_a(shared_memory<Cols> const& m, int stage, int strip) {
   return ptx::shared_address(m.stage[stage]) + static_cast<u32>(strip * output_rows * decoded_row_bytes);
@@ -156,8 +158,8 @@ FOURSCALE_D u32 rows_of_b(shared_memory<Cols> const& m, int stage) {
   return ptx::shared_address(m.stage[stage]) + a_bytes;
 }
 
-/// A warp's way through a tile: the products of a batch while those of the one before are added, on into the
-/// next step.
+/// A warp's software pipeline through a tile: the products of a batch, two groups of columns, are made while
+/// those of the batch before are added, across the steps of the tile. A whole warp calls its functions.
 template <int Cols>
 struct products {
   using tile = by_blocks::tile<Cols>;
@@ -165,11 +167,11 @@ struct products {
                        outputs = batch_of_blocks<groups>::outputs;
   static_assert(batches % 2 == 0, "The first batch of each step has the same registers.");
   shared_memory<Cols>& m;
-  u32 lane, in_a, in_b;          ///< what each step would find once more: places in shared memory
-  u32 a[4][4], b[groups][4][2];  ///< of the products that come next
+  u32 lane, in_a, in_b;          ///< lane, and shared addresses in stage 0, which a step need not find again
+  u32 a[4][4], b[groups][4][2];  ///< fragments of the products that come next
   batch_of_blocks<groups> blocks[2];
   pairs_of_blocks<outputs> pairs;
-  u32 left;  ///< groups of columns of this step that the adder may drop bits of: they are not added yet
+  u32 left;  ///< groups of columns of this step that are not added yet, as the adder may drop bits of them
 
   FOURSCALE_D products(shared_memory<Cols>& memory, int strip)
       : m(memory),
@@ -179,7 +181,7 @@ struct products {
     ptx::keep(lane), ptx::keep(in_a), ptx::keep(in_b);
   }
 
-  /// Rows of A and the first columns of a step, once its stage is full.
+  /// Loads the fragments of the rows of A and of the first columns of a step, once its stage is full.
   FOURSCALE_D void load(int stage, u32 parity) {
     const u32 at = static_cast<u32>(stage * tile::stage_bytes);
     wait(m.full + stage, parity);
@@ -193,13 +195,13 @@ struct products {
     pairs.add(blocks[0]);
   }
 
-  /// Adds a step, of which the first products are there, and makes those of the next one, if there is one in
-  /// this tile: it is at the walk w, `stage` is the step's own.
+  /// Adds a step, whose first products are made, to `sums`, but for groups in `left`; makes the first
+  /// products of the tile's next step, if there are `more`. `stage` is the step's own; w is at the next step.
   template <class P>
   FOURSCALE_D void add_step(int stage, walk<Cols, P> const& w, bool more, float (&sums)[tile::outputs]) {
     const rows_of_step_b rows(in_b + static_cast<u32>(stage * tile::stage_bytes));
     u32 thread = threadIdx.x;
-    ptx::keep(thread);  // no register is held for what follows from it
+    ptx::keep(thread);  // so that values derived from it hold no register
     const u32 limits_at = ptx::shared_address(m.limits[stage][thread / 32 - 4]);
     left = 0;
     FOURSCALE_UNROLL
@@ -212,17 +214,17 @@ struct products {
       if (i + 1 < batches)
         rows.load((i + 1) * groups, b);
       else if (more)
-        load(w.stage(), w.parity());  // else what follows multiplies the same once more, for nobody
+        load(w.stage(), w.parity());  // else add_batch() multiplies old fragments; nobody reads that
       add_batch(i, of_batch, sums + outputs * i);
     }
   }
 
  private:
-  /// A batch to the accumulators c, but for groups with an output of which the adder may drop bits, which is
-  /// when the accumulator is not below the limit: those are left. All lanes take a longer way where one has
-  /// to; what that is, each group or output asks only then.
+  /// Adds batch i to the accumulators c, and makes the products of the next one. A group stays in `left` if
+  /// the adder may drop bits of an output: the accumulator is not below its limit. If any lane has such a
+  /// group, or a bracket that is open, all lanes branch, and only there look at each group and output.
   FOURSCALE_D void add_batch(int i, kept_limits const (&of_batch)[groups], float* c) {
-    constexpr float nothing = -0.0f;  // added to an accumulator that is to stay as it is
+    constexpr float nothing = -0.0f;  // is added where the accumulator must not change
     detail::bracket sums[outputs], all[outputs];
     u32 differ = 0;
     bool kept = true;
@@ -255,11 +257,11 @@ struct products {
     }
     FOURSCALE_UNROLL
     for (int k = 0; k < outputs; ++k)
-      c[k] = ptx::add_rz_f32(c[k], sums[k].high);  // in its register, so not above
+      c[k] = ptx::add_rz_f32(c[k], sums[k].high);  // in place; all[k].high would be copied to c[k]
   }
 };
 
-/// The groups of columns `left` of a step, as the scales of each output say.
+/// Adds the groups of columns `left` of a step by add_exactly(), with limits and exponents of each output.
 template <class P, int Cols>
 FOURSCALE_D void add_left(P const& p, shared_memory<Cols>& m, int stage, int strip, exact_place at, u32 left,
                           float (&sums)[tile<Cols>::outputs]) {
@@ -276,7 +278,7 @@ FOURSCALE_D void add_left(P const& p, shared_memory<Cols>& m, int stage, int str
   add_exactly<tile<Cols>::col_groups>(x, left, sums);
 }
 
-/// A warp that has no outputs of a tile.
+/// Passes a tile of which the warp has no outputs: it arrives at `empty` for each step.
 template <class P, int Cols>
 FOURSCALE_D void pass(shared_memory<Cols>& m, walk<Cols, P>& w) {
   for (int left = w.steps(); left > 0; --left, w.next_stage()) {
@@ -286,8 +288,8 @@ FOURSCALE_D void pass(shared_memory<Cols>& m, walk<Cols, P>& w) {
   }
 }
 
-/// A warp: 16 rows of every tile. What is asked at the end of a tile, or seldom, is found then: registers are
-/// for the sums.
+/// The role `multiply`: a whole warp, with 16 rows of every tile. What is needed at the end of a tile, or
+/// seldom, is computed when it is needed: registers are for the sums.
 template <class P, int Cols>
 FOURSCALE_D void multiply(P const& p, shared_memory<Cols>& m) {
   using tile = by_blocks::tile<Cols>;
@@ -306,7 +308,7 @@ FOURSCALE_D void multiply(P const& p, shared_memory<Cols>& m) {
       const int stage = w.stage();
       w.next_stage();
       x.add_step(stage, w, more > 0, sums);
-      if (x.left != 0 || p.steps != nullptr) {  // seldom: the inner loop asks once
+      if (x.left != 0 || p.steps != nullptr) {  // seldom; one test of both in the inner loop
         add_left(p, m, stage, strip, {row(w), w.col(), w.first_step() + step, 0, 0}, x.left, sums);
         if (p.steps != nullptr && x.lane == 0)
           count_steps(*p.steps, min(p.d.rows - row(w), i64{output_rows}), p.d.cols - w.col(),

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which sums of a tile are exact: the role `certify` of the GEMM by wgmma. It compares the bounds of rows
-// with those of columns, as docs/exact_gemm.md derives them: for whole tiles first, 32 steps at a time; where
-// that is not enough, the largest magnitudes of 8 rows by 8 columns, or what a kernel before has found by
-// these (certified_strips.cuh).
+// The role `certify` of the GEMM by wgmma (wgmma_roles.cuh): three warps prove for those that multiply which
+// sums of a tile are exact, and of which outputs the adder drops nothing. First they compare the largest
+// bounds of a tile's rows and columns, 32 steps (a window) at a time. Where that is not enough, they look at
+// runs of four steps: at the largest magnitudes of 8 rows by 8 columns, or at what a kernel before the GEMM
+// has found from these (certified_strips.cuh). docs/exact_gemm.md derives the bounds.
 #pragma once
 
 #include "../ptx/cp_async.cuh"
@@ -14,9 +15,9 @@ namespace FOURSCALE_NAMESPACE::mma::wgmma {
 FOURSCALE_D inline u32 word_of(uint4 const& x, int i) {
   return i == 0 ? x.x : i == 1 ? x.y : i == 2 ? x.z : x.w;
 }
-/// The first step among these bits.
+/// The first step among these bits; ~0 if none is set.
 FOURSCALE_D inline u32 first_of(u32 steps) { return static_cast<u32>(__ffs(static_cast<int>(steps))) - 1; }
-/// Which of two sums of spans, each in half a word, are small enough: bit 0 and bit 1.
+/// Bit 0 and bit 1: the sum of `span` and the span in each half of `two` is so small that nothing is dropped.
 FOURSCALE_D inline u32 spans_drop_nothing(u32 two, u32 span) {
   using fourscale::model::scales_drop_nothing, fourscale::model::nothing_is_dropped;
   constexpr fourscale::model::step_bounds none, most{0, 35}, more{0, 36};
@@ -26,9 +27,9 @@ FOURSCALE_D inline u32 spans_drop_nothing(u32 two, u32 span) {
   return (left >> 15 & 1) | (left >> 30 & 2);
 }
 
-/// A run of four steps of a tile that its window does not certify: what a warp asks. While wgmma is busy, a
-/// load from L2 takes some 2000 cycles, more than all else here: so magnitudes are on their way a step ahead,
-/// and of what the adder drops a lane asks at once, for all steps.
+/// What a warp asks of a run of four steps of a tile that its window does not certify. While wgmma is busy, a
+/// load from L2 takes some 2000 cycles, more than all else here. So magnitudes are loaded a step ahead, and
+/// what the adder may drop is loaded at once for all steps.
 template <int Cols>
 struct run_to_certify {
   static constexpr u32 of_rows = tile_rows / bounds_rows, of_cols = tile<Cols>::col_groups,
@@ -36,14 +37,15 @@ struct run_to_certify {
   static constexpr u32 all_cols = tile<Cols>::all_cols;
   using step_magnitudes = fourscale::model::step_magnitudes;
   decoded_operand const &a, &b;
-  u32 row, col, step;  ///< the first ones; rows and columns in eights
+  u32 row, col, step;  ///< the tile's first group of eight rows, of eight columns, and the run's first step
 
   FOURSCALE_D static u32 groups_of(decoded_operand const& x) {
     return decoded_operand::groups_of(static_cast<u32>(x.rows));
   }
 
-  /// Of strip `lane % 8` in step `lane / 8`: where the adder drops nothing, and where scales drop nothing;
-  /// the least limit of an accumulator, of the largest depths of rows and of columns.
+  /// Of strip `lane % 8` in step `lane / 8`. A bit is a group of columns: with `kept` the adder drops
+  /// nothing; with `limited` scales drop nothing, though accumulators may. `limit`: the least limit of the
+  /// strip's accumulators, from the largest depths of its rows and of the tile's columns.
   struct dropped {
     u32 kept = all_cols, limited = 0;
     float limit = 0.0f;
@@ -53,7 +55,7 @@ struct run_to_certify {
     const u32 lane = threadIdx.x % 32, at = step + lane / 8, of_strip = row + 2 * (lane % 8);
     dropped x;
     if (at >= static_cast<u32>(a.steps)) return x;
-    u32 two = 0, two_of_accumulators = 0, deepest = 0;  // all are loaded at once
+    u32 two = 0, two_of_accumulators = 0, deepest = 0;  // all loads are in flight at once
     uint4 bounds[eights]{}, accumulators[eights]{};
     if (of_strip < groups_of(a)) {
       const i64 first = a.bounds_at(of_strip, at);
@@ -62,7 +64,7 @@ struct run_to_certify {
     }
     FOURSCALE_UNROLL
     for (u32 i = 0; i < eights; ++i) {
-      if (col + 8 * i >= groups_of(b)) continue;  // groups come in eights
+      if (col + 8 * i >= groups_of(b)) continue;  // groups_of() is a multiple of eight
       const i64 first = b.bounds_at(col + 8 * i, at);
       bounds[i] = __ldcg(reinterpret_cast<uint4 const*>(b.bounds + first));
       accumulators[i] = __ldcg(reinterpret_cast<uint4 const*>(b.of_accumulators + first));
@@ -87,26 +89,27 @@ struct run_to_certify {
     return x;
   }
 
-  /// Copies the depths of rows and of columns, with which accumulators tell whether the adder drops anything
-  /// of an output: [step][row], [step][column].
+  /// Starts to copy depths, from which each output has the limit of its accumulator: [step][row],
+  /// [step][column].
   FOURSCALE_D void copy_depths(u8* to_rows, u8* to_cols) const {
     copy_depths<of_rows>(a, row, to_rows), copy_depths<of_cols>(b, col, to_cols);
   }
 
-  /// Asks for magnitudes of a step, to shared memory; what is not in the matrices is zeros.
+  /// Starts to copy magnitudes and bounds of step i of the run to shared memory; zeros outside the matrices.
   FOURSCALE_D void ask(u32 i, magnitudes_of_step<Cols>& to) const {
     copy<of_rows>(a, row, i, to.of), copy<of_cols>(b, col, i, to.of + of_rows);
     copy_bounds(i, to.bounds);
     ptx::cp_async_commit_group();
   }
-  /// What a lane needs of them: of the upper and the lower eight rows of strip `lane / 4`, and of columns.
-  /// Widths, every second byte: of the upper rows and the lower ones; of two of the lane's columns each.
+  /// A lane's fragments of these: of the upper and the lower eight rows of strip `lane / 4`, and of columns.
+  /// Of widths, which are in every second byte: those of the upper and the lower rows, and of two of the
+  /// lane's groups of columns for each eight.
   struct places {
     uint4 upper, lower, right[eights];
     u32 of_rows, of_cols[eights];
   };
-  /// mma.sync has the upper eight rows of strip g as row g and the lower ones as g + 8; as columns those of
-  /// group_of_column(). The order of places is its own.
+  /// Row g of mma.sync stands for the upper eight rows of strip g, row g + 8 for the lower eight, and column
+  /// n for group_of_column(n). The order of places along K is as it comes, the same for both operands.
   FOURSCALE_D static places load(magnitudes_of_step<Cols> const& from) {
     const u32 g = threadIdx.x % 32 / 4, t = threadIdx.x % 4;
     auto const* const of = reinterpret_cast<uint4 const(*)[4]>(from.of);
@@ -120,7 +123,8 @@ struct run_to_certify {
     }
     return x;
   }
-  /// Which sums are exact, of the lane's strip: sums over places of products of magnitudes, by mma.sync.
+  /// The groups of columns whose sums with strip `lane / 4` are exact: mma.sync adds up products of
+  /// magnitudes.
   FOURSCALE_D static u32 exact(places const& of) {
     using fourscale::model::magnitude_exponent, fourscale::model::exact_below;
     i32 sums[eights][4]{};
@@ -140,7 +144,7 @@ struct run_to_certify {
       const u32 exponent = magnitude_exponent(of.of_cols[k / 2] >> 16 * (k % 2) & 0xff);
       const bool is_exact = static_cast<u32>(sums[k / 2][k % 2]) < upper >> exponent &&
                             static_cast<u32>(sums[k / 2][2 + k % 2]) < lower >> exponent;
-      bits |= (__ballot_sync(~0u, is_exact) >> first & 15) << (4 * k);  // lane t has column t + 4 k
+      bits |= (__ballot_sync(~0u, is_exact) >> first & 15) << (4 * k);  // lane t has group t + 4 k
     }
     return bits;
   }
@@ -150,7 +154,7 @@ struct run_to_certify {
   FOURSCALE_D void copy(decoded_operand const& x, u32 first, u32 i, step_magnitudes* to) const {
     constexpr u32 each = sizeof(step_magnitudes) / 16;
     u32 lane = threadIdx.x % 32;
-    for (u32* in : {&lane, &first}) ptx::keep(*in);  // else what follows from them would be kept, and spilled
+    for (u32* in : {&lane, &first}) ptx::keep(*in);  // else values derived from them are held, and spilled
     const u32 groups = groups_of(x), left = each * (groups - min(first, groups));
     auto const* const from =
         reinterpret_cast<uint4 const*>(x.magnitudes + (u64{step + i} * groups + first)) + lane;
@@ -159,7 +163,7 @@ struct run_to_certify {
     for (u32 k = 0; k < each * Groups; k += 32)
       ptx::cp_async_cg_16(at + 16 * k, from + k, lane + k < left ? 16 : 0);
   }
-  /// A lane copies those of eight times eight rows or columns.
+  /// A lane copies 16 bytes: the bounds of eight groups of rows or of columns.
   FOURSCALE_D void copy_bounds(u32 i, fourscale::model::step_bounds* to) const {
     u32 lane = threadIdx.x % 32;
     ptx::keep(lane);
@@ -170,7 +174,7 @@ struct run_to_certify {
     ptx::cp_async_cg_16(ptx::shared_address(to) + 16 * lane, x.bounds + x.bounds_at(first, step + i),
                         first < groups_of(x) ? 16 : 0);
   }
-  /// A lane copies those of two times eight rows.
+  /// A lane copies 16 bytes at a time: the depths of two groups.
   template <u32 Groups>
   FOURSCALE_D void copy_depths(decoded_operand const& x, u32 first, u8* to) const {
     constexpr u32 pairs = Groups / 2;
@@ -185,8 +189,8 @@ struct run_to_certify {
   }
 };
 
-/// The bounds that `Groups` times eight rows from `first` on have in a step, by a lane of its own, on their
-/// way to `to`: 32 times 16 bytes for each eight of them.
+/// Starts to copy the bounds of `Groups` groups of eight rows, from group `first` on, in a step. Each lane
+/// has a step of its own. to[i][lane] are 16 bytes, those of eight groups.
 template <int Groups>
 FOURSCALE_D void copy_bounds_of_step(decoded_operand const& x, i64 first, i64 step, uint4 (*to)[32]) {
   static_assert(Groups % bounds_chunk == 0 && sizeof(fourscale::model::step_bounds) * bounds_chunk == 16);
@@ -196,7 +200,7 @@ FOURSCALE_D void copy_bounds_of_step(decoded_operand const& x, i64 first, i64 st
     ptx::cp_async_cg_16(ptx::shared_address(to[i] + threadIdx.x % 32), from + i * x.steps,
                         first + i * bounds_chunk < x.row_groups() ? 16 : 0);
 }
-/// The largest of them.
+/// The largest of the bounds that the lane has copied.
 template <int Groups>
 FOURSCALE_D fourscale::model::step_bounds largest_bounds_of_step(uint4 (*of)[32]) {
   u32 two[Groups / 2];
@@ -205,8 +209,9 @@ FOURSCALE_D fourscale::model::step_bounds largest_bounds_of_step(uint4 (*of)[32]
   return largest_bounds(two);
 }
 
-/// In all lanes; a lane takes a step. Steps behind K are of zeros. All bounds are on their way at once, by
-/// shared memory: there are no registers for them. `Ahead`: strips are certified.
+/// The words of a window, in all lanes; each lane finds a step. Steps behind K are of zeros. All bounds are
+/// on their way at once, to shared memory: there are no registers for them. `Ahead`: strips are certified
+/// ahead, and certify steps, too.
 template <bool Ahead, int Cols, class P>
 FOURSCALE_D window_words certify_window(P const& p, i64 first_row, i64 first_col, i64 first_step,
                                         magnitudes_of_step<Cols>& memory) {
@@ -232,8 +237,8 @@ FOURSCALE_D window_words certify_window(P const& p, i64 first_row, i64 first_col
   return {__ballot_sync(~0u, exact && kept), __ballot_sync(~0u, kept)};
 }
 
-/// A run of four steps whose strips were certified ahead, but for those steps that the window certifies: a
-/// lane has strip `lane % 8` in step `lane / 8`.
+/// Bits that were certified ahead of strip `lane % 8` in step `lane / 8` of a run; ones for steps not in
+/// `left`, which the window certifies.
 template <int Cols>
 FOURSCALE_D u32 certified_ahead(certified_strips const& of, run_to_certify<Cols> const& asked, u32 left) {
   const u32 lane = threadIdx.x % 32, step = asked.step + lane / 8, strip = asked.row / 2 + lane % 8;
@@ -242,7 +247,7 @@ FOURSCALE_D u32 certified_ahead(certified_strips const& of, run_to_certify<Cols>
   return there ? of.of<Cols / 64>(step, strip, asked.col / 8) : tile<Cols>::all_cols;
 }
 
-/// Waits until all that multiply have used the certificates of the run that is so many before `number`.
+/// Waits until all warps that multiply have used the certificates of run `number` - `before`.
 template <int Cols>
 FOURSCALE_D void wait_until_used(shared_memory<Cols>& m, u32 number, u32 before) {
   if (number < before) return;
@@ -250,19 +255,19 @@ FOURSCALE_D void wait_until_used(shared_memory<Cols>& m, u32 number, u32 before)
   wait(m.used + number % certified_runs, number / certified_runs & 1);
 }
 
-/// One warp of certify_warps, which take the runs that no window certifies in turns. The one that comes to a
-/// window first finds its words for all: loads from so many places take turns with what wgmma reads.
-/// `Ahead`: strips are certified; a function of its own, as registers are scarce.
+/// One warp of certify_warps, which take turns with the runs that no window certifies. The first one at a
+/// window finds its words for all, as loads from so many places compete with what wgmma reads. `Ahead`:
+/// strips are certified ahead; a function of its own, as registers are scarce.
 template <bool Ahead, class P, template <int> class Memory, int Cols>
 FOURSCALE_D void certify(P const& p, Memory<Cols>& m, u32 warp) {
   constexpr u32 all_cols = tile<Cols>::all_cols;
   static_assert(run_steps * strips == 32 && run_steps * multiply_groups <= 32, "A lane fills in each.");
   u32 lane = threadIdx.x % 32;
   for (u32* x : {&lane, &warp})
-    ptx::keep(*x);  // else other roles would hold, or spill, what is the same there
+    ptx::keep(*x);  // else the other roles, which compute the same values, would hold or spill them
   auto& walk = m.walks[1 + warp];
   u32 all = 0, turn = warp,
-      windows = 0;  // runs that no window certifies, those before the warp's next; windows
+      windows = 0;  // numbers of the next run that no window certifies, of the warp's next one, and window
   window_words window;
   auto& magnitudes = m.magnitudes[warp];
   while (walk.more()) {
@@ -304,7 +309,7 @@ FOURSCALE_D void certify(P const& p, Memory<Cols>& m, u32 warp) {
       typename run_to_certify<Cols>::dropped strip;
       const bool may_drop = (left & ~window.kept) != 0;
       wait_until_used(m, number, may_drop ? depth_runs : certified_runs);
-      if (may_drop) {  // all that is loaded is on its way at once
+      if (may_drop) {  // all loads are in flight at once
         const u32 depths = number % depth_runs;
         asked.copy_depths(m.depths_of_rows[depths][0], m.depths_of_cols[depths][0]);
         strip = asked.nothing_dropped();
@@ -312,7 +317,7 @@ FOURSCALE_D void certify(P const& p, Memory<Cols>& m, u32 warp) {
         (&m.limits[depths][0][0])[lane] = strip.limit;
       }
       (&m.of_rows[slot][0][0])[lane] = {of_strip, strip.kept};
-      // A lane each: a warpgroup in a step.
+      // Lane l < 8 has step l / 2 and warpgroup l % 2: which of its strips are not certified.
       u32 slow = __ballot_sync(~0u, (of_strip & strip.kept) != all_cols) >> (4 * lane % 32) & 15;
       if constexpr (Ahead) {
         ptx::cp_async_wait_all();  // for the depths
@@ -320,7 +325,7 @@ FOURSCALE_D void certify(P const& p, Memory<Cols>& m, u32 warp) {
 #pragma unroll 1
         while (true) {
           ptx::cp_async_wait_all();
-          __syncwarp();  // for all lanes
+          __syncwarp();  // the copies of all lanes have arrived
           const auto places = asked.load(magnitudes);
           __syncwarp();  // all lanes have read
           left &= left - 1;

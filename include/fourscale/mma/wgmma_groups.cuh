@@ -1,16 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
-// Many GEMMs by one launch of the kernel of wgmma_roles.cuh, such as those of the experts of an MoE layer.
-// All A lie in one decoded operand and all B in another: one behind the other along rows, or along K; and all
-// D are rows of one matrix. So only which tiles there are, and where their outputs go, is other than for one.
+// Many GEMMs, a grouped GEMM, in one launch of the kernel of wgmma_roles.cuh, such as those of the experts of
+// an MoE layer. All A lie in one decoded operand and all B in another, one behind the other along rows or
+// along K. All D are rows of one matrix. So only two things differ from one GEMM: which tiles there are
+// (group_walk), and where their outputs go (group_part). A group here is one of the GEMMs.
 #pragma once
 
 #include "wgmma_tile.cuh"
 
 namespace FOURSCALE_NAMESPACE::mma::wgmma {
 
-inline constexpr int most_groups = 64;  ///< in a launch: they are arguments of the kernel
+inline constexpr int most_groups = 64;  ///< GEMMs in a launch, which are arguments of the kernel
 
-/// Where the outputs of a part of a tile go.
+/// Where the outputs of a tile go: its first row and column in D, the end of its GEMM's rows of D, and the
+/// factor of its GEMM.
 struct group_part {
   i32 row, row_end, col;
   float factor;
@@ -18,34 +20,35 @@ struct group_part {
 
 /// One of the GEMMs.
 struct gemm_group {
-  i32 end;                   ///< of its tiles of clusters, counted from those of the first group on
-  i32 row_tiles, col_tiles;  ///< of clusters
+  i32 end;                   ///< its last tile plus 1; tiles of clusters are numbered over all GEMMs
+  i32 row_tiles, col_tiles;  ///< its tiles of clusters
   i32 a_row, b_row;          ///< where it begins in the operands
-  i32 first_run, runs;       ///< along K
-  i32 d_row, d_row_end;      ///< its rows of D
+  i32 first_run, runs;       ///< its runs along K
+  i32 d_row, d_row_end;      ///< its rows of D: whole strips, or up to D's end, where alone boxes are clipped
 
-  /// Of the rows of the operands from `row` and `col` on.
+  /// For the tile that begins at row `row` of operand A and row `col` of operand B.
   FOURSCALE_D group_part outputs(int row, int col, float factor) const {
     return {d_row + row - a_row, d_row_end, col - b_row, factor};
   }
 };
 
+/// The arguments of the kernel.
 template <class T>
 struct grouped_problem : problem<T, one_factor> {
   static constexpr bool grouped = true;
-  float const* factors = nullptr;  ///< of each group's outputs; that of the base means nothing
+  float const* factors = nullptr;  ///< [group], of its outputs; the base's alpha means nothing
   int count = 0;
   gemm_group groups[most_groups] = {};
 };
 
-/// The tiles of this cluster, group after group, each in the bands of tile_walk. As tile_parts, but no tile
-/// is shared.
+/// The tiles of this cluster, GEMM after GEMM, each in the order of tile_walk. It has the members of
+/// tile_parts that the roles use, but no tile is split along K. A GEMM without runs would end the walk.
 template <int Cols>
 struct group_walk {
   gemm_group const* groups;
   int count, at, step, group = 0;
   cluster_tiles lie;
-  int row = 0, col = 0, first = 0, runs = 0;  ///< as in tile_parts, of the operands
+  int row = 0, col = 0, first = 0, runs = 0;  ///< as in tile_parts, but places in the operands
 
   template <class P>
   FOURSCALE_D explicit group_walk(P const& p)
@@ -85,7 +88,8 @@ struct group_walk {
   }
 };
 
-/// Room for what else FP32 outputs take, where there is some.
+/// Shared memory for the half of FP32 outputs that output_memory has no room for, in tiles of 128 columns;
+/// otherwise none. of(): the memory of strip `strip` of the tile.
 template <int Cols>
 struct more_outputs {
   using memory = warp_output_memory;
@@ -100,18 +104,18 @@ struct more_outputs<128> {
   }
 };
 
-/// With what groups need besides.
+/// The shared memory of a CTA.
 template <int Cols>
 struct grouped_memory : shared_memory<Cols>, more_outputs<Cols> {
-  group_walk<Cols> walks[1 + certify_warps];  ///< in place of the base's
-  group_part parts_of_groups[tile<Cols>::parts];
+  group_walk<Cols> walks[1 + certify_warps];      ///< in place of the base's
+  group_part parts_of_groups[tile<Cols>::parts];  ///< `parts` has the other facts of each part
 };
 
-/// What output_rows_of_warp asks of a problem, for the outputs of a group.
+/// The problem that output_rows_of_warp gets for the outputs of one GEMM.
 template <class T>
 struct outputs_of_group {
   CUtensorMap const& map_d;
-  matrix_view<T> d;  ///< up to the group's last row
+  matrix_view<T> d;  ///< ends with the GEMM's last row
   one_factor factor_of;
   float beta;
 
@@ -122,8 +126,8 @@ struct outputs_of_group {
   }
 };
 
-/// A warp: output_rows_of_warp::ask() for strip `strip` of a part. Rows behind the group's last one are
-/// another group's.
+/// A whole warp: output_rows_of_warp::ask() for strip `strip` of part `number`. A strip behind the GEMM's
+/// last row is another GEMM's.
 template <class P, int Cols>
 FOURSCALE_D void ask_for_outputs_of_group(P const& p, grouped_memory<Cols>& m, u32 number, int strip) {
   const group_part of = m.parts_of_groups[number % tile<Cols>::parts];
@@ -132,7 +136,7 @@ FOURSCALE_D void ask_for_outputs_of_group(P const& p, grouped_memory<Cols>& m, u
     m.outputs[strip].ask(outputs_of_group<typename decltype(p.d)::value_type>(p, of),
                          m.of(m.output[strip], strip), m.outputs_there + strip, row, of.col);
 }
-/// And store().
+/// A whole warp: output_rows_of_warp::store() for the same strip, under the factor of its GEMM.
 template <class P, int Cols>
 FOURSCALE_D void store_outputs_of_group(P const& p, grouped_memory<Cols>& m, u32 number, int strip,
                                         float const (&sums)[Cols / 2]) {

@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// The warp of wgmma_roles.cuh that loads: which tiles a CTA has, and copies of their steps to stages, half of
-// what the CTAs of a cluster share by each.
+// The role `load` of the GEMM by wgmma (wgmma_roles.cuh): which tiles a CTA has, and the TMA copies that fill
+// the stages with their steps. Each CTA of a cluster loads half of what both need, by multicast.
 #pragma once
 
 #include "wgmma_groups.cuh"
 
 namespace FOURSCALE_NAMESPACE::mma::wgmma {
 
-/// One thread: where the tiles of the CTA are. That needs no operands, so it is known when they are there.
+/// One thread: finds the tiles of the CTA, for each warp that loads or certifies, and counts their runs. This
+/// needs no operands, so it is done while they are still being decoded.
 template <class P, template <int> class Memory, int Cols>
 FOURSCALE_D void find_tiles(P const& p, Memory<Cols>& m) {
   const auto begin = [&](auto const& walk) {
@@ -20,8 +21,9 @@ FOURSCALE_D void find_tiles(P const& p, Memory<Cols>& m) {
     begin(typename tile<Cols>::walk(p, runs_of(p), p.split, p.lie));
 }
 
-/// One thread. It is ahead of those that multiply: it finds for them where the next part of a tile is, and
-/// waits until sums that they go on with are there. It ends when all stages have been read, in both CTAs.
+/// One thread: fills the stages with the steps of all parts. It is ahead of the warps that multiply. So it
+/// writes to `parts` where each part lies, and before a second part it waits until the sums of the first part
+/// are there. It returns when all stages have been read, in both CTAs.
 template <class P, template <int> class Memory, int Cols>
 FOURSCALE_D void load(P const& p, Memory<Cols>& m) {
   using tile = wgmma::tile<Cols>;
@@ -34,9 +36,9 @@ FOURSCALE_D void load(P const& p, Memory<Cols>& m) {
     if (++stage == tile::stages) stage = 0, parity ^= 1;
   };
   auto& walk = m.walks[0];
-  // The next part is found, and the factor of its group asked for, while stages are full: what that takes
-  // would delay the next part's first step. A GEMM by itself may have one part alone, so its first run goes
-  // before.
+  // After step `look_ahead` of a part the next part is found, and the factor of its GEMM is requested: at the
+  // part's end this would delay the next part's first step. A single GEMM may have only one part, so there
+  // the copies of the first run go before.
   constexpr i32 look_ahead = P::grouped ? 0 : run_steps - 1;
   [[maybe_unused]] float factor = 0.0f;
   const auto ask_for_factor = [&] {
@@ -72,7 +74,7 @@ FOURSCALE_D void load(P const& p, Memory<Cols>& m) {
       if (p.lie == cluster_tiles::stacked) {
         copy(p.map_a, to, row);
         copy_for_both(p.map_b, to_b + rank * half_bytes, col + rank * tile::half_cols);
-      } else {  // A's rows by each CTA in turn
+      } else {  // both need the same rows of A: the CTAs load them in turn, a step each
         if (step % cluster_ctas == rank) copy_for_both(p.map_a, to, row);
         for (i32 i = 0; i < cluster_ctas; ++i)
           copy(p.map_b, to_b + i * half_bytes, col + i * tile::half_cols);
@@ -80,7 +82,7 @@ FOURSCALE_D void load(P const& p, Memory<Cols>& m) {
       if (step == begin + look_ahead) walk.next(), ask_for_factor();
     }
   }
-  // No CTA goes while the other one may still arrive at its barriers.
+  // A CTA must not exit while the other one may still arrive at its barriers.
   for (int i = 0; i < tile::stages; ++i, next_stage()) wait(m.empty + stage, parity);
 }
 

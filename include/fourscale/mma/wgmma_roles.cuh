@@ -1,15 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 // D = A * B^T with the bits of Blackwell's block-scaled MMA on the tensor cores of Hopper. A step of K = 64
-// is four wgmma from zero, and one addition rounded toward zero to the accumulator. A CTA of three warpgroups
-// takes a tile of 128 x 192, or of fewer columns, which two CTAs of a cluster share; or one of 64 x 64, where
-// the second group that multiplies has nothing to do. Of tiles that not all clusters have, each takes a part
-// along K (tile_parts.cuh). The roles:
+// is a chain of four wgmma from zero, then one addition to the accumulator, rounded toward zero. The kernel
+// is persistent. A CTA, three warpgroups, has a tile of 128 x 192 outputs, or of 128 or 64 columns; in a tile
+// of 64 x 64 the second warpgroup that multiplies is idle. The two CTAs of a cluster have neighbouring tiles
+// and share the loads of B, or of A. Clusters may split the last tiles along K (tile_parts.cuh).
+// wgmma_tile.cuh explains runs, windows and strips. The roles, each with the barrier at which it arrives:
 //
-//   load     one warp has TMA fill a stage with a step of A and half of B, for both CTAs
-//            (wgmma_load.cuh)                                                             -> `full`
-//   certify  three warps compare the bounds of rows and columns: where are sums exact?    -> `window_filled`,
+//   load     one thread of warp 0 has TMA fill a stage with a step of A and of B, by multicast
+//            where both CTAs need the same rows (wgmma_load.cuh)                          -> `full`
+//   certify  warps 1 to 3 prove which sums are exact, from bounds of rows and columns     -> `window_filled`,
 //            (wgmma_certify.cuh)                                                          -> `certified`
-//   multiply two warpgroups, 64 rows each, in turns: one adds while the other one's products are made.
+//   multiply two warpgroups, 64 rows each, ping-pong: one adds while the products of the other are made.
 //            Where no certificate holds, a warp makes the step again, exactly             -> `empty`
 #pragma once
 
@@ -22,26 +23,27 @@
 
 namespace FOURSCALE_NAMESPACE::mma::wgmma {
 
-/// Sums of a thread, as wgmma has them.
+/// A thread's Cols / 2 elements of 64 x Cols sums, in wgmma's order.
 template <int Cols>
 using accumulator = float[Cols / 2];
 
+/// Adds the sums of a finished chain to the accumulators, rounded toward zero.
 template <int N>
 FOURSCALE_D void add_chain(float (&sums)[N], float const (&chain)[N]) {
   FOURSCALE_UNROLL
   for (int i = 0; i < N; ++i) sums[i] = __fadd_rz(sums[i], chain[i]);
 }
 
-/// What a thread of a warpgroup needs in every step, found once. All else is a constant away. A shuffle tells
-/// the compiler that `group` is the same in all lanes: so it has descriptors in uniform registers, where
-/// wgmma takes them from. What stands between a chain and the next one costs time.
+/// What a thread of a multiplying warpgroup needs in every step, computed once. All other addresses are a
+/// constant away. A shuffle tells the compiler that `group` is the same in all lanes: so it keeps descriptors
+/// in uniform registers, from which wgmma takes them. Every instruction between two chains costs time.
 template <int Cols>
 struct multiply_state {
   using memory = shared_memory<Cols>;
-  u32 base, a_word;  ///< address of the shared memory; low word of the descriptor of the group's rows of A
-  u32 turn, empty;   ///< addresses of barriers: the group's; that of stage 0 in the CTA that the lane tells
-  bool one, tells;   ///< one lane; one for each CTA of the cluster
-  bool alone;        ///< no other warpgroup has turns, as tiles are low
+  u32 base, a_word;  ///< shared address of `m`; low word of the descriptor of the warpgroup's rows of A
+  u32 turn, empty;   ///< barriers: the warpgroup's turn; `empty` of stage 0 in CTA lane % 2 of the cluster
+  bool one, tells;   ///< lane 0; lanes 0 and 1, each of which arrives at `empty` in one CTA of the cluster
+  bool alone;        ///< the tiles are low, so no other warpgroup takes turns
 
   FOURSCALE_D multiply_state(memory& m, int of_warp, bool low) : alone(low) {
     const u32 lane = threadIdx.x % 32;
@@ -56,14 +58,16 @@ struct multiply_state {
   }
   FOURSCALE_D u32 at(u64 offset) const { return base + static_cast<u32>(offset); }
   FOURSCALE_D u32 b_word() const { return static_cast<u32>(ptx::wgmma_descriptor_b128(base + a_bytes)); }
-  /// A run, of which the compiler knows that it is the same in all lanes if its stages depend on it.
+  /// The number of a run. Where stages depend on it, the compiler learns that it is the same in all lanes.
   FOURSCALE_D static u32 same_in_all(u32 run) {
     return tile<Cols>::stage_runs == 1 ? run : __shfl_sync(~0u, run, 0);
   }
-  /// The stage of step `step` of a run.
+  /// The index of the stage that step `step` of a run has.
   FOURSCALE_D static u32 stage(int step, u32 run) {
     return static_cast<u32>(step) + run % tile<Cols>::stage_runs * run_steps;
   }
+  /// Shared addresses of barriers and of a window's words. `run` of certified(), used() and fast() counts
+  /// only the runs that no window certifies.
   FOURSCALE_D u32 full(u32 stage) const { return at(offsetof(memory, full)) + 8 * stage; }
   FOURSCALE_D u32 certified(u32 run) const {
     return at(offsetof(memory, certified)) + 8 * (run % certified_runs);
@@ -80,23 +84,24 @@ struct multiply_state {
     const u32 other = 2 * at(offsetof(memory, turn)) + 8 - turn;
     return alone ? turn : other;
   }
-  /// The parity of the turn in a run's first step: the first of all needs no wait.
+  /// The phase parity of `turn` to wait for in a run's first step. Warpgroup 0's very first wait passes at
+  /// once.
   FOURSCALE_D u32 turn_parity() const {
     static_assert(run_steps % 2 == 0, "The same in each run.");
     return group() ^ 1;
   }
-  /// Address of the group's words of a run with certificates.
+  /// Address of the warpgroup's four words of a run, one for each step.
   FOURSCALE_D u32 fast(u32 run) const {
     return at(offsetof(memory, fast)) + u32{sizeof(memory::fast[0])} * (run % certified_runs) +
            u32{sizeof(memory::fast[0][0])} * group();
   }
 };
 
-/// Where a warpgroup is in the runs of a CTA's tiles. Registers are scarce: of what is counted, only the bits
-/// that barriers ask for are kept.
+/// Where a warpgroup is among the runs of its CTA's tiles. "Runs with certificates" are those that no window
+/// certifies. Registers are scarce: of each count only the bits that slots and phase parities need are kept.
 struct multiply_place {
-  u32 left;        ///< runs, this one included
-  u32 word = 0;    ///< of the window: bits of this run's steps, and of those after it
+  u32 left;        ///< runs that are left, this one included
+  u32 word = 0;    ///< the window's `hold` bits, from those of this run on
   u32 counts = 0;  ///< bits 1:0 windows, 5:2 runs with certificates, 7:6 parts, from 8 on runs
   static_assert(2 * certified_runs == 1 << 4 && certified_runs % depth_runs == 0, "A slot, and a parity.");
 
@@ -110,8 +115,8 @@ struct multiply_place {
   FOURSCALE_D void next_run() { counts += 256, --left; }
 };
 
-/// Step `step` of a run: 64 products for each output, from zero. The next warpgroup's turn comes when half of
-/// it is issued.
+/// Waits for the warpgroup's turn, and issues the chain of step `step` of a run: 64 products for each output,
+/// from zero. The other warpgroup's turn begins when half of the chain is issued.
 template <int Cols>
 FOURSCALE_D void issue_step(multiply_state<Cols> const& s, int step, u32 run, accumulator<Cols>& chain) {
   const u32 word = s.stage(step, run) * (tile<Cols>::stage_bytes / 16), a = s.a_word + word,
@@ -130,19 +135,19 @@ template <int Cols>
 FOURSCALE_D void wait_for_stage(multiply_state<Cols> const& s, int step, u32 run) {
   ptx::mbarrier_wait(s.full(s.stage(step, run)), run / tile<Cols>::stage_runs & 1);
 }
-/// Lets a stage be written over, in both CTAs.
+/// Called by a warp when it has read a stage: tells the loading threads of both CTAs that they may refill it.
 template <int Cols>
 FOURSCALE_D void release_stage(multiply_state<Cols> const& s, int step, u32 run) {
   if (s.tells) ptx::mbarrier_arrive_cluster(s.empty + 8 * s.stage(step, run));
 }
-/// Lets the certificates of a run be written over.
+/// Called by a warp when it has read the certificates of a run: they may be overwritten.
 template <int Cols>
 FOURSCALE_D void release_run(multiply_state<Cols> const& s, multiply_place& x) {
   if (s.one) ptx::mbarrier_arrive(s.used(x.certified()));
   x.next_certified();
 }
-/// Whether all certificates of a run hold; if so, they are not looked at again. A warpgroup decides as one,
-/// since its warps must execute the same wgmma.
+/// Whether all certificates of a run hold for the warpgroup's 64 rows; if so, they are released without
+/// being read. The warps of a warpgroup decide alike, since they must execute the same wgmma.
 template <int Cols>
 FOURSCALE_D bool has_fast_steps(multiply_state<Cols> const& s, multiply_place& x) {
   ptx::mbarrier_wait(s.certified(x.certified()), x.certified() / certified_runs);
@@ -152,7 +157,8 @@ FOURSCALE_D bool has_fast_steps(multiply_state<Cols> const& s, multiply_place& x
   if (fast) release_run(s, x);
   return fast;
 }
-/// Goes on to run `of_tile` of a tile. Whether all of its sums are exact.
+/// Goes on to run `of_tile` of a part. Returns whether the run is fast: all of its sums are exact, and the
+/// adder drops nothing, for all rows of the warpgroup.
 template <int Cols>
 FOURSCALE_D bool next_is_fast(multiply_state<Cols> const& s, multiply_place& x, int of_tile) {
   x.word >>= run_steps;
@@ -166,10 +172,11 @@ FOURSCALE_D bool next_is_fast(multiply_state<Cols> const& s, multiply_place& x, 
   return (x.word & whole_run) == whole_run || has_fast_steps(s, x);
 }
 
-/// A run whose sums are all exact, and whose first step is issued. Issues that of the next run; true if that
-/// one, `next_of_tile`, is of the same kind. Between a chain's end and the next one stand only the additions:
-/// all else is done while the tensor core works. Behind the last run of all a step is issued, too, whose
-/// products nobody takes: if that were a branch, the compiler would wait for every wgmma.
+/// Multiplies a fast run, whose first step is already issued, and issues the first step of the next run,
+/// `next_of_tile` of its part. Returns whether that run is fast, too. Only the additions stand between the
+/// end of a chain and the next chain: all else is done while the tensor core works. Behind the last run of
+/// all, a step is issued, too, whose products nobody uses: in a branch, it would make the compiler wait for
+/// every wgmma.
 template <int Cols>
 FOURSCALE_D bool multiply_run(multiply_state<Cols> const& s, multiply_place& x, int next_of_tile,
                               accumulator<Cols>& sums, accumulator<Cols>& chain) {
@@ -191,14 +198,14 @@ FOURSCALE_D bool multiply_run(multiply_state<Cols> const& s, multiply_place& x, 
   return next;
 }
 
-/// The strip of a warp that multiplies, from what is at hand: no register is held for it.
+/// The strip of a multiplying warp. keep() has it computed where it is used, so that no register holds it.
 FOURSCALE_D inline int strip_of_thread() {
   u32 thread = threadIdx.x;
   ptx::keep(thread);
   return static_cast<int>(thread) / 32 - 4;
 }
 
-/// A step whose chain is done: adds all groups of columns but `redone`.
+/// Adds the sums of a finished chain to the accumulators, except for the groups of columns `redone`.
 template <int Cols>
 FOURSCALE_D void add_chain_but(u32 redone, accumulator<Cols>& sums, accumulator<Cols> const& chain) {
   FOURSCALE_UNROLL
@@ -209,7 +216,8 @@ FOURSCALE_D void add_chain_but(u32 redone, accumulator<Cols>& sums, accumulator<
     }
 }
 
-/// Addresses of the depths that a step's accumulators are asked for, of the warp's rows and of all columns.
+/// Shared addresses of a step's depths, of the warp's rows and of all columns: they give each accumulator its
+/// limit (row_limits). `run` counts runs with certificates.
 template <int Cols>
 FOURSCALE_D u32 depths_of_rows(multiply_state<Cols> const& s, u32 run, int step) {
   return s.at(offsetof(shared_memory<Cols>, depths_of_rows)) +
@@ -221,8 +229,9 @@ FOURSCALE_D u32 depths_of_cols(multiply_state<Cols> const& s, u32 run, int step)
   return s.at(offsetof(shared_memory<Cols>, depths_of_cols)) +
          ((run % depth_runs * run_steps) + static_cast<u32>(step)) * Cols;
 }
-/// Of the groups of columns `asked`, those of whose outputs the adder drops nothing, as the accumulators
-/// tell: all of them together, mostly; else each with its own limit.
+/// The adder drops nothing of a group of columns if scales drop nothing, as in all groups `asked`, and its
+/// accumulators are below their limits. Returns such groups. Mostly all accumulators of the warp are below
+/// the least limit, `limit_of_all`; else each is compared with its own. NaN is below no limit. A whole warp.
 template <int Cols>
 FOURSCALE_D u32 kept_by_accumulators(multiply_state<Cols> const& s, u32 run, int step, u32 asked,
                                      float limit_of_all, accumulator<Cols> const& sums) {
@@ -246,7 +255,8 @@ FOURSCALE_D u32 kept_by_accumulators(multiply_state<Cols> const& s, u32 run, int
   return asked & ~__reduce_or_sync(~0u, ~kept);
 }
 
-/// The groups of columns `redone` of a step of the part, by blocks. When it ends, all lanes have read.
+/// Adds step `step` of the part by blocks, for the groups of columns `redone`. A whole warp. When it returns,
+/// all lanes have read the stage.
 template <class P, int Cols>
 FOURSCALE_D void add_by_blocks(P const& p, multiply_state<Cols> const& s, shared_memory<Cols>& m,
                                multiply_place const& place, int step, certificates c, u32 redone,
@@ -275,8 +285,8 @@ FOURSCALE_D void add_by_blocks(P const& p, multiply_state<Cols> const& s, shared
   __syncwarp();
 }
 
-/// Run `run` of the `runs` of a part, whatever the certificates say. As multiply_run(), but as a loop: the
-/// code has to stay in the instruction cache.
+/// As multiply_run(), for run `run` of the `runs` of a part, whatever its certificates say: outputs without a
+/// certificate are made again by blocks. It is a loop, since the code has to stay in the instruction cache.
 template <class P, int Cols>
 FOURSCALE_D bool multiply_with_care(P const& p, shared_memory<Cols>& m, multiply_state<Cols> const& s,
                                     multiply_place& x, int run, int runs, accumulator<Cols>& sums,
@@ -285,8 +295,8 @@ FOURSCALE_D bool multiply_with_care(P const& p, shared_memory<Cols>& m, multiply
 #pragma unroll 1
   for (int i = 0; i < run_steps; ++i) {
     certificates c = m.of_rows[x.certified() % certified_runs][i][strip_of_thread()];
-    // While the tensor core works: accumulators themselves, where norms of what they are made of say too
-    // little.
+    // Where norms do not prove that nothing is dropped, the accumulators may: they are compared with their
+    // limits while the tensor core works.
     if (u32 asked = tile<Cols>::all_cols & ~c.kept; asked != 0) {
       const u32 slot = x.certified() % depth_runs;
       asked &= m.limited[slot][i][strip_of_thread()];
@@ -313,8 +323,8 @@ FOURSCALE_D bool multiply_with_care(P const& p, shared_memory<Cols>& m, multiply
   return x.left != 0 && next_is_fast(s, x, run + 1 < runs ? run + 1 : 0);
 }
 
-/// A warpgroup: 64 rows of every part of a tile. While its sums leave, the first products of the next part
-/// are made.
+/// The role `multiply`: a warpgroup, with 64 rows of every part of a tile. While it stores the outputs of a
+/// part, the first products of the next part are made.
 template <class P, template <int> class Memory, int Cols>
 FOURSCALE_D void multiply(P const& p, Memory<Cols>& m, int group) {
   constexpr int together = 128 * multiply_groups;  // threads
@@ -337,7 +347,7 @@ FOURSCALE_D void multiply(P const& p, Memory<Cols>& m, int group) {
       for (float& sum : sums) sum = 0.0f;
     }
     const int runs = part.runs;
-    [[maybe_unused]] const int ask_at = runs < 2 ? runs : 2;  // of groups: their sums may be short
+    [[maybe_unused]] const int ask_at = runs < 2 ? runs : 2;  // many GEMMs: one may have one run
     int run = 0;
 #pragma unroll 1
     while (run < runs) {
@@ -347,7 +357,7 @@ FOURSCALE_D void multiply(P const& p, Memory<Cols>& m, int group) {
           if constexpr (P::grouped) {
             if (run == ask_at) ask_for_outputs_of_group(p, m, x.part(), strip);
           } else {
-            if (run == 2 && part.is_first == 0)  // what it waits for is over by then
+            if (run == 2 && part.is_first == 0)  // by then TMA has read the outputs before: no wait
               m.outputs[strip].ask(p, m.output[strip], m.outputs_there + strip,
                                    part.row + strip * output_rows, part.col);
           }
@@ -372,8 +382,8 @@ FOURSCALE_D void multiply(P const& p, Memory<Cols>& m, int group) {
   m.outputs[strip].finish();
 }
 
-/// All threads of a CTA, before its operands are there: barriers, maps, and which tiles it has. All may ask
-/// for these when the cluster and then the CTA have waited.
+/// All threads of a CTA, before the operands are decoded: initializes the barriers, prefetches the TMA maps,
+/// and finds the CTA's tiles. Threads may use these after barrier_cluster_wait() and then __syncthreads().
 template <class P, template <int> class Memory, int Cols>
 FOURSCALE_D void begin(P const& p, Memory<Cols>& m, bool low) {
   if (threadIdx.x == 0) init_barriers(m, low);

@@ -1,51 +1,53 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which way the GEMM by wgmma goes: by certificates (wgmma_roles.cuh) or by blocks (wgmma_by_blocks.cuh).
-// Both have the same bits. Which one is faster depends on how many certificates hold: device/gemm_way.cuh
-// takes samples.
+// Which way the GEMM by wgmma goes: by certificates (wgmma_roles.cuh), where a step is one sum of 64 products
+// if that is proved exact; or by blocks (wgmma_by_blocks.cuh), where every step is four sums of 16. Both give
+// the same bits. Which one is faster depends on how many certificates hold: device/gemm_way.cuh takes samples
+// while the operands are decoded.
 #pragma once
 
 #include "../bits.hpp"
 
 namespace FOURSCALE_NAMESPACE::mma::wgmma {
 
-/// Steps of eight rows with eight columns, sixteen or fewer: how many, which of them no certificate covers, a
-/// bit each, and how many widths alone leave open. `refused`: not 0 where values are not what their operand
-/// has, so that the kernel leaves D alone; another one multiplies.
+/// A sample of up to 16 steps of eight rows by eight columns: how many steps; a bit for each that no
+/// certificate covers; how many the widths alone leave open. `refused`: not 0 where decoded values are not
+/// those of the operand: the kernel then leaves D alone, and another one multiplies.
 struct alignas(8) way_sample {
   u16 steps, uncertified, open, refused;
 };
-/// Sample i and i + way_pairs are of the same steps, of other rows and columns.
+/// Samples i and i + way_pairs are a pair: the same steps, for different rows and columns.
 inline constexpr u32 way_pairs = 32, way_samples = 2 * way_pairs;
 
-/// What all samples have: steps, those that no certificate covers, those that none covers in either sample
-/// of a pair, and those that widths leave open. Without an uncertified step the steps are not counted.
+/// Sums over all samples. `together`: steps that are uncertified in both samples of a pair. If no step is
+/// uncertified, `steps` is not counted, but 0.
 struct sample_sums {
   u32 steps, uncertified, together, open;
   bool refused;
 
-  /// Of the steps, those that are uncertified.
+  /// The share of the steps that are uncertified.
   FOURSCALE_HD float share() const {
     return uncertified == 0 ? 0 : static_cast<float>(uncertified) / static_cast<float>(steps);
   }
-  /// How much more often than by chance a step is uncertified if it is so for other rows and columns: from 0,
-  /// not at all, to 1, always. So it is where values along K differ in size, as tokens do.
+  /// How much more often than by chance a step is uncertified if it is for other rows and columns, too: from
+  /// 0, no more often, to 1, always. It is high where values along K differ in size, as tokens do.
   FOURSCALE_HD float alike() const {
     const float again = 2 * static_cast<float>(together) / static_cast<float>(uncertified);
     const float more = (again - share()) / (1 - share());
-    return more > 0 ? more : 0;  // so a NaN is none
+    return more > 0 ? more : 0;  // and 0 for NaN
   }
 };
 
-/// The share of uncertified steps above which the way by blocks is the faster one, and by how much it is
-/// larger where uncertified steps are alike: all warps then make the same steps again, at the same time, in
-/// place of waiting for each other in most steps. As measured: docs/gemm_speed.md.
+/// The way by blocks is faster if share() > share_by_blocks * (1 + more_if_alike * alike()). Where
+/// uncertified steps are alike, all warps make the same steps again at the same time, and do not wait for
+/// each other in most steps: so certificates stay faster for more of them. As measured: docs/gemm_speed.md.
 inline constexpr float share_by_blocks = 1.0f / 16;
 inline constexpr int more_if_alike = 4;
+/// With `above` < 0 always true.
 FOURSCALE_HD inline bool is_faster_by_blocks(sample_sums const& x, float above = share_by_blocks) {
   if (x.uncertified == 0 || above < 0) [[likely]]
     return above < 0;
-  // x.share() > above * (1 + more_if_alike * x.alike()), without divisions, as a small GEMM waits for it; in
-  // whole numbers, as all kernels must say the same, and a * b + c of floats may become one operation.
+  // x.share() > above * (1 + more_if_alike * x.alike()) without divisions, since a small GEMM waits for it.
+  // In whole numbers, since all kernels must give the same answer, and a * b + c of floats may be contracted.
   const int all = static_cast<int>(x.steps), some = static_cast<int>(x.uncertified), others = all - some,
             again = 2 * static_cast<int>(x.together) * all - some * some;
   if (others == 0) return above < 1;
@@ -54,7 +56,7 @@ FOURSCALE_HD inline bool is_faster_by_blocks(sample_sums const& x, float above =
              static_cast<float>(some * others + more_if_alike * (again > 0 ? again : 0));
 }
 
-/// Called by a whole warp.
+/// Called by a whole warp; all lanes have the result.
 FOURSCALE_D inline sample_sums sum_of_samples(way_sample const* samples) {
   static_assert(way_pairs == 32, "A pair for each lane; sums of 16 steps each take 11, 11 and 10 bits.");
   const u32 lane = threadIdx.x % 32;
@@ -75,12 +77,12 @@ FOURSCALE_D inline sample_sums sum_of_samples(way_sample const* samples) {
   return sums;
 }
 
-/// The way of a GEMM: none; by blocks, or else by certificates; and whether strips are certified ahead for
-/// these.
+/// The way of a GEMM: none if it is refused, else by blocks or by certificates. `by_strips`: by certificates,
+/// and strips are certified ahead.
 struct gemm_way {
   bool refused, by_blocks, by_strips;
 };
-/// The same in every warp of every CTA. Called by a whole warp.
+/// The way of problem p, from its samples: the same in every warp of every CTA. Called by a whole warp.
 template <class P>
 FOURSCALE_D gemm_way way_of(P const& p) {
   const sample_sums all = sum_of_samples(p.samples);
