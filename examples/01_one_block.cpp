@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// One value as 4 bits, then sixteen values as one NVFP4 block: nine bytes.
+// How NVFP4 stores numbers. First, one value as a 4-bit code in E2M1: a sign, two bits of exponent, one bit
+// of mantissa. Then sixteen values as one NVFP4 block of nine bytes: eight of codes and one of scale.
 #include <cstdio>
 #include <fourscale/fourscale.hpp>
 
 namespace f4 = fourscale;
 
-// The same functions run in the compiler.
+// The same functions also run at compile time.
 static_assert(f4::encode<f4::e2m1>(2.4f).bits == 0b0'10'0);  // sign, exponent, mantissa of 2
 static_assert(f4::decode(f4::e2m1{0b1'11'1}) == -6.0f);
 
@@ -23,7 +24,8 @@ int main() {
   }
   std::printf("Ties go to the even code (2.5 to 2), and what is too large saturates at 6.\n\n");
 
-  // Values are rarely as large as that grid, so a block of sixteen brings its own scale, in E4M3.
+  // The values of a tensor are rarely as large as the E2M1 grid. So each block of sixteen has a scale of its
+  // own, stored in E4M3: a value is its code times that scale.
   float x[16], y[16];
   for (int i = 0; i < 16; ++i) x[i] = 0.01f * static_cast<float>((i * 7) % 16 - 5);
   const f4::packed_block<f4::nvfp4> block = f4::quantize_block<f4::nvfp4>(x, f4::quantizer{});
@@ -35,7 +37,8 @@ int main() {
   ok = ok && sizeof block == 9;
   for (int i = 0; i < 16; ++i) {
     std::printf("%8.3f  %4g  %.5f\n", x[i], f4::decode(block.get(i)), y[i]);
-    // The widest gap of the grid lies between 4 and 6, so no error is larger than one scale.
+    // The widest gap of the grid is 2, between 4 and 6. Rounding to nearest is off by half of it at most: one
+    // scale.
     const float error = x[i] < y[i] ? y[i] - x[i] : x[i] - y[i];
     ok = ok && error <= f4::decode(block.scale) && y[i] == f4::decode(block.get(i)) * f4::decode(block.scale);
   }

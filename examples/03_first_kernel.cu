@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Quantizing inside your own kernel: a ReLU whose result goes to memory as NVFP4. The function that runs here
-// is the one that runs on the CPU, so the bits are the same, whether the GPU has an instruction for it
-// (Blackwell) or not.
+// Quantizing inside your own kernel: a ReLU that writes its result as NVFP4, one block a thread. The function
+// that quantizes a block on the GPU is the one that runs on the CPU. So both give the same bits, whether the
+// GPU has an instruction for the conversion (Blackwell) or not.
 #include <cuda_runtime.h>
 
 #include <cstdio>
@@ -11,7 +11,7 @@
 namespace f4 = fourscale;
 using block = f4::packed_block<f4::nvfp4>;
 
-/// Sixteen values through ReLU and into a block, in the registers of one thread.
+/// ReLU of sixteen values, quantized to one block, in the registers of one thread.
 __host__ __device__ block relu_block(float const* x, f4::tensor_scale<f4::nvfp4> const& scale) {
   float values[16];
   for (int i = 0; i < 16; ++i) values[i] = x[i] > 0.0f ? x[i] : 0.0f;
@@ -40,7 +40,7 @@ int main() {
     state = state * 1664525u + 1013904223u;
     value = static_cast<float>(static_cast<f4::i32>(state)) * 0x1p-31f;
   }
-  const f4::tensor_scale<f4::nvfp4> scale(1.0f);  // no value is larger
+  const f4::tensor_scale<f4::nvfp4> scale(1.0f);  // from the amax: no magnitude is larger than 1
 
   float* device_x = nullptr;
   block* device_out = nullptr;

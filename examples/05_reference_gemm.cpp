@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// The three GEMMs of one linear layer Y = X * W^T, each operand in NVFP4 as NVIDIA's recipe has it, on the
-// CPU:
+// The three GEMMs of one linear layer Y = X * W^T on the CPU. Each operand is in NVFP4, quantized as in
+// NVIDIA's recipe:
 //   fprop  Y  = X * W^T       blocks along the inputs
 //   dgrad  dX = dY * W        blocks along the outputs
 //   wgrad  dW = dY^T * X      blocks along the tokens
-// host::gemm computes D = A * B^T and rounds once, so whatever is wrong with the result was done by the 4
+// host::gemm computes D = A * B^T and rounds once. So practically all the error of a result comes from the 4
 // bits.
 #include "support/tools.hpp"
 
@@ -12,7 +12,7 @@ using namespace example;
 
 constexpr int tokens = 256, inputs = 512, outputs = 128;
 
-/// A * B^T in double, from the original values.
+/// A * B^T, summed in double.
 template <class A, class B>
 matrix exact(A const& a, B const& b) {
   matrix d(static_cast<int>(a.rows), static_cast<int>(b.rows));
@@ -26,8 +26,9 @@ matrix exact(A const& a, B const& b) {
   return d;
 }
 
-/// Quantizes both operands, multiplies them and says how far the product is from the exact one; false if it
-/// is not where 4 bits should be, or if the GEMM itself is in error.
+/// Quantizes both operands, multiplies them, and prints two relative errors: against the product of the
+/// original values (the error of 4 bits), and against that of the quantized values (the error of the GEMM).
+/// False if one of them is not where it should be.
 template <class A, class QuantizerA, class B, class QuantizerB>
 bool gemm(char const* name, A const& a, QuantizerA const& quantizer_a, B const& b,
           QuantizerB const& quantizer_b) {
@@ -46,10 +47,9 @@ bool gemm(char const* name, A const& a, QuantizerA const& quantizer_a, B const& 
   return error > 0.10 && error < 0.22 && own < 2e-7;
 }
 
-/// Inference engines keep a number of their own in place of the amax: the global scale of vLLM and
-/// compressed-tensors is the encode scale, 2688 / amax, and ModelOpt's weight_scale_2 the decode scale,
-/// amax / 2688. A view takes either by its name; the product is the same but for the roundings of that
-/// number.
+/// Inference engines store a scale in place of the amax. The global scale of vLLM and compressed-tensors is
+/// the encode scale, 2688 / amax; ModelOpt's weight_scale_2 is the decode scale, amax / 2688. A view takes
+/// either: encode_scale_in(), decode_scale_in(). The product is the same but for the rounding of that scale.
 bool gemm_of_global_scales(matrix const& x, matrix const& w) {
   quantized<> qx(x.rows, x.cols), qw(w.rows, w.cols);
   quantize(x.view(), qx);
@@ -72,9 +72,9 @@ int main() {
   const matrix x = normal(tokens, inputs, 1.0f, 1), w = normal(outputs, inputs, 0.02f, 2),
                dy = normal(tokens, outputs, 1e-4f, 3);
 
-  // Gradients are rounded stochastically, with another stream of random bits for each copy. Both operands of
-  // wgrad are rotated along the tokens by the same Hadamard matrix, which cancels in the product. (Weights
-  // would have 16 x 16 tiles, see example 04.)
+  // Gradients are rounded stochastically, each copy with a random stream of its own. Both operands of wgrad
+  // are rotated along the tokens by the same Hadamard transform, which cancels in the product. (The recipe
+  // quantizes weights in 16 x 16 tiles, which this example leaves out: see example 04.)
   const f4::quantizer nearest;
   const f4::hadamard<16> rotation{f4::te_signs};
   const f4::quantizer rotated{f4::nearest_even{}, f4::amax_scale{}, rotation};

@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// A rounding of your own in a few lines: a policy is a value with a const call operator that turns four
-// scaled values into four codes. It then works wherever the library's own do: blocks, matrices, kernels.
+// Your own rounding in a few lines. A rounding policy is a value with a const call operator that turns four
+// scaled values into four codes. It works wherever the library's own policies do: in blocks, matrices and
+// kernels.
 #include "support/tools.hpp"
 
 using namespace example;
 
-/// Ties away from zero, as schoolbooks round, in place of ties to even. What is here runs on a GPU as well.
+/// Rounds to nearest, ties away from zero, as schoolbooks do; the default takes ties to the even code. This
+/// code runs on a GPU as well.
 struct nearest_away {
   template <f4::element_format F>
   FOURSCALE_HD constexpr f4::packed<F, 4> operator()(F, float const (&x)[4], f4::position) const {
@@ -19,9 +21,10 @@ struct nearest_away {
   }
 };
 
-/// Never larger than the value: chops off what does not fit. In addition to its definition it offers a fast
-/// form for whole matrices on a CPU: the code of one value by straight-line arithmetic, in the top bits of a
-/// word. Random bits of 0 never round up.
+/// Rounds toward zero: the magnitude is truncated. The call operator is the definition. In addition there is
+/// a fast form for whole matrices on a CPU, encode_lane(): straight-line arithmetic that gives the code of
+/// one value in the top bits of a word. It is stochastic rounding with random bits of 0, which never round
+/// up.
 struct toward_zero {
   template <f4::element_format F>
   FOURSCALE_HD constexpr f4::packed<F, 4> operator()(F, float const (&x)[4], f4::position) const {
@@ -37,7 +40,7 @@ struct toward_zero {
 
 static_assert(f4::rounding_policy<nearest_away, f4::e2m1> && f4::lane_rounding_policy<toward_zero, f4::e2m1>);
 
-/// A fast form must be its definition in every bit: here, for all bf16.
+/// A fast form must agree with its definition in every bit. This compares them for every bf16.
 bool same_codes(toward_zero const& round) {
   for (f4::u32 bits = 0; bits < 65536; ++bits) {
     const float x = f4::to_float(f4::bf16{static_cast<f4::u16>(bits)});
@@ -51,6 +54,7 @@ struct result {
   double error, gain;  ///< gain: <x, Q(x)> / <x, x>, less than 1 where values shrink
 };
 
+/// Quantizes x under `round`. Prints how five values are rounded, and what quantization does to x.
 template <class Round>
 result measure(char const* name, matrix const& x, Round const& round) {
   quantized<> q(x.rows, x.cols);

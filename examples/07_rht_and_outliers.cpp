@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // What the random Hadamard transform (RHT) does, and what it does not. The weight gradient dW = dY^T X sums
-// over tokens, so its operands have blocks of 16 tokens. A token with large activations takes the scale of
-// its block, and its neighbours are rounded to almost nothing: a loss, the same in every step. The transform
-// mixes the 16 tokens first (in the product the transforms of the two operands cancel) and turns the loss
-// into noise: no smaller in one step, but it averages out.
+// over tokens, so its operands have blocks of 16 tokens. A token with large activations determines the scale
+// of its block, and its neighbours are rounded to almost nothing. This loss is the same in every step. The
+// RHT mixes the 16 tokens before they are quantized; in the product, the transforms of the two operands
+// cancel. This turns the loss into noise, which is no smaller in one step, but averages out over steps with
+// fresh signs.
 #include "support/tools.hpp"
 
 using namespace example;
@@ -13,7 +14,7 @@ constexpr int tokens = 512, channels = 128, period = 64;
 bool is_outlier(int token) { return token % period == 37; }
 bool is_neighbour(int token) { return token % period / 16 == 37 / 16 && !is_outlier(token); }
 
-/// Undoes hadamard<16>{signs} along each row: H is its own inverse, then the signs go back.
+/// Undoes hadamard<16>{signs} along each row: H is its own inverse; the signs are then undone, too.
 void rotate_back(matrix& m, f4::sign_vector signs) {
   for (int r = 0; r < m.rows; ++r)
     for (int first = 0; first < m.cols; first += 16) {
@@ -24,12 +25,13 @@ void rotate_back(matrix& m, f4::sign_vector signs) {
     }
 }
 
-/// The columnwise copy of x, back in the domain of x.
+/// The values of the columnwise copy of x (channels x tokens), quantized without an RHT.
 matrix plain(matrix const& x) {
   quantized<> q(channels, tokens);
   quantize(f4::transposed(x.view()), q);
   return values_of(q.view());
 }
+/// The same, quantized after an RHT and rotated back.
 matrix rotated(matrix const& x, f4::sign_vector signs) {
   quantized<> q(channels, tokens);
   quantize(f4::transposed(x.view()), q,
@@ -39,7 +41,7 @@ matrix rotated(matrix const& x, f4::sign_vector signs) {
   return y;
 }
 
-/// SQNR in dB over the tokens that `which` selects.
+/// SQNR in dB of a columnwise copy y, over the tokens of x that `which` selects.
 double sqnr(matrix const& y, matrix const& x, bool (*which)(int)) {
   double error = 0, size = 0;
   for (int t = 0; t < tokens; ++t)

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Why gradients are rounded stochastically. Rounding to nearest makes the same error every time, and over
-// many steps it adds up; stochastic rounding is right on average, so over many steps its errors cancel. One
-// thing still spoils that: the scale of a block is itself rounded, and where it is rounded down the largest
-// values saturate.
+// many steps the errors add up. Stochastic rounding is right on average, so over many steps its errors
+// cancel. One bias is left: the scale of a block is itself rounded, and where it is rounded down, the largest
+// values of the block saturate. The scale rule two_level_headroom leaves room for them.
 #include "support/tools.hpp"
 
 using namespace example;
@@ -14,7 +14,7 @@ matrix mean_of(matrix const& x, int draws, Scale const& scale) {
   std::vector<double> sum(x.values.size());
   matrix y(x.rows, x.cols);
   for (int draw = 0; draw < draws; ++draw) {
-    const f4::philox bits{42, static_cast<f4::u64>(draw)};  // seed, stream: no state to carry or to lose
+    const f4::philox bits{42, static_cast<f4::u64>(draw)};  // seed, stream: there is no state to carry
     quantize(x.view(), q, f4::quantizer{f4::stochastic{bits}, scale});
     check(f4::host::dequantize(q.view(), y.view()));
     for (std::size_t i = 0; i < sum.size(); ++i) sum[i] += static_cast<double>(y.values[i]);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// How to choose the rule for the scale of a block: the error of each, on values of similar size and on values
-// with outliers. SQNR: larger is better. Gain: how long the quantized tensor is along the original, <x, Q(x)>
-// / <x, x>.
+// How to choose a rule for block scales. The table compares rules on values of similar size (Gaussian) and on
+// values with outliers (heavy tails). SQNR is the ratio of signal to quantization noise: larger is better.
+// Gain is <x, Q(x)> / <x, x>, the length of the quantized tensor along the original: below 1, values shrink.
 #include "support/tools.hpp"
 
 using namespace example;

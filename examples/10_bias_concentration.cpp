@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Noise averages out over the steps of a training run, bias does not. The mean of K estimates of one weight
-// gradient dW = dY^T X shows which is which: the error of an unbiased estimator falls as 1/K, that of a
-// biased one stops falling. Draws bias_concentration.svg. The experiment is Quartet II's (arXiv 2601.22813).
+// Noise averages out over the steps of a training run; bias does not. To tell them apart, this averages K
+// estimates of one weight gradient dW = dY^T X. The error of the mean falls as 1/K for an unbiased estimator,
+// and stops falling for a biased one. Draws bias_concentration.svg. The experiment is Quartet II's (arXiv
+// 2601.22813).
 #include "support/plot.hpp"
 #include "support/tools.hpp"
 
@@ -9,7 +10,8 @@ using namespace example;
 
 constexpr int tokens = 512, channels = 128, draws = 256;
 
-// Quantizers as functions of the draw. Operand n of draw k has the random stream 2k + n.
+// Each of these makes a quantizer, or its signs, from the number of a random stream. Operand n of draw k has
+// stream 2k + n: n = 0 for dY, 1 for X.
 const auto nearest = [](f4::u64) { return f4::quantizer{}; };
 const auto stochastic = [](f4::u64 stream) { return f4::quantizer{f4::stochastic{f4::philox{1, stream}}}; };
 const auto headroom = [](f4::u64 stream) {
@@ -31,7 +33,8 @@ const auto ms_eden = [](f4::u64 stream) {
   return f4::ms_eden{f4::philox{1, stream}, signs};
 };
 
-/// MS-EDEN is more than three policies: it rotates 128 values, and mends their mean with the scales.
+/// MS-EDEN is more than the three policies of a quantizer: it rotates 128 values, and corrects their mean by
+/// the scales. So it has a function of its own.
 template <class M, class Bits>
 void quantize(M const& m, quantized<>& q, f4::ms_eden<Bits> const& quantizer) {
   float amax = 0;
@@ -40,7 +43,7 @@ void quantize(M const& m, quantized<>& q, f4::ms_eden<Bits> const& quantizer) {
   check(f4::host::quantize(m, q.view(), quantizer));
 }
 
-/// The values of m as the GEMM sees them: quantized with blocks along the tokens.
+/// The values of m as the GEMM sees them: quantized in blocks along the tokens.
 template <class Quantizer>
 matrix estimate(matrix const& m, Quantizer const& quantizer) {
   quantized<> q(channels, tokens);
@@ -65,7 +68,7 @@ int main() {
   for (const double k : figure.x) std::printf("   K = %-3g", k);
   std::printf("\n");
   bool ok = true;
-  // One row and one curve; `recorded` is what the error at K = 256 was when this was written.
+  // Prints one row and adds one curve. `recorded` is the known error at K = 256, which must come out again.
   const auto row = [&](char const* name, char const* color, char const* dash, auto for_dy, auto for_x,
                        double recorded, char const* verdict) {
     curve c{name, color, dash, {}};

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// RMSNorm to NVFP4 in one pass, also with the residual addition in front of it, whose sum goes on in bf16. A
-// row stays in the registers of its CTA from the sum of squares to the codes. The kernel is
-// fused/rmsnorm.cuh; the tensor scale is that of the step before (delayed scaling), and the amax for the next
-// step comes with it.
+// RMSNorm to NVFP4 in one pass, also with the residual addition in front of it; the sum is then stored in
+// bf16, too. A CTA keeps its row in registers from the sum of squares to the codes. The kernel is in
+// fused/rmsnorm.cuh. The tensor scale is that of the step before (delayed scaling); the kernel also finds the
+// amax for the next step.
 #include "fused/compare.cuh"
 #include "fused/rmsnorm.cuh"
 
@@ -40,7 +40,8 @@ bool check(i64 rows, i64 cols, bool with_residual) {
 
 int main() {
   need_gpu();
-  // 257 blocks in a row, and rows that end inside a tile of scales: there is padding to zero.
+  // 300 x 4112 values have 257 blocks in a row. Rows and blocks end inside a tile of scales, so the scales
+  // have padding, which must be zero.
   bool good = check<f4::linear>(128, 4096, false) & check<f4::linear>(64, 4096, true);
   good &= check<f4::swizzled_128x4>(300, 4112, false) & check<f4::swizzled_128x4>(300, 4112, true);
   good &= check<f4::linear>(8, 28672, false) & check<f4::linear>(8, 28672, true) &

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Bias and GELU to NVFP4 without a matrix in between: a producer makes the values of a block where the
-// library would read them, and device::quantize() does the rest: batches, tiles of scales, padding. The bits
-// are those of the matrix that the producer stands for.
+// Bias and GELU to NVFP4 without a matrix of activations in between. A producer is a kernel argument whose
+// load() makes the values of a block, where the library would otherwise read them from memory.
+// device::quantize() does the rest: batches, tiles of scales, padding. The bits are those of quantizing the
+// matrix that the producer stands for.
 #include <fourscale/fourscale.cuh>
 
 #include "support/gpu.cuh"
@@ -11,8 +12,8 @@ using f4::bf16, f4::i64, example::require;
 
 namespace {
 
-/// gelu(x + bias), rounded to bf16. A block may be asked for twice and must be the same both times, so no
-/// product stands where the compiler could join it with a sum.
+/// gelu(x + bias), rounded to bf16. One thread calls load() for a block, some blocks twice, and must get the
+/// same values both times. So no product stands where the compiler could contract it with an addition.
 struct bias_gelu {
   using block_type = f4::cta::values<bf16, f4::nvfp4::block_size>;
   bf16 const *x, *bias;  // rows x cols; cols
@@ -33,7 +34,7 @@ struct bias_gelu {
 };
 static_assert(f4::cta::producer<bias_gelu>);
 
-/// The same values to memory.
+/// Stores the same values in memory: the matrix that the producer stands for.
 __global__ void store(bias_gelu from, bf16* y) {
   const i64 row = blockIdx.x;
   for (i64 block = threadIdx.x; block < from.cols / 16; block += blockDim.x)
@@ -49,7 +50,7 @@ int main() {
   for (i64 i = 0; i < rows * cols; ++i)
     x[i] = f4::from_float<bf16>(static_cast<float>(i * 7919 % 2003 - 1001) / 256);
   for (i64 i = 0; i < cols; ++i) bias[i] = f4::from_float<bf16>(static_cast<float>(i % 17 - 8) / 32);
-  const example::array<float> amax(1);  // in training, that of the step before
+  const example::array<float> amax(1);  // in training: the amax of the step before
   const bias_gelu source{x.data, bias.data, rows, cols};
   using buffer = f4::device_buffer<f4::nvfp4, f4::swizzled_128x4>;
   buffer fused(rows, cols, f4::amax_in(amax.data)), unfused(rows, cols, f4::amax_in(amax.data));

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// A rounding of your own at the speed of the library's. Its definition is the call operator; in addition it
-// offers a fast form, which takes the sixteen values of a block at a time. Kernels use the fast form where
-// there is one, and explain() says where it is missing. The definition decides: the example compares the two,
-// on the host and on the device.
+// Your own rounding at the speed of the library's. The call operator of a policy is its definition. In
+// addition a policy may offer a fast form, which takes sixteen values at a time. Kernels use the fast form
+// where there is one, and explain() says where it is missing. The definition decides what is right: the
+// example compares the fast form with it, on the device and on the host.
 #include <fourscale/fourscale.cuh>
 
 #include "support/gpu.cuh"
@@ -10,7 +10,7 @@
 namespace f4 = fourscale;
 using f4::bf16, f4::i64, f4::u32, f4::u8, example::require;
 
-/// Toward zero, by the definition alone.
+/// Rounds toward zero. It has a definition and no fast form.
 struct slow_toward_zero {
   template <f4::element_format F>
   FOURSCALE_HD constexpr f4::packed<F, 4> operator()(F, float const (&x)[4], f4::position) const {
@@ -18,19 +18,21 @@ struct slow_toward_zero {
     for (int i = 0; i < 4; ++i) {
       const u32 bits = f4::bit_cast<u32>(x[i]);
       const float magnitude = f4::bit_cast<float>(bits & 0x7fff'ffffu);
-      const u32 sign = magnitude == magnitude ? bits >> 31 : 0;  // that of a NaN differs between machines
+      const u32 sign = magnitude == magnitude ? bits >> 31 : 0;  // the sign of a NaN differs between machines
       codes.set(i, {static_cast<u8>(f4::encode_down<F>(magnitude).bits | sign << (F::width - 1))});
     }
     return codes;
   }
 };
 
-/// The same with a fast form for E2M1.
+/// The same rounding with a fast form for E2M1.
 struct toward_zero : slow_toward_zero {
-  /// What values come in units of, and that magnitudes are less than 7 units.
+  /// fast_unit(): the unit in which fast() gets its values. fast_limited(): fast() needs magnitudes below 7
+  /// units, so that the library lowers larger ones first.
   FOURSCALE_HD static constexpr float fast_unit() { return 1.0f; }
   FOURSCALE_HD static constexpr bool fast_limited() { return true; }
-  /// From 1 on, a code is the exponent and one bit of the fraction.
+  /// Writes eight codes to a word, the first in the lowest nibble. From 1 on, the code of a magnitude is its
+  /// exponent and one bit of its fraction.
   template <class Values>
   FOURSCALE_D void fast(Values const& v, f4::position, u32 (&codes)[2]) const {
     FOURSCALE_UNROLL

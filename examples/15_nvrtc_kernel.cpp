@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// A kernel that is built at run time: no nvcc, and the quantizer is part of its text. NVRTC compiles it for
-// the GPU of this machine. Views are the same types on both sides, so they are the kernel's arguments; the
-// bits are those of host::quantize(). Without a GPU the kernel is compiled and not run.
+// A kernel that is built at run time, without nvcc: the quantizer is part of its text, and NVRTC compiles it
+// for the GPU of this machine. Views have the same types in the program and in the kernel, so they are the
+// kernel's arguments. The bits are those of host::quantize(). Without a GPU the kernel is compiled and not
+// run.
 #include <cuda_runtime.h>
 #include <nvrtc.h>
 
@@ -15,7 +16,8 @@ using f4::bf16, f4::i64, f4::nvfp4, example::require;
 
 namespace {
 
-/// QUANTIZER is text that the program adds. A CTA takes a tile of 128 rows and 8 blocks.
+/// The text of the kernel. QUANTIZER is a macro that compile() defines. A CTA takes a tile of 128 rows and 8
+/// blocks.
 constexpr char const* source = R"(
 #include <fourscale/fourscale.cuh>
 namespace f4 = fourscale;
@@ -32,7 +34,7 @@ extern "C" __global__ void __launch_bounds__(cta::threads)
 }
 )";
 
-/// The machine code of the kernel with this quantizer.
+/// Compiles the kernel with this quantizer for `arch`, and returns its machine code.
 std::string compile(std::string const& quantizer, std::string const& arch) {
   const std::string define = "-DQUANTIZER=" + quantizer, target = "--gpu-architecture=" + arch;
   char const* options[] = {"-std=c++20", "-I" FOURSCALE_INCLUDE, define.c_str(), target.c_str()};
@@ -56,7 +58,7 @@ std::string compile(std::string const& quantizer, std::string const& arch) {
   return code;
 }
 
-/// Runs it on a matrix; true if its bytes are those of the host.
+/// Runs the kernel on a matrix; true if its codes and scales are those of host::quantize().
 bool same_as_host(std::string const& code, f4::quantizer_for<nvfp4> auto const& quantizer) {
   constexpr i64 rows = 300, cols = 4112;  // both end inside a tile: there is padding to zero
   const example::array<bf16> values(rows * cols);
@@ -71,7 +73,8 @@ bool same_as_host(std::string const& code, f4::quantizer_for<nvfp4> auto const& 
   require(f4::host::amax(x, amax.data));
   require(f4::host::quantize(x, expected.view(), quantizer));
 
-  // The driver's cuLibraryLoadData() by way of the runtime: the program then starts without a driver, too.
+  // The runtime's form of the driver's cuLibraryLoadData(): with it, the program also starts where there is
+  // no driver.
   cudaLibrary_t library;
   cudaKernel_t kernel;
   require(cudaLibraryLoadData(&library, code.data(), nullptr, nullptr, 0, nullptr, nullptr, 0));
@@ -88,7 +91,7 @@ bool same_as_host(std::string const& code, f4::quantizer_for<nvfp4> auto const& 
 
 }  // namespace
 
-/// The same words as a value for the host and as text for NVRTC.
+/// The same expression twice: as a value for the host, and as text for NVRTC.
 #define BOTH(...) __VA_ARGS__, #__VA_ARGS__
 
 int main() {

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// One linear layer trained in 4 bits, on the CPU: forward and backward by a named recipe, from bf16
-// activations and gradients and an FP32 master weight; two microbatches a step, whose weight gradients add up
-// in FP32. It learns the weights of a teacher. What backward needs is kept quantized. On a GPU the same code
-// reads f4::device::linear_layer (recipe/linear.cuh), and gives the same bits.
+// One linear layer trained in 4 bits on the CPU. Forward and backward follow a named recipe; activations and
+// gradients are bf16, the master weight is FP32. A step has two microbatches, whose weight gradients add up
+// in FP32. The layer learns the weights of a teacher. What backward needs of X is kept quantized. On a GPU,
+// f4::device::linear_layer (recipe/linear.cuh) takes the place of f4::host::linear_layer: the code reads the
+// same, and gives the same bits.
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
@@ -24,7 +25,7 @@ void require(f4::errc e) {
   std::exit(1);
 }
 
-/// Numbers about N(0, size^2), the same on every machine.
+/// Numbers that are about N(0, size^2) distributed, the same on every machine.
 template <class T>
 std::vector<T> normal(i64 count, float size, f4::u64 stream) {
   std::vector<T> x(static_cast<size_t>(count));
@@ -37,14 +38,16 @@ std::vector<T> normal(i64 count, float size, f4::u64 stream) {
   return x;
 }
 
-/// Memory for a layer. Every layer of a model has its own weights and saved; all share one workspace.
+/// Memory for a layer. In a model, every layer has `weights` and `saved` of its own; all layers share one
+/// `workspace`.
 struct memory {
   std::vector<f4::u8> bytes;
   explicit memory(i64 count) : bytes(static_cast<size_t>(count)) {}
   operator f4::linear_memory() { return {bytes.data(), static_cast<i64>(bytes.size())}; }
 };
 
-/// Half the square of Y - target, summed over outputs and averaged over tokens; and its gradient.
+/// The loss: half the square of Y - target, summed over outputs and averaged over tokens. Also writes its
+/// gradient.
 double loss_and_gradient(std::vector<bf16> const& y, std::vector<float> const& target,
                          std::vector<bf16>& dy) {
   double sum = 0;
@@ -56,7 +59,7 @@ double loss_and_gradient(std::vector<bf16> const& y, std::vector<float> const& t
   return sum / static_cast<double>(shape.tokens);
 }
 
-/// X * W^T of the teacher.
+/// The target: X * W^T with the weights of the teacher.
 std::vector<float> teach(std::vector<bf16> const& x, std::vector<float> const& w) {
   const auto [tokens, in, out] = shape;
   std::vector<float> y;
@@ -71,7 +74,7 @@ std::vector<float> teach(std::vector<bf16> const& x, std::vector<float> const& w
   return y;
 }
 
-/// Trains under recipe R and says how; true if the loss fell as it should.
+/// Trains under recipe R and prints the losses; true if the loss fell to less than a tenth.
 template <f4::linear_recipe R>
 bool train(char const* name) {
   using layer_type = f4::host::linear_layer<R>;
@@ -90,16 +93,18 @@ bool train(char const* name) {
   for (int step = 0; step < steps; ++step) {
     double loss = 0;
     for (int m = 0; m < microbatches; ++m) {
+      // Seed, layer, step, microbatch: all random bits follow from these four.
       const f4::draw_key key{42, 0, static_cast<f4::u64>(step), static_cast<f4::u32>(m)};
       const auto x = normal<bf16>(tokens * in, 1.0f, static_cast<f4::u64>(3 + step * microbatches + m));
       const f4::matrix_view<bf16 const> x_view{x, tokens, in}, dy_view{dy, tokens, out};
       const f4::matrix_view<bf16> y_view{y, tokens, out}, dx_view{dx, tokens, in};
       if (m == 0)
-        require(layer.forward(x_view, w_view, key, &t, y_view));  // quantizes W, too
+        require(layer.forward(x_view, w_view, key, &t, y_view));  // quantizes W and X
       else
-        require(layer.forward(x_view, key, &t, y_view));  // under the same W
+        require(layer.forward(x_view, key, &t, y_view));  // uses W as quantized before
       loss += loss_and_gradient(y, teach(x, teacher), dy) / microbatches;
       const f4::matrix_view<float> dw_view{dw, out, in};
+      // The last argument is beta: 1 adds to the dW of the first microbatch.
       require(layer.backward(dy_view, key, &t, dx_view, dw_view, m == 0 ? 0.0f : 1.0f));
     }
     for (size_t i = 0; i < w.size(); ++i) w[i] -= 0.25f / microbatches * dw[i];

@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-// Two linear layers over two GPUs, in one process, by NCCL: the first split by columns (W1 along its
-// outputs), the second by rows (W2 along its inputs), as in an MLP of Megatron. Ranks reduce the amaxes of
-// what they share between amax() and quantize(). What then has the bits of one GPU with the whole layers:
-//   codes and scales of W1, W2 and H, and the outputs that no sum over ranks enters: H, dH, dW2.
-// Y and dX are sums over ranks of FP32 partial sums. A tensor core's chain along K cannot be split so that
-// its bits stay: it would have to be handed from rank to rank. Here the sum of two ranks has the bits of one
-// GPU that multiplies the two halves of K one after the other, the second one with beta = 1. dH is rounded
-// stochastically, and each rank has a key of its own for that: dX and dW1 have the bits of one GPU that does
-// the work of both ranks, not those of the whole layer.
+// Two linear layers split over two GPUs (tensor parallelism), in one process, by NCCL: the first by columns
+// (W1 along its outputs), the second by rows (W2 along its inputs), as in an MLP of Megatron. Between amax()
+// and quantize(), the ranks reduce the amaxes of the tensors that they share. The program checks which
+// results then have the bits of one GPU:
+// - Codes and scales of W1, W2 and H, and the outputs that no sum over ranks enters (H, dH, dW2), have the
+//   bits of one GPU with the whole layers.
+// - Y and dX are sums over ranks of FP32 partial sums. A tensor core adds along K in one chain, which ranks
+//   would have to hand on to each other to keep its bits. The sum of two ranks has the bits of one GPU that
+//   multiplies the two halves of K one after the other, the second one with beta = 1.
+// - dH is quantized by stochastic rounding, on each rank under a key of its own. So dX and dW1 have the bits
+//   of one GPU that does the work of both ranks, not those of the whole layer.
 //
 // nvcc -std=c++20 -O3 -arch=native -Iinclude examples/17_tensor_parallel.cu -lnccl -o tensor_parallel
 #include <nccl.h>
@@ -34,7 +36,7 @@ void require(ncclResult_t e) {
   std::exit(1);
 }
 
-/// Memory of the device that is current when it is made.
+/// Zeroed memory of the device that is current in the constructor.
 template <class T>
 struct buffer {
   T* data = nullptr;
@@ -69,7 +71,7 @@ struct matrix {
   T& operator()(i64 r, i64 c) { return values[static_cast<size_t>(r * cols + c)]; }
   T operator()(i64 r, i64 c) const { return values[static_cast<size_t>(r * cols + c)]; }
 
-  /// The part of `rank` of `ranks`, along rows or along columns.
+  /// The part of rank number `rank` of `ranks`, split along rows or along columns.
   matrix part(int rank, int ranks, bool along_rows) const {
     matrix p(along_rows ? rows / ranks : rows, along_rows ? cols : cols / ranks);
     for (i64 r = 0; r < p.rows; ++r)
@@ -89,7 +91,7 @@ matrix<T> random_matrix(i64 rows, i64 cols, float size, f4::u32 seed) {
   return m;
 }
 
-/// The model and a batch, as one machine sees them.
+/// The whole model and a batch, from which each rank takes its part.
 struct problem {
   matrix<bf16> x = random_matrix<bf16>(tokens, model, 2.0f, 1),
                dy = random_matrix<bf16>(tokens, model, 1e-3f, 2);
@@ -97,7 +99,7 @@ struct problem {
                 w2 = random_matrix<float>(model, hidden, 0.1f, 4);
 };
 
-/// A layer's part on one rank, and its memory.
+/// The part of a layer that one rank has, and its memory.
 struct layer_part {
   f4::linear_shape shape;
   f4::linear_bytes need = layer::bytes(shape);
@@ -137,7 +139,8 @@ struct rank {
     dw2 = std::make_unique<buffer<float>>(mine * model);
   }
   void use() const { require(cudaSetDevice(device)); }
-  /// W2 and dY are rounded alike on all ranks; the columns of dH, by a key of each rank.
+  /// Keys of the random bits. The second layer has one key on all ranks, so that W2 and dY are rounded alike.
+  /// The first layer has a key for each rank, which rounds the columns of dH of that rank.
   f4::draw_key key_of_one() const { return {42, static_cast<f4::u32>(16 + index), 7, 0}; }
   static f4::draw_key key_of_two() { return {42, 1, 7, 0}; }
 
@@ -151,7 +154,7 @@ struct rank {
   f4::matrix_view<float> dx_view() const { return {dx->data, tokens, model}; }
 };
 
-/// Some ranks, and how they reduce: by NCCL, or on the host where all are on one GPU.
+/// A set of ranks, and how they reduce: by NCCL, or on the host if all of them are on one GPU.
 struct world {
   std::vector<std::unique_ptr<rank>> ranks;
   std::vector<ncclComm_t> comms;
@@ -179,7 +182,7 @@ struct world {
     each([](rank const& r) { require(cudaStreamSynchronize(r.stream)); });
   }
 
-  /// The largest, or the sum, of `count` floats at where(rank), to all ranks.
+  /// All-reduce: replaces the `count` floats at where(rank) of every rank by their largest, or their sum.
   template <class Where>
   void reduce(Where where, i64 count, ncclRedOp_t op) const {
     if (comms.empty()) return reduce_on_host(where, count, op);
@@ -206,7 +209,7 @@ struct world {
   void forward() const {
     each([](rank& r) {
       const layer run(r.stream);
-      require(run.amax(r.x_view(), r.key_of_one(), r.one->t.x));  // all of X is here: nothing to reduce
+      require(run.amax(r.x_view(), r.key_of_one(), r.one->t.x));  // all of X is on each rank
       require(run.amax(r.w1_view(), r.key_of_one(), r.one->t.w));
       require(run.amax(r.w2_view(), r.key_of_two(), r.two->t.w));
     });
@@ -220,7 +223,7 @@ struct world {
       require(run.fprop(r.one->t, r.h_view()));
       require(run.amax(r.h_view(), r.key_of_two(), r.two->t.x));
     });
-    reduce([](rank const& r) { return r.two->t.x.amax; }, 2, ncclMax);  // of H, and of H transformed
+    reduce([](rank const& r) { return r.two->t.x.amax; }, 2, ncclMax);  // of H and of H transformed
     each([](rank& r) {
       const layer run(r.stream);
       require(run.quantize(r.h_view(), r.key_of_two(), &r.two->t.x));
@@ -267,7 +270,7 @@ matrix<T> on_host(buffer<T> const& b, i64 cols) {
   return m;
 }
 
-/// Rows of a quantized matrix that begin at `row` of `all`: the same codes, the same scales.
+/// True if `part` has the codes and scales of those rows of `all` that begin at `row`.
 template <class View>
 bool same_rows(View const& part, View const& all, i64 row) {
   const auto bytes = [](u8 const* from, i64 count) { return buffer<u8>::copy_of(from, count); };
@@ -278,7 +281,7 @@ bool same_rows(View const& part, View const& all, i64 row) {
                    bytes(all.scales + row * scale_row, part.rows * scale_row));
 }
 
-/// Two ranks against one with the whole layers.
+/// Compares two ranks with one that has the whole layers.
 void compare_with_whole(world const& two, rank const& whole) {
   bool codes = true, h = true, dh = true, dw2 = true;
   for (auto const& r : two.ranks) {
@@ -318,7 +321,7 @@ int main() {
     w->forward();
     w->synchronize();
   }
-  // One GPU: the second half of K on top of the first.
+  // On one GPU: adds the product of the second half of K to that of the first half.
   rank& first = *shared.ranks[0];
   first.use();
   const buffer<float> chained(first.y->get());

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// A linear layer whose input is never in memory as bf16: forward() takes RMSNorm or SwiGLU as a producer, and
-// makes both quantized copies from it, the one for fprop and the one that is kept for wgrad. Y, what is kept
-// and dW have the bits of the same layer on the activations in memory.
+// A linear layer whose input is never in memory as bf16. In place of X, forward() takes a producer, here
+// RMSNorm or SwiGLU, and makes both quantized copies from it: one for fprop, and one that is kept for wgrad.
+// Y, dX, dW and what is kept have the bits of the same layer on activations in memory.
 //
-// The producer is evaluated twice, once for the amaxes and once for the codes: that saves the 2 bytes a value
-// that would be written and one of the reads, and costs the arithmetic twice. Where the amax is of the step
-// before (amax_source::delayed), it is evaluated once.
+// The producer is evaluated twice, once for the amaxes and once for the codes. That saves the write of 2
+// bytes a value and one of the reads, and costs the arithmetic twice. Where the amax is that of the step
+// before (amax_source::delayed), the producer is evaluated once.
 #include <fourscale/recipe/linear.cuh>
 #include <fourscale/recipe/presets.hpp>
 
@@ -34,7 +34,7 @@ struct layer_memory {
                          {workspace.data, need.workspace}, &t));
     require(cudaMemset(saved.data, 0, static_cast<size_t>(need.saved)));
   }
-  /// A step; X is a matrix or a producer.
+  /// Forward and backward; x is a matrix or a producer.
   template <class X>
   void step(X const& x, array<float> const& w, array<bf16> const& dy) {
     const layer run;
@@ -52,7 +52,7 @@ bool same(array<T> const& a, array<T> const& b) {
   return __builtin_memcmp(a.data, b.data, static_cast<size_t>(a.count) * sizeof(T)) == 0;
 }
 
-/// A step from the producer, and one from what it stands for.
+/// Compares a step from the producer with one from the matrix that the producer stands for.
 template <class Producer>
 bool compare(char const* what, Producer const& producer) {
   array<bf16> x(shape.tokens * shape.in), dy(shape.tokens * shape.out);

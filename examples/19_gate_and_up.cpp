@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // The weights of gate and up as one quantized matrix, for one GEMM instead of two. Codes mean nothing without
-// their tensor scale, so two matrices under different amaxes are never merged: merge_rows() refuses. Both are
-// to be quantized under the larger amax; from the original weights, or, where a checkpoint has only 4 bits,
-// from those, which costs a second rounding. On a GPU the same code reads f4::device.
+// their tensor scale, so merge_rows() refuses two matrices under different amaxes. Quantize both under the
+// larger amax: from the original weights or, where a checkpoint has only 4 bits, from the dequantized ones,
+// which rounds a second time. On a GPU the code reads the same with f4::device in place of f4::host.
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
@@ -33,17 +33,17 @@ std::vector<bf16> weights(float size, f4::u32 seed) {
   return w;
 }
 
-/// Memory for gate and up, one after the other.
+/// Memory for gate and up. Their rows follow one another, as merge_rows() requires.
 struct memory {
   std::vector<u8> codes = std::vector<u8>(2 * out * in / 2), scales = std::vector<u8>(2 * out * in / 16);
-  /// The rows of one of them; its amax is the float at `amax`.
+  /// The view of gate (`which` = 0) or of up (1). Its amax is the float at `amax`.
   quantized part(int which, float const* amax) {
     return {codes.data() + which * out * in / 2, scales.data() + which * out * in / 16, out, in,
             f4::amax_in(amax)};
   }
 };
 
-/// The mean square of what quantization changes, of that of the weights.
+/// The relative square error, |Q - w|^2 / |w|^2, of the rows of q from `first` on.
 double error(quantized const& q, std::vector<bf16> const& w, i64 first) {
   double off = 0, all = 0;
   for (i64 i = 0; i < out * in; ++i) {

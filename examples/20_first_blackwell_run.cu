@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// For the first owner of a Blackwell GPU: checks on the card all that fourscale assumes about its
+// For the first owner of a Blackwell GPU. Checks on the card everything that fourscale assumes about its
 // instructions, and prints a report to send back (docs/blackwell.md). No such card was at hand when this was
-// written. On other GPUs the software is compared with its definition, and what cannot be compared is named.
-// Takes seconds.
+// written. On other GPUs, software that replaces an instruction is compared with its definition, and checks
+// that are not possible are listed with what they need. Takes seconds.
 //
-//   nvcc -std=c++20 -O3 -arch=sm_100a -Xcompiler=-fopenmp -Iinclude examples/20_first_blackwell_run.cu -o
-//   first
-//   ./first | tee report.txt                (sm_103a for a B300, sm_120a for RTX 50 and RTX PRO, sm_121a
-//   Spark)
+// nvcc -std=c++20 -O3 -arch=sm_100a -Xcompiler=-fopenmp -Iinclude examples/20_first_blackwell_run.cu -o first
+// ./first | tee report.txt
+// (-arch for a B300: sm_103a; for RTX 50 and RTX PRO: sm_120a; for Spark: sm_121a.)
 #include "first_run/blocks.cuh"
 #include "first_run/rbits.cuh"
 #include "first_run/tensor_core.cuh"
@@ -16,7 +15,7 @@ using namespace first_run;
 
 namespace {
 
-/// What the code that this GPU runs was compiled for.
+/// Asks the code that runs on this GPU: for which target it was compiled, and which instructions it has.
 struct capabilities {
   int target, specific;
   bool cvt_fp8, cvt_narrow, cvt_rs, tcgen05, mma_block_scale;

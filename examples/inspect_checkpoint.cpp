@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// fourscale-inspect: what NVFP4, MXFP4, MXFP8 and FP8 do to the weights of a checkpoint.
-// The parts are in inspect/: readers (safetensors, npy), measure, and what is made of it (table, json, plot,
-// pack).
+// fourscale-inspect: a command that measures what NVFP4, MXFP4, MXFP8 and FP8 do to the weights of a
+// checkpoint. This file is its command line. The parts are in inspect/: readers (safetensors, npy), the
+// measurement (measure), and what is made of it (table, json, plot, pack).
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <unistd.h>
@@ -53,7 +53,8 @@ void declare(CLI::App& app, arguments& a) {
   output("--make-example", a.example, "OUT.safetensors", "Write a small checkpoint to try this on");
 }
 
-/// No output may replace the input or another output. The example may be inspected at once.
+/// Throws if an output would replace the input or another output. --make-example may write FILE itself, which
+/// is then inspected.
 void check_paths(arguments const& a) {
   const auto differ = [](char const* what, std::string const& path, char const* other_what,
                          std::string const& other) {
@@ -67,13 +68,13 @@ void check_paths(arguments const& a) {
   differ("--write", a.write, "what --make-example writes", a.example);
 }
 
-/// To a stream of C, which throws nothing when nobody can read it.
+/// Writes to stderr by stdio, which throws nothing when nobody can read it.
 void say(std::string const& text) {
   std::fputs(text.c_str(), stderr);
   std::fflush(stderr);
 }
 
-/// "[ 37/104] name" on one line of a terminal, gone at the end.
+/// Shows "[ 37/104] name" on one line of a terminal, and erases it in the end.
 class progress_line {
  public:
   void operator()(std::size_t done, std::size_t count, std::string const& name) {
@@ -99,7 +100,8 @@ void print(std::string const& text) {
     throw file_error("cannot be written", "standard output");
 }
 
-/// Files get their names after everything else has worked, so that a failure leaves none of them.
+/// Reads, measures and writes what the arguments ask for. Output files get their names after everything else
+/// has worked, so that a failure leaves none of them.
 void inspect_file(arguments const& a) {
   const file_source file(a.file);
   const checkpoint content = read_checkpoint(file, a.file);
@@ -127,7 +129,7 @@ int fail(std::string const& file, std::string_view what) {
   return 2;
 }
 
-/// Help, version, or what is wrong with the command line.
+/// Prints help, version, or what is wrong with the command line. Returns the exit code.
 int answer(CLI::App const& app, CLI::ParseError const& e) {
   std::ostringstream out, err;
   const int code = app.exit(e, out, err) == 0 ? 0 : 1;
@@ -163,9 +165,10 @@ int run(int count, char** values) {
 }  // namespace
 
 int main(int count, char** values) {
-  // Where a standard stream is closed, the next file to be opened would take its place, and its text.
+  // If a standard stream is closed, the next file to be opened would take its number, and get its text. So
+  // open /dev/null in its place.
   for (int descriptor = 0; descriptor <= STDERR_FILENO;)
     if ((descriptor = ::open("/dev/null", O_RDONLY | O_CLOEXEC)) < 0) return 2;
-  std::signal(SIGPIPE, SIG_IGN);  // a reader that has gone is an error, after which nothing is left behind
+  std::signal(SIGPIPE, SIG_IGN);  // so a closed pipe is an error, which leaves no files behind
   return run(count, values);
 }

@@ -6,8 +6,9 @@
 //   example_train_mlp [STEPS [TEXT FILE]...]    (this repository's documentation, if no file is named)
 //
 // Hidden layers follow the recipe, forward and backward; embedding, logits and optimizer do not, as in
-// published recipes. NVFP4 and MXFP4 are the library's linear layer, with the bits of Blackwell's GEMMs. FP8
-// and MXFP8 have none: their operands are quantized exactly (fake_quantize), and multiplied in FP32.
+// published recipes. 4-bit and 8-bit recipes use the library's linear layer: NVFP4, MXFP4 and MXFP8 have the
+// bits of Blackwell's GEMMs. BF16 has no such layer: its operands are rounded (fake_quantize) and multiplied
+// in FP32.
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
@@ -43,7 +44,7 @@ void require(f4::errc e) {
 /// Word i of a sequence: the same on every machine.
 u32 random_word(u32 i, u32 sequence, u32 seed) { return f4::philox4x32(i, 0, sequence, 0, seed).words[0]; }
 
-/// Uniform numbers of variance size^2.
+/// Uniform numbers of mean 0 and variance size^2.
 floats uniform(i64 rows, i64 cols, float size, u32 sequence, u32 seed) {
   floats x(count(rows, cols));
   for (size_t i = 0; i < x.size(); ++i) {
@@ -76,11 +77,11 @@ struct linear : parameters {
   linear(f4::linear_shape s, floats initial) : parameters(std::move(initial)), shape(s) {}
   virtual ~linear() = default;
   virtual void forward(bf16s const& x, f4::draw_key const& key, bf16s& y) = 0;
-  /// Under the key of forward(); sets the gradient of W.
+  /// With the key of forward(). Also sets the gradient of W.
   virtual void backward(bf16s const& dy, f4::draw_key const& key, bf16s& dx) = 0;
 };
 
-/// The library's layer. It keeps X in 4 bits from forward to backward.
+/// The library's layer. It keeps X quantized from forward to backward.
 template <f4::linear_recipe R>
 struct library_linear : linear {
   using machine = f4::host::linear_layer<R>;
@@ -125,7 +126,7 @@ void multiply(floats const& a, floats const& b, std::vector<T>& d, i64 m, i64 n,
   }
 }
 
-/// Any recipe: operands are rounded to what they would hold, then multiplied in FP32.
+/// A layer under any recipe: operands are rounded to what they would hold, then multiplied in FP32.
 struct emulated_linear : linear {
   f4::linear_recipe recipe;
   bf16s saved;
@@ -133,7 +134,7 @@ struct emulated_linear : linear {
   emulated_linear(f4::linear_recipe const& r, f4::linear_shape s, floats initial)
       : linear(s, std::move(initial)), recipe(r) {}
 
-  /// The operand of a GEMM: x, or its transpose, rounded.
+  /// x, or its transpose, rounded to what the operand of a GEMM would hold.
   template <class T>
   static floats operand(f4::operand_recipe o, bool columnwise, f4::operand_place const& at,
                         std::vector<T> const& x, i64 rows, i64 cols) {
@@ -173,7 +174,7 @@ struct emulated_linear : linear {
   }
 };
 
-/// A layer under R: the library's where it has one.
+/// A layer under R: the library's if it has one for R, else an emulated one.
 template <f4::linear_recipe R>
 std::unique_ptr<linear> make_linear(f4::linear_shape s, floats initial) {
   if constexpr (f4::validate(R) == f4::errc::ok)
@@ -194,7 +195,7 @@ constexpr struct recipe {
     {"mxfp4", make_linear<f4::presets::mxfp4().linear>},
 };
 
-/// Text as symbols below 128. Of each ten chunks the last is held out.
+/// Text as symbols below 128. The last of every ten chunks is held out.
 struct corpus {
   static constexpr i64 chunk = 512;
   std::vector<f4::u8> text;
@@ -218,7 +219,7 @@ struct corpus {
     const i64 all = static_cast<i64>(text.size()) / chunk;
     return held_out ? all / 10 : all - all / 10;
   }
-  /// What is to be predicted `i` symbols into chunk n; what comes before it is in the same chunk.
+  /// The symbol to predict, `i` symbols into chunk n. The symbols of its context are in the same chunk.
   f4::u8 const* at(i64 n, i64 i, bool held_out) const {
     return text.data() + (held_out ? n * 10 + 9 : n + n / 9) * chunk + context + i % (chunk - context);
   }
@@ -231,7 +232,7 @@ struct corpus {
   }
 };
 
-/// Pointers to what is to be predicted.
+/// Pointers to the symbols to predict.
 using examples = std::vector<f4::u8 const*>;
 examples training_batch(corpus const& c, u32 step, u32 seed) {
   examples result;
@@ -267,7 +268,7 @@ struct network {
     dx = x;
   }
 
-  /// Where the embedding table has value i of the input.
+  /// The index in the embedding table of value i of the input.
   static size_t in_table(examples const& e, size_t i) {
     constexpr size_t values = embedding, all_values = context * embedding;
     return *(e[i / all_values] - context + i % all_values / values) * values + i % values;
@@ -309,10 +310,9 @@ struct network {
   }
 };
 
-/// Losses in nats per symbol: the mean over the last fifth of the steps, and on the text that was held out,
-/// under the recipe's own forward.
+/// Losses in nats per symbol: the mean over the last fifth of the steps, and that on the held-out text.
 struct losses {
-  double train = 0, validation = 0;
+  double train = 0, validation = 0;  ///< validation: by the forward of the same recipe
 };
 
 losses train(recipe const& r, corpus const& text, u32 steps, u32 seed) {
@@ -334,7 +334,7 @@ losses train(recipe const& r, corpus const& text, u32 steps, u32 seed) {
   return result;
 }
 
-/// Mean, and half the width of its 95 % interval.
+/// The mean over seeds, and half the width of its 95 % interval.
 struct interval {
   double mean = 0, half = 0;
   explicit interval(double const (&d)[seeds]) {

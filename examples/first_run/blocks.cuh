@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Blocks and matrices: the golden vectors of NVFP4, computed from Transformer Engine's formulas, and the
-// kernels of device/quantize.cuh compared with the host on ordinary values.
+// Probes of blocks and matrices: the golden vectors of NVFP4, computed from Transformer Engine's formulas,
+// and the kernels of device/quantize.cuh compared with the host on ordinary values.
 #pragma once
 
 #include <fourscale/device/buffer.cuh>
@@ -10,6 +10,7 @@
 
 namespace first_run {
 
+/// The expected block of a golden vector, and the bits of the amax of its tensor.
 struct golden {
   u32 amax, scale;
   u64 codes;  ///< element 0 in the lowest nibble
@@ -26,8 +27,8 @@ FOURSCALE_HD inline golden golden_vector(int i) {
       {0x3f80'0000, 0x7e, 0x7777'7777'7777'7777}};
   return all[i];
 }
-/// Element k of vector i: a ramp three times, falling with alternating signs, zeros with one -0 twice, tiny
-/// values twice, subnormals, ones with an infinity, ones with a NaN.
+/// Element k of vector i. 0 to 2: a ramp. 3: falling, with alternating signs. 4 and 5: zeros, one of them -0.
+/// 6 and 7: tiny values. 8: subnormals. 9: ones with an infinity. 10: ones with a NaN.
 FOURSCALE_HD inline float golden_input(int i, int k) {
   const float t = static_cast<float>(k), sign = k % 2 ? -1.0f : 1.0f;
   if (i < 3) return (t - 8.0f) / 4.0f;
@@ -38,7 +39,7 @@ FOURSCALE_HD inline float golden_input(int i, int k) {
   return k != 5 ? 1.0f : as_float(i == 9 ? 0x7f80'0000u : 0x7fc0'0000u);
 }
 
-/// Input 2 i is the scale of vector i, input 2 i + 1 its codes.
+/// The probe of golden vectors: input 2 i asks for the scale of vector i, input 2 i + 1 for its codes.
 struct golden_blocks {
   FOURSCALE_HD static constexpr bool possible() { return true; }
   static FOURSCALE_D outcome ask(u64 i) {
@@ -55,7 +56,7 @@ struct golden_blocks {
   }
 };
 
-/// device::quantize compared with host::quantize, byte by byte.
+/// Compares device::quantize with host::quantize, byte by byte.
 template <class F, class Quantizer>
 void run_matrix(char const* what, Quantizer const& quantizer) {
   constexpr i64 rows = 384, cols = 2048;

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// The conversions, as probes: each ask() gives what the portable definition says of input i and what this GPU
-// does. possible() is read in each pass as arch:: is; probes of an instruction alone are templates, so that a
-// pass without it does not compile them.
+// Probes of the conversions. ask(i) returns what the portable definition says of input i, and what this GPU
+// does. possible() says whether there is an instruction to ask about. It is read in each compilation pass, as
+// arch:: is. Probes that call an instruction directly are templates, so that a pass without the instruction
+// does not compile them.
 #pragma once
 
 #include "harness.cuh"
@@ -11,7 +12,8 @@ namespace first_run {
 namespace portable = fourscale::portable;
 namespace ptx = fourscale::ptx;
 
-/// Every float in both halves of x2: the second is the first times an odd number.
+/// The second value of a pair, whose first has the bits i: i times an odd number. So as i runs through all
+/// words, every float comes in both halves of the pair.
 FOURSCALE_HD inline u32 partner(u64 i) { return static_cast<u32>(i) * 0x9e37'79b1u; }
 
 struct always {
@@ -24,7 +26,7 @@ struct with_narrow {
   FOURSCALE_HD static constexpr bool possible() { return f4::arch::has_cvt_narrow; }
 };
 
-/// encode<F>() in pairs: cvt.rn.satfinite.<F>x2.f32, or its software.
+/// encode<F>() of a pair: cvt.rn.satfinite.<F>x2.f32, or the software in its place.
 template <class F>
 struct nearest : always {
   static FOURSCALE_D outcome ask(u64 i) {
@@ -35,7 +37,7 @@ struct nearest : always {
   }
 };
 
-/// Eight at once, which Hopper does by magic numbers and Blackwell by four cvt merged.
+/// encode() of eight values to E2M1 at once: on Hopper by magic numbers, on Blackwell by four cvt, merged.
 struct nearest_e2m1x8 : always {
   static FOURSCALE_D outcome ask(u64 i) {
     const u32 own = static_cast<u32>(i);
@@ -49,7 +51,7 @@ struct nearest_e2m1x8 : always {
   }
 };
 
-/// e8m0 from FP32, by direction.
+/// FP32 to E8M0, rounded in direction D.
 template <portable::direction D>
 struct power_of_two : always {
   static FOURSCALE_D outcome ask(u64 i) {
@@ -86,7 +88,7 @@ struct nearest_f16 : with_fp8 {
   }
 };
 
-/// cvt.rn.f16x2.<F>x2: two codes to fp16, a code a byte; of E2M1 two in one.
+/// cvt.rn.f16x2.<F>x2: two codes to fp16. Each code has a byte; two codes of E2M1 share one.
 template <class F>
 struct widened {
   FOURSCALE_HD static constexpr bool possible() {
@@ -118,7 +120,8 @@ struct widened_scale : with_narrow {
   }
 };
 
-/// encode_stochastic(): cvt.rs.satfinite.<F>x4.f32. Values of any size; or NaN, infinity and the largest.
+/// encode_stochastic() of four values: cvt.rs.satfinite.<F>x4.f32, or the software in its place. `Special`:
+/// NaN, infinity and the largest float alone. Else any float for odd i, and ordinary magnitudes for even i.
 template <class F, bool Special>
 struct dithered : always {
   static FOURSCALE_D float value(u64 i, u32 k) {
@@ -140,7 +143,7 @@ struct dithered : always {
   }
 };
 
-/// encode_stochastic() to bf16: cvt.rs.bf16x2.f32.
+/// encode_stochastic() to bf16: cvt.rs.bf16x2.f32, or the software in its place.
 struct dithered_bf16 : always {
   static FOURSCALE_D outcome ask(u64 i) {
     const u32 lo = random_word(i, 0), hi = random_word(i, 1), word = random_word(i, 2);

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // What the probes of 20_first_blackwell_run.cu share: memory, deterministic inputs, and the question itself:
-// for which of n inputs does this GPU differ from the definition, and at which one first?
+// for which of n inputs does this GPU differ from the definition, and at which one first? A probe is a type
+// with two functions: possible() says at compile time whether it can be asked, ask(i) returns the outcome of
+// input i.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -15,6 +17,7 @@ namespace first_run {
 namespace f4 = fourscale;
 using f4::i64, f4::u16, f4::u32, f4::u64, f4::u8;
 
+/// Probes that differ, and probes that need an instruction which this GPU lacks.
 inline int differences = 0, not_possible = 0;
 
 inline void require(cudaError_t e) {
@@ -29,7 +32,7 @@ inline void require(f4::errc e) {
   std::exit(1);
 }
 
-/// Memory that both sides see.
+/// Memory that host and device both see. Each of its bytes is 0xa5 at first.
 template <class T>
 struct shared_array {
   T* data = nullptr;
@@ -48,10 +51,11 @@ FOURSCALE_HD inline u32 random_word(u64 i, u32 which) {
 }
 FOURSCALE_HD inline float as_float(u32 bits) { return f4::bit_cast<float>(bits); }
 
-/// What an input gave, and should.
+/// An input, what the definition gives for it, and what this GPU gives (`here`).
 struct outcome {
   u64 input, definition, here;
 };
+/// The number of inputs that differ, and the first of them.
 struct tally {
   unsigned long long different, first;
 };
@@ -83,7 +87,8 @@ inline void print_not_possible(char const* what, char const* needs) {
   ++not_possible;
 }
 
-/// `can`: whether this GPU's code has what the probe is about.
+/// Asks a probe about inputs 0 to n - 1 and prints the verdict. `can`: whether the code of this GPU has what
+/// the probe is about; `needs` names the targets that have it.
 template <class Probe>
 void run(char const* what, u64 n, bool can = true, char const* needs = "") {
   if (!can) return print_not_possible(what, needs);

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which bit of the random word has which weight for which element of cvt.rs. One bit of the word is set at a
-// time; a value that lies 1 - 2^-k of a step above a code goes up if and only if that bit weighs at least
-// 2^-k of a step.
+// Finds which bits of the random word an element of cvt.rs sees, and with which weight. One bit of the word
+// is set at a time. A value that lies 1 - 2^-k of a step above a code then goes up if and only if this bit
+// weighs at least 2^-k of a step.
 #pragma once
 
 #include "conversions.cuh"
 
 namespace first_run {
 
-inline constexpr int no_weight = -1;
+inline constexpr int no_weight = -1;  ///< of a bit that the element does not see
 
-/// encode_stochastic<F>() of four values; the definition reads 16 bits an element.
+/// encode_stochastic<F>() of four values. By its definition, an element sees 16 bits.
 template <class F>
 struct rbits_of {
   static constexpr int elements = 4, bits = 16, mantissa = F::mantissa_bits;
@@ -33,7 +33,7 @@ struct rbits_of_bf16 {
   static u32 definition(u32 word, int element) { return element == 0 ? word & 0xffffu : word >> 16; }
 };
 /// cvt.rs.f16x2.f32 takes 13 bits an element. Nobody has documented or measured their order, so the
-/// definition here is a guess: as bf16, the low bits of each half.
+/// definition here is a guess: the low bits of each half, as for bf16.
 template <class F>
 struct rbits_of_f16 {
   static constexpr int elements = 2, bits = 13, mantissa = 10;
@@ -45,7 +45,8 @@ struct rbits_of_f16 {
   static u32 definition(u32 word, int element) { return (element == 0 ? word : word >> 16) & 0x1fffu; }
 };
 
-/// Thread = element * 32 + bit of the word; its weight as a power of two, or no_weight.
+/// One CTA. Thread element * 32 + bit writes the weight that this bit of the word has for this element: w for
+/// 2^w / 2^bits of a step, or no_weight.
 template <class Form>
 __global__ void rbits_kernel(int* weights) {
   if constexpr (Form::possible()) {
@@ -60,7 +61,7 @@ __global__ void rbits_kernel(int* weights) {
   }
 }
 
-/// The bits that an element sees, the heaviest first, and those of the definition.
+/// Prints which bits each element sees, the heaviest first, and whether they are those of the definition.
 template <class Form>
 void run_rbits(char const* what, bool can, char const* needs) {
   if (!can) return print_not_possible(what, needs);

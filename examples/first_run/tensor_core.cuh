@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The block-scaled MMA compared with its model on the host: mma.sync on fragments made to be hard on its
+// Compares the block-scaled MMA with its model on the host: mma.sync on single fragments that are hard on its
 // rounding, and whole GEMMs by mma.sync and tcgen05.
 #pragma once
 
@@ -13,13 +13,14 @@ namespace first_run {
 namespace model = fourscale::model;
 namespace mma = fourscale::mma;
 
-/// What a case is hard on.
+/// The classes of cases: what each is hard on. `kind` below is an index of this table.
 inline constexpr char const* classes[] = {
     "ordinary scales", "any scales",      "infinite and NaN accumulators",
     "NaN scales",      "zeros and signs", "near overflow"};
 inline constexpr int class_count = 6;
 
-/// A scale byte of a class. UE4M3: bit 7, which the model ignores, is set in a few.
+/// A scale byte of a class, from the random word r. In some bytes of UE4M3, bit 7 is set, which the model
+/// ignores.
 template <class F>
 FOURSCALE_HD u32 scale_byte(int kind, u32 r) {
   constexpr bool e8 = F::block_size == 32;
@@ -36,7 +37,7 @@ FOURSCALE_HD u32 scale_word(int kind, u64 i, u32 which) {
   for (u32 j = 0; j < 4; ++j) word |= scale_byte<F>(kind, random_word(i, which + j)) << (8 * j);
   return word;
 }
-/// Four or eight codes. E4M3 without its NaN, but for one in 256 words.
+/// A word of four or eight codes. Those of E4M3 are no NaN, but for one in 256 words.
 template <class F>
 FOURSCALE_HD u32 code_word(int kind, u64 i, u32 which) {
   u32 word = random_word(i, which);
@@ -45,6 +46,7 @@ FOURSCALE_HD u32 code_word(int kind, u64 i, u32 which) {
     if (word % 256 != 0) word &= 0xf7f7'f7f7u;
   return word;
 }
+/// An accumulator of a class.
 FOURSCALE_HD inline float accumulator(int kind, u64 i, u32 which) {
   const u32 r = random_word(i, which), sign = r & 0x8000'0000u;
   if (kind == 2) return as_float(sign | (r % 3 == 0 ? 0x7fc0'0000u : 0x7f80'0000u));
@@ -53,7 +55,7 @@ FOURSCALE_HD inline float accumulator(int kind, u64 i, u32 which) {
   return as_float(sign | (kind == 0 ? 100 + (r >> 8) % 48 : (r >> 8) % 255) << 23 | (r & 0x7f'ffffu));
 }
 
-/// Lane `lane` of case i. Each class fills a sixth of the cases.
+/// Fills the registers of lane `lane` in case i. Each class has a sixth of the cases.
 template <class F>
 FOURSCALE_HD void fill_lane(u64 i, u32 lane, model::warp_registers& w) {
   const int kind = static_cast<int>(i % class_count);
@@ -65,13 +67,14 @@ FOURSCALE_HD void fill_lane(u64 i, u32 lane, model::warp_registers& w) {
   w.scale_b[lane] = scale_word<F>(kind, own, 20);
 }
 template <class F>
+/// Which byte of which thread holds the scales of an operand in case i.
 FOURSCALE_HD model::scale_selector selector(u64 i, u32 threads) {
   const u32 r = random_word(i, 30);
   const u32 byte = F::block_size == 16 ? 0 : F::element::width == 4 ? 2 * (r % 2) : r % 4;
   return {byte, (r >> 8) % threads};
 }
 
-/// A warp takes a case.
+/// One warp, a CTA by itself, for each case. `Set`: the hardware, or the model in its place.
 template <class Set, class F>
 __global__ void mma_kernel(float* d) {
   if constexpr (Set::available()) {
@@ -90,7 +93,7 @@ __global__ void mma_kernel(float* d) {
   }
 }
 
-/// The same on the host, for output k of a lane.
+/// What the model on the host gives for output k of a lane in case i.
 template <class F>
 u32 expected_word(model::warp_registers const& w, u64 i, u32 lane, u32 k) {
   return f4::bit_cast<u32>(
@@ -129,7 +132,7 @@ void run_mma(char const* what, bool can, char const* needs) {
                   static_cast<unsigned long long>(of_class[c]), first[c]);
 }
 
-/// An operand of a GEMM in memory: any codes, scales of a class, both in the padding of the layout as well.
+/// An operand of a GEMM in memory: any codes, and scales of a class, also in the padding of their layout.
 template <class F, class Layout>
 struct operand {
   shared_array<u8> codes, scales;
@@ -144,7 +147,7 @@ struct operand {
       scales[i] = static_cast<u8>(scale_byte<F>(kind, random_word(static_cast<u64>(i) + (seed << 40), 3)));
     view.amax = f4::amax_value(3.5f);
   }
-  /// What one instruction reads of a row.
+  /// What one MMA instruction reads of row r, at step `step` along K.
   model::operand_row row(i64 r, i64 step) const {
     constexpr i64 elements = mma::step_elements<F>, count = elements / F::block_size;
     model::operand_row x;
@@ -154,7 +157,8 @@ struct operand {
   }
 };
 
-/// alpha = 1, beta = 0, D in FP32; the definition chains the model along K.
+/// The number of outputs that differ from the definition, which chains the model along K. The GEMM has alpha
+/// = 1, beta = 0, and D in FP32. All NaNs count as equal. `first` describes the first difference.
 template <class F, class Layout>
 u64 count_wrong(operand<F, Layout> const& a, operand<F, Layout> const& b, float const* d,
                 char (&first)[120]) {
@@ -183,7 +187,8 @@ u64 count_wrong(operand<F, Layout> const& a, operand<F, Layout> const& b, float 
   return wrong;
 }
 
-/// `call(a, b, d)` launches a GEMM; several shapes, and all classes that have no accumulator of their own.
+/// Checks the GEMM that `call(a, b, d)` launches: several shapes, and all classes but that of infinite and
+/// NaN accumulators, which a GEMM does not take.
 template <class F, class Layout, class Call>
 void run_gemm(char const* what, char const* needs, Call call) {
   constexpr i64 shapes[][3] = {{128, 256, 128}, {128, 256, 256}, {200, 136, 512}, {256, 512, 1024}};
@@ -228,7 +233,7 @@ void run_gemm_tcgen05(char const* what) {
       });
 }
 
-/// The same kernel with the model for its tensor core, which also finds misuse.
+/// The tcgen05 kernel with the model in place of the tensor core. The model also finds misuse.
 template <int CtaGroup, class F>
 void run_gemm_tcgen05_model(char const* what) {
   using set = mma::tcgen05::model<CtaGroup>;
@@ -238,7 +243,7 @@ void run_gemm_tcgen05_model(char const* what) {
   misuse[0] = 0;
   const f4::device::tcgen05_options<set> options{{memory.data, misuse.data}, groups * CtaGroup};
   run_gemm<F, f4::swizzled_128x4>(what, "sm_90", [&](auto const& a, auto const& b, auto const& d) {
-    // Every launch starts from zero; the one before has ended.
+    // The memory of the model must be zero at every launch. The launch before has ended.
     std::memset(static_cast<void*>(memory.data), 0, groups * sizeof(mma::tcgen05::model_memory));
     return f4::device::gemm_tcgen05<set>(a, b, d, {}, options);
   });

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A fused producer compared with the same producer, device::amax() and device::quantize() one after the
-// other: equal in every bit of codes, scales and amax. And the activations compared with the host's, in
-// double.
+// Checks a fused kernel against the same kernel to bf16, then device::amax() and device::quantize(): codes,
+// scales and amax must be equal in every bit. The bf16 activations are compared with the host's, in double.
 #pragma once
 
 #include <cmath>
@@ -15,7 +14,7 @@ namespace fused {
 
 using example::array, example::need_gpu, example::require, example::to_host;
 
-/// Values of -size .. size, some of them eight times larger.
+/// Uniform values from -size to size, one in 512 of them eight times larger.
 inline void fill(array<bf16> const& x, float size, f4::u32 seed) {
   for (i64 i = 0; i < x.count; ++i) {
     seed = seed * 1664525u + 1013904223u;
@@ -24,7 +23,7 @@ inline void fill(array<bf16> const& x, float size, f4::u32 seed) {
   }
 }
 
-/// A quantized matrix on the device, each byte of it 0xa5 until a kernel writes it.
+/// A quantized matrix on the device. Each of its bytes is 0xa5 until a kernel writes it.
 template <class Layout>
 f4::device_buffer<f4::nvfp4, Layout> poisoned(i64 rows, i64 cols, float const* amax) {
   f4::device_buffer<f4::nvfp4, Layout> buffer(rows, cols, f4::amax_in(amax));
@@ -35,10 +34,11 @@ f4::device_buffer<f4::nvfp4, Layout> poisoned(i64 rows, i64 cols, float const* a
   return buffer;
 }
 
-/// `want(row, col)`: the activation in double. True if all is well, which it also prints.
+/// Runs both ways and prints the result; true if all is well. `producer`: a swiglu or an rmsnorm. `want(row,
+/// col)`: the activation in double, from which the bf16 value may differ by 2^-7 of it.
 template <class Layout, class Producer, class Want>
 bool compare(char const* what, Producer const& producer, i64 rows, i64 cols, Want want) {
-  array<float> amax(3);  // of the step before; of this one, fused and not
+  array<float> amax(3);  // of the step before; of this step, fused and unfused
   array<bf16> y(rows * cols);
   amax[0] = 3.0f;
   amax[1] = 0.0f;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// SwiGLU and RMSNorm as producers: a block of activations is made where the library would read it. Whoever
-// asks gets the same bits, since all arithmetic that rounds is in instructions of its own.
+// SwiGLU and RMSNorm as producers (cta/producer.cuh): load() makes a block of activations where the library
+// would otherwise read one. It gives the same bits in every kernel that calls it, because all arithmetic that
+// rounds is in instructions that the compiler cannot contract.
 #pragma once
 
 #include "rmsnorm.cuh"
@@ -8,7 +9,7 @@
 
 namespace fused {
 
-/// silu(gate) * up.
+/// silu(gate) * up. Columns of the gate come first in p.gate_up.
 struct swiglu_blocks {
   using block_type = block_of_bf16;
   swiglu p;
@@ -20,7 +21,7 @@ struct swiglu_blocks {
   }
 };
 
-/// x * factor * gamma. The factors of the rows come from a pass of their own: write_factors().
+/// x * factor * gamma, with a factor for each row. write_factors() computes the factors in a pass of its own.
 struct rmsnorm_blocks {
   using block_type = block_of_bf16;
   f4::matrix_view<bf16 const> x;
@@ -37,7 +38,7 @@ struct rmsnorm_blocks {
   }
 };
 
-/// 1 / sqrt(mean square + epsilon) of each row; a CTA of 256 threads takes one.
+/// The factors, 1 / sqrt(mean square + epsilon) of each row. A CTA of 256 threads takes a row.
 __global__ void write_factors(f4::matrix_view<bf16 const> x, float epsilon, float* factors) {
   __shared__ f4::cta::reduction shared;
   float squares[4] = {};
@@ -47,7 +48,7 @@ __global__ void write_factors(f4::matrix_view<bf16 const> x, float epsilon, floa
   if (threadIdx.x == 0) factors[blockIdx.x] = rsqrtf(fmaf(sum, 1.0f / static_cast<float>(x.cols), epsilon));
 }
 
-/// What a producer makes, to memory.
+/// Stores the matrix that a producer stands for. A CTA takes a row.
 template <class Producer>
 __global__ void store_blocks(Producer from, bf16* y) {
   for (i64 block = threadIdx.x; block < from.cols / 16; block += blockDim.x)

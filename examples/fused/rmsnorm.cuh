@@ -1,37 +1,40 @@
 // SPDX-License-Identifier: Apache-2.0
-// RMSNorm, with the residual addition in front of it if asked: a CTA takes a row, and a thread some blocks of
-// it, which stay in registers from the first pass (the sum of squares) to the second. Rounded to bf16 before
-// it is multiplied by gamma and after, as in Hugging Face's LlamaRMSNorm.
+// RMSNorm, optionally with the residual addition in front of it, in one kernel that gives its activations to
+// a sink (sinks.cuh). A CTA takes a row. A thread takes some of its blocks, and keeps them in registers from
+// the first pass (the sum of squares) to the second. A value is rounded to bf16 before it is multiplied by
+// gamma, and after, as in Hugging Face's LlamaRMSNorm.
 #pragma once
 
 #include "sinks.cuh"
 
 namespace fused {
 
+/// The arguments of the kernel.
 struct rmsnorm {
   f4::matrix_view<bf16 const> x;
   bf16 const* gamma;  ///< x.cols of them
   float epsilon;
-  bf16 const* residual;  ///< of the shape of x, packed; added to it and rounded to bf16 first
-  bf16* sum;             ///< where that goes, for the next layer; may be `residual`
+  bf16 const* residual;  ///< null, or packed and of the shape of x: added to x, rounded to bf16
+  bf16* sum;             ///< where the rounded sum goes, for the next layer; may be `residual`
 };
 
-/// fma.rn.bf16x2: a * b + c, rounded once; two values in a word.
+/// fma.rn.bf16x2: a * b + c, rounded once, for two values in a word.
 __device__ inline u32 fma2(u32 a, u32 b, u32 c) {
   u32 d;
   asm("fma.rn.bf16x2 %0, %1, %2, %3;" : "=r"(d) : "r"(a), "r"(b), "r"(c));
   return d;
 }
-/// cvt.rn.bf16x2.f32: a value, rounded, in both halves of a word.
+/// cvt.rn.bf16x2.f32: `value`, rounded to bf16, in both halves of a word.
 __device__ inline u32 twice(float value) {
   u32 d;
   asm("cvt.rn.bf16x2.f32 %0, %1, %1;" : "=r"(d) : "f"(value));
   return d;
 }
+/// Addends and factors of fma2: 1, and -0, which leaves every product as it is.
 constexpr u32 one2 = 0x3f80'3f80u, minus_zero2 = 0x8000'8000u;
 
-/// The sum of the squares of a block, added to `sums`, four chains of additions. Tensor cores would take
-/// fewer instructions, but so much power that all else slows down.
+/// Adds the squares of a block to `sums`, in four chains of additions. Tensor cores would take fewer
+/// instructions, but so much power that everything else slows down.
 __device__ inline void add_squares(block_of_bf16 const& x, float (&sums)[4]) {
   for (int i = 0; i < 16; ++i) {
     const float value = f4::to_float(x.get(i));
@@ -39,7 +42,7 @@ __device__ inline void add_squares(block_of_bf16 const& x, float (&sums)[4]) {
   }
 }
 
-/// x * factor for pairs of bf16: the factor in two parts, so that only the last rounding matters.
+/// x * factor for pairs of bf16. The factor is in two parts, so that only the last rounding matters.
 struct two_part_factor {
   u32 high, low;
 
@@ -48,13 +51,13 @@ struct two_part_factor {
   __device__ u32 times(u32 x) const { return fma2(x, high, fma2(x, low, minus_zero2)); }
 };
 
-/// A row past the end is padding of the scales.
+/// One CTA for each row of the scale layout; a row past the end of x is padding. one_by_cols: 1 / p.x.cols.
 template <int BlocksPerThread, bool AddResidual, class Sink>
 __global__ void __launch_bounds__(512, 2) rmsnorm_kernel(rmsnorm p, float one_by_cols, Sink sink) {
   __shared__ f4::cta::reduction shared;
   const i64 row = blockIdx.x;
   const int blocks = static_cast<int>(p.x.cols / 16);
-  // A warp's blocks are neighbours: a thread's are a constant apart.
+  // The blocks of a warp are neighbours. Those of a thread are 32 apart.
   const int thread = static_cast<int>(threadIdx.x),
             first = thread / 32 * (32 * BlocksPerThread) + thread % 32;
   const auto block = [&](int k) { return first + 32 * k; };
@@ -107,8 +110,8 @@ __global__ void __launch_bounds__(512, 2) rmsnorm_kernel(rmsnorm p, float one_by
   sink.end();
 }
 
-/// The activations of p to `sink`: quantized, or as bf16. Columns: a multiple of 16, 32768 at most; rows of
-/// everything aligned to 16 bytes. One kernel on the stream.
+/// Launches one kernel on the stream, which gives the activations of p to `sink`: to_nvfp4 or to_bf16.
+/// Columns: a multiple of 16, 32768 at most. Rows of all tensors are aligned to 16 bytes.
 template <class Sink>
 cudaError_t launch(rmsnorm const& p, Sink const& sink, cudaStream_t stream = nullptr) {
   const i64 blocks = sink.padded_blocks(p.x.cols / 16);

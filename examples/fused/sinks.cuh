@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Where a producer's activations go, a block of 16 at a time: to memory as bf16, or on to NVFP4 without ever
-// being there. Both see the same bf16 values, so that fused and unfused agree in every bit.
+// Sinks: where the kernels of swiglu.cuh and rmsnorm.cuh put their activations, a block of 16 at a time.
+// to_bf16 stores them as bf16. to_nvfp4 quantizes them in registers, so that they never reach memory as bf16.
+// Both get the same bf16 values, so fused and unfused agree in every bit. In a CTA that takes blocks, all
+// threads call begin(), a __syncthreads(), then ready(); whole warps call end(). One thread calls
+// take(row(r), block, values) for a block, or pad() for a place past the end of rows and columns.
 #pragma once
 
 #include <fourscale/cta/quantize_block.cuh>
@@ -15,7 +18,7 @@ using f4::i64;
 using f4::u32;
 using block_of_bf16 = f4::cta::values<bf16, 16>;
 
-/// Without fusion: quantize() comes after.
+/// Stores bf16 values. This is the unfused way: amax() and quantize() come after.
 struct to_bf16 {
   f4::matrix_view<bf16> y;
 
@@ -31,18 +34,19 @@ struct to_bf16 {
   __device__ void end() {}
 };
 
-/// The tensor scale must be known before the first block is: q.amax is that of an earlier step (delayed
-/// scaling), while that of this step is gathered for the next.
+/// Quantizes each block. The tensor scale must be known before the first block, so q.amax is that of an
+/// earlier step (delayed scaling). The amax of this step is gathered for the next one.
 template <class Layout>
 struct to_nvfp4 {
   f4::block_scaled_view<f4::nvfp4, Layout> q;
-  float* next_amax;                      ///< raised to that of the values; zero it before
-  f4::tensor_scale<f4::nvfp4> tensor{};  ///< what ready() found
-  float largest = 0.0f;
+  float* next_amax;                      ///< raised to the amax of the values; zero it before
+  f4::tensor_scale<f4::nvfp4> tensor{};  ///< set by ready()
+  float largest = 0.0f;                  ///< the largest magnitude of this thread so far
 
   static i64 padded_rows(i64 rows) { return Layout::padded_rows(rows); }
   static i64 padded_blocks(i64 blocks) { return Layout::padded_blocks(blocks); }
-  /// By every thread, with a __syncthreads() in between: one divides, all read.
+  /// begin() and ready(): by every thread, with a __syncthreads() in between. One thread computes the tensor
+  /// scale, which takes divisions; all read it.
   __device__ void begin() {
     if (threadIdx.x == 0) shared_scale() = q.amax.scale_of_row(0);
   }
@@ -53,12 +57,12 @@ struct to_nvfp4 {
     to.store(block, f4::cta::quantize_block<f4::nvfp4>(values, f4::quantizer{}, tensor,
                                                        {to.row, 16 * i64{block}}, largest));
   }
-  /// Scales that a layout has beyond rows and columns are zero.
+  /// Writes zero to a scale that the layout has beyond the rows and columns of q.
   __device__ void pad(i64 row, i64 block) {
     if (Layout::has_padding && row < Layout::padded_rows(q.rows) && block < Layout::padded_blocks(q.blocks()))
       q.store_scale(row, block, {});
   }
-  /// By whole warps.
+  /// By whole warps: raises *next_amax to their largest magnitude.
   __device__ void end() { f4::cta::raise_amax(largest, next_amax); }
 
  private:

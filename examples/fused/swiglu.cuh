@@ -1,17 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
-// SwiGLU: silu(gate) * up, of a matrix that holds both side by side, as a GEMM for both writes them. A thread
-// takes a block in each of several rows and loads all its input before it computes.
+// SwiGLU, silu(gate) * up, in one kernel that gives its activations to a sink (sinks.cuh). One matrix holds
+// gate and up side by side, as a GEMM for both writes them. A thread takes a block in each of several rows,
+// and loads all its input before it computes.
 #pragma once
 
 #include "sinks.cuh"
 
 namespace fused {
 
+/// The argument of the kernel.
 struct swiglu {
-  f4::matrix_view<bf16 const> gate_up;  ///< columns of the gate, then as many of what it lets up
+  f4::matrix_view<bf16 const> gate_up;  ///< the columns of gate, then as many of up
 };
 
-/// gate / (1 + e^-gate) in fp32, by the fast instructions; -infinity gives NaN.
+/// gate / (1 + e^-gate) in FP32, by approximate instructions. -infinity gives NaN.
 __device__ inline float silu(float gate) {
   float power, inverse;
   asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(power) : "f"(gate * -1.44269504f));
@@ -19,19 +21,19 @@ __device__ inline float silu(float gate) {
   return gate * inverse;
 }
 
-/// Rounded to bf16 before the product and after, as PyTorch and vLLM do.
+/// silu(gate) * up for a block. silu is rounded to bf16, and so is the product, as in PyTorch and vLLM.
 __device__ inline block_of_bf16 silu_times(block_of_bf16 const& gate, block_of_bf16 const& up) {
   float s[16];
   for (int i = 0; i < 16; ++i) s[i] = silu(f4::to_float(gate.get(i)));
   block_of_bf16 y = block_of_bf16::rounded(s);
-  for (int i = 0; i < 8; ++i)  // * up + -0
+  for (int i = 0; i < 8; ++i)  // y * up + -0: the product, rounded once
     asm("fma.rn.bf16x2 %0, %0, %1, %2;" : "+r"(y.words[i]) : "r"(up.words[i]), "r"(0x8000'8000u));
   return y;
 }
 
 constexpr int along = 32, rows_at_once = 8, rows_per_thread = 2, tile_rows = rows_at_once * rows_per_thread;
 
-/// A CTA takes 16 rows of 512 values.
+/// A CTA takes a tile of 16 rows x 32 blocks (512 values), a warp one row of it at a time.
 template <class Sink>
 __global__ void __launch_bounds__(along* rows_at_once, 4)
     swiglu_kernel(swiglu p, unsigned tiles_along, Sink sink) {
@@ -61,8 +63,8 @@ __global__ void __launch_bounds__(along* rows_at_once, 4)
   sink.end();
 }
 
-/// The activations to `sink`: quantized, or as bf16. Columns of each half: a multiple of 16; rows aligned to
-/// 16 bytes. One kernel on the stream.
+/// Launches one kernel on the stream, which gives the activations of p to `sink`: to_nvfp4 or to_bf16.
+/// Columns of each half: a multiple of 16. Rows are aligned to 16 bytes.
 template <class Sink>
 cudaError_t launch(swiglu const& p, Sink const& sink, cudaStream_t stream = nullptr) {
   if (p.gate_up.cols % 32 != 0) return cudaErrorInvalidValue;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The types of safetensors 0.8, and the choice of a reader.
+// The element types of safetensors 0.8, and the choice between the two readers.
 #include "checkpoint.hpp"
 
 #include <fmt/format.h>

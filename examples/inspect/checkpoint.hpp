@@ -36,7 +36,7 @@ struct checkpoint {
   std::map<std::string, std::string> metadata;
 };
 
-/// 1, 2 as "1,2".
+/// {1, 2} with separator ',' as "1,2".
 std::string joined(std::vector<u64> const& numbers, char separator);
 
 /// [2, 3] as "2x3", [] as "scalar".
@@ -45,7 +45,7 @@ std::string shape_text(std::vector<u64> const& shape);
 /// Throws file_error unless shape and type of t fill [begin, end) exactly.
 void check_size(tensor_info const& t);
 
-/// Reads .npy by its ending or its first bytes, anything else as safetensors. Throws file_error.
+/// Reads a file as .npy if its name or its first bytes say so, else as safetensors. Throws file_error.
 checkpoint read_checkpoint(byte_source const& file, std::string const& path);
 
 }  // namespace inspect

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Values are functions of their index. Outliers sit in a few columns, as they do in transformers; one tensor
-// has rows of very different size, one does not fill its last block.
+// The example checkpoint. Each value is a function of its index. Outliers lie in a few columns, as they do in
+// transformers. One tensor has rows of very different size, one has rows that do not fill their last block.
 #include "example.hpp"
 
 #include <filesystem>
@@ -36,7 +36,7 @@ float gaussian(u64 i) {
 
 struct recipe {
   char const *name, *type;
-  u64 rows, cols;  // one row of zero columns: a vector
+  u64 rows, cols;  // zero columns: a vector of `rows` values
   float size;
   u64 outlier_every;  // one column in so many is 20 times larger; 0: none
   bool uneven_rows;
@@ -83,7 +83,8 @@ std::string values_of(recipe const& r, u64 tensor) {
 
 constexpr char const *maker_key = "made_by", *maker = "fourscale-inspect --make-example";
 
-/// Whether nothing is lost if an example takes the place of `path`. --write keeps metadata and adds its own.
+/// True if an example may take the place of `path`: nothing is there, or an example as it was made. A file of
+/// --write keeps the metadata of its input, but adds "quantization" to them.
 bool is_free(std::string const& path) {
   if (!std::filesystem::exists(path)) return true;
   try {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Bytes to read from, and a file to write that appears complete or not at all.
-// Positioned reads instead of a mapping: a file that shrinks meanwhile is then an error, not a SIGBUS.
+// Input and output. Bytes are read by position; an output file appears complete or not at all. Files are read
+// and not mapped, so that a file that shrinks meanwhile is an error and not a SIGBUS.
 #pragma once
 
 #include <fourscale/bits.hpp>
@@ -15,7 +15,7 @@ using fourscale::i64;
 using fourscale::u64;
 using fourscale::u8;
 
-/// A file, or the same bytes in memory.
+/// Bytes that can be read at any offset: a file, or memory.
 class byte_source {
  public:
   virtual ~byte_source() = default;
@@ -50,8 +50,9 @@ class memory_source : public byte_source {
   std::span<u8 const> bytes_;
 };
 
-/// A file under a temporary name in the folder of `path`; commit() gives it its name, and without that it
-/// vanishes. A link is followed. What exists must be a regular file: a device is not to be replaced.
+/// An output file. It is written under a temporary name in the folder of `path`, or of the file that `path`
+/// links to. commit() gives it its name; without commit() the destructor removes it. If the file exists, it
+/// must be a regular file: a device is not replaced. Members throw file_error.
 class output_file {
  public:
   explicit output_file(std::string const& path);
@@ -61,9 +62,9 @@ class output_file {
   std::string const& path() const { return path_; }
   void write(u64 offset, std::span<u8 const> bytes);
   void write(u64 offset, std::string_view text);
-  /// Brings all bytes to the disk. Whatever can still go wrong goes wrong here, except for a rename.
+  /// Brings all bytes to the disk. Every error shows here at the latest, except those of renaming.
   void finish();
-  /// After finish().
+  /// Gives the file its name. Call finish() first.
   void commit();
 
  private:

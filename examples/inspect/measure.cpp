@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Two passes over each matrix: amax first, since tensor scales need it, then every format band by band.
+// Two passes over each matrix, band by band; a band is some of its rows. The first finds the amax, which
+// tensor scales need. The second takes each band to every format and back.
 #include "measure.hpp"
 
 #include <algorithm>
@@ -115,7 +116,7 @@ tensor_report measure_tensor(byte_source const& file, tensor_info const& info,
 
   rounded_band q;
   for_each_band(reader, [&](band& b) {
-    if (left_out > 0)  // they would spoil their whole block; a zero takes part in no sum
+    if (left_out > 0)  // NaN and infinity would spoil their whole block; a zero is in no sum
       for (float& x : b.values)
         if (!std::isfinite(x)) x = 0;
     for (std::size_t f = 0; f < formats.size(); ++f) {

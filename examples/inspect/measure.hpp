@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Quantizes each matrix of a checkpoint to each format and back, and says what was lost. The library's sums
-// do not depend on the number of threads, and those of bands are added in order.
+// Quantizes each matrix of a checkpoint to each format and back, and measures what was lost. The results do
+// not depend on the number of threads: the library's sums do not, and the sums of bands are added in order.
 #pragma once
 
 #include <functional>

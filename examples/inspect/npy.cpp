@@ -141,7 +141,7 @@ bool has_npy_magic(byte_source const& file) {
 
 checkpoint read_npy(byte_source const& file, std::string const& name) {
   if (!has_npy_magic(file)) throw file_error("does not begin as an npy file does");
-  std::array<u8, 6> rest{};  // version, and a header length of two or four bytes
+  std::array<u8, 6> rest{};  // two bytes of version, two or four of header length
   if (file.size() < 12) throw file_error("ends within its npy header");
   file.read(magic.size(), rest);
   if (rest[0] < 1 || rest[0] > 3)

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// For X: X_packed, U8 [rows, cols / 2], the even element in the low nibble; X_scale, F8_E4M3 [rows, cols /
-// 16]; X_global_scale, F32 [1] = 448 * 6 / amax. A value is code * (scale / global_scale).
-// compressed-tensors: compressors/nvfp4/base.py, quantization/utils/helpers.py (generate_gparam) and
-// quantization/lifecycle/forward.py (_dequantize).
+// A matrix X becomes three tensors: X_packed, U8 [rows, cols / 2], the even element in the low nibble;
+// X_scale, F8_E4M3 [rows, cols / 16]; X_global_scale, F32 [1] = 448 * 6 / amax. A value is code * (scale /
+// global_scale). This is the format of compressed-tensors: compressors/nvfp4/base.py,
+// quantization/utils/helpers.py (generate_gparam) and quantization/lifecycle/forward.py (_dequantize).
 #include "pack.hpp"
 
 #include <fmt/format.h>
@@ -28,7 +28,7 @@ std::string reason_to_copy(tensor_report const& t) {
   return {};
 }
 
-/// Where the parts of a packed tensor, or the copy of another one, go.
+/// Offsets in the output file, by name: of the parts of packed tensors, and of the copies of other tensors.
 using places = std::unordered_map<std::string, u64>;
 
 void copy(byte_source const& file, tensor_info const& t, u64 to, output_file& out) {
@@ -83,7 +83,7 @@ written_file write_packed(byte_source const& file, checkpoint const& content, ch
   written.path = out.path();
 
   std::vector<output_tensor> outputs;
-  std::unordered_map<std::string, float> amax_of;  // of those that are packed
+  std::unordered_map<std::string, float> amax_of;  // of the tensors that are packed
   for (tensor_info const& t : content.tensors) {
     const auto found = measured.find(t.name);
     const std::string reason = found == measured.end() ? "" : reason_to_copy(*found->second);

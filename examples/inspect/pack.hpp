@@ -8,8 +8,8 @@
 
 namespace inspect {
 
-/// Writes the whole checkpoint to `out` and finishes it; the caller commits. `report` is what measure() said
-/// about it.
+/// Writes the whole checkpoint to `out` and finishes it; the caller commits. `report` is that of measure()
+/// for this checkpoint.
 written_file write_packed(byte_source const& file, checkpoint const& content, checkpoint_report const& report,
                           output_file& out);
 

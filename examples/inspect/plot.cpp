@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Left, the share of values against their error; right, SQNR of each tensor. Colours are those of Okabe and
-// Ito, which colour-blind readers can tell apart; dashes and the order of rows say the same once more.
+// Two panels. Left: the share of values whose error is smaller than x. Right: the SQNR of each tensor.
+// Colours are those of Okabe and Ito, which colour-blind readers can tell apart; dashes and the order of rows
+// also tell the formats apart.
 #include "plot.hpp"
 
 #include <fmt/format.h>
@@ -75,7 +76,7 @@ class drawing {
     svg_ += fmt::format("<circle cx='{:.1f}' cy='{:.1f}' r='{:.1f}' fill='{}' fill-opacity='0.55'/>\n", x, y,
                         radius, color);
   }
-  /// White under the text of the plot, so that it reads on a dark page too.
+  /// The SVG document. Its background is white, so that it can be read on a dark page, too.
   std::string document() const {
     return fmt::format(
                "<svg xmlns='http://www.w3.org/2000/svg' width='{0}' height='{1}' viewBox='0 0 {0} {1}' "
@@ -99,8 +100,8 @@ double quantile(error_histogram const& h, u64 values, double share) {
   return error_histogram::edge(error_histogram::bins);
 }
 
-/// The range of errors worth showing: from where the best curve leaves the ground to where the last one
-/// arrives.
+/// The panel of errors. Its x axis begins where the first curve rises above 5 %, and ends where the last one
+/// reaches 99.95 %, rounded outwards.
 panel error_panel(checkpoint_report const& report) {
   double first = 1e9, last = 0;
   for (std::size_t f = 0; f < formats.size(); ++f) {
@@ -137,7 +138,7 @@ void draw_error_axes(drawing& d, panel const& p) {
 void draw_errors(drawing& d, checkpoint_report const& report) {
   const panel p = error_panel(report);
   draw_error_axes(d, p);
-  for (std::size_t f = 0; f < formats.size(); ++f) {  // dashed curves come after what they may lie on
+  for (std::size_t f = 0; f < formats.size(); ++f) {  // a dashed curve comes after the one it may lie on
     error_histogram const& h = report.errors[f];
     std::string points;
     u64 sum = h.exact;
@@ -190,7 +191,7 @@ void draw_sqnr_axes(drawing& d, panel const& p) {
   d.text(p.left, p.top - 14, "each dot is a tensor, the bar is all of them", "start");
 }
 
-/// At most so many dots a format; beyond that every second, third, ... tensor gets one.
+/// At most this many dots for a format. If there are more tensors, every second, third, ... gets a dot.
 constexpr std::size_t most_dots = 2000;
 std::size_t stride_of(checkpoint_report const& report) {
   return (report.tensors.size() + most_dots - 1) / most_dots;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Some rows of a matrix, to a format and back, by the library.
+// Takes some rows of a matrix to a format and back, by the library.
 #pragma once
 
 #include <fourscale/fourscale.hpp>
@@ -11,26 +11,27 @@
 
 namespace inspect {
 
-/// Rows as floats, each followed by zeros up to a multiple of 32 columns.
+/// Some rows of a matrix as floats. Each row is followed by zeros up to a multiple of 32 columns.
 struct band {
   i64 rows = 0, cols = 0, ld = 0;
   std::vector<float> values;
 };
 
-/// The result for a band: the error, how many bits all of it takes, and, on request, the values, with the
-/// band's `ld`.
+/// The result for a band: its errors and the bits that it takes and, on request, its values, with the `ld` of
+/// the band.
 struct rounded_band {
   tally lost;
   std::vector<float> values;
-  std::vector<u8> codes, scales;  // here only to be allocated once
+  std::vector<u8> codes, scales;  // working memory, kept so that it is allocated once
 };
 
-/// The library wants no error to go unseen; here each one would be a mistake of this program.
+/// Throws on an error of the library, which could only be a mistake of this program.
 inline void check(fourscale::errc e) {
   if (e != fourscale::errc::ok) throw std::logic_error(message(e));
 }
 
-/// Rows must be whole tiles of 2-D blocks, except at the end of the matrix. `amax` is that of all its rows.
+/// Quantizes band x and compares. Under 2-D blocks the band must hold whole tiles, except at the end of the
+/// matrix. `amax` is that of the whole matrix.
 template <class F, class Blocks>
 void round_trip(band const& x, float amax, Blocks blocks, bool with_values, rounded_band& out) {
   using namespace fourscale;
@@ -42,7 +43,7 @@ void round_trip(band const& x, float amax, Blocks blocks, bool with_values, roun
   check(host::quantize(source, q, quantizer{}, blocks));
   out.lost = {};
   check(host::statistics_of(source, q, &out.lost.sums));
-  // Where blocks have no scales, nobody stores whole ones.
+  // A format without block scales is stored without the padding of the last block.
   out.lost.stored_bits = block_scale_bytes<F> > 0 ? 8 * (out.codes.size() + out.scales.size())
                                                   : static_cast<u64>(x.rows * x.cols) * F::element::width;
   if (!with_values) return;

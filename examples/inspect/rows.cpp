@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Little-endian F64, F32, F16 and BF16 to float.
+// Reads little-endian F64, F32, F16 and BF16 as floats.
 #include "rows.hpp"
 
 #include <fmt/format.h>
@@ -18,9 +18,9 @@ namespace {
 constexpr i64 tile = 32;                       // the largest block, in either direction
 constexpr u64 band_values = u64{1} << 20;      // fits a second- or third-level cache
 constexpr u64 largest_band = u64{1} << 27;     // 512 MB of floats
-constexpr u64 dimension_limit = u64{1} << 31;  // of the library
-constexpr u64 narrowest =
-    16;  // with less, a row is mostly padding: of one value, it would take 72 bits in NVFP4
+constexpr u64 dimension_limit = u64{1} << 31;  // a limit of the library
+// Rows with fewer columns are mostly padding: a row of one value would take 72 bits in NVFP4.
+constexpr u64 narrowest = 16;
 
 template <class T>
 T load(u8 const* from) {

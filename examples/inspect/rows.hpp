@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The values of a matrix in a file as floats, some rows at a time: no more of a checkpoint than that is ever
-// in memory.
+// Reads the values of a matrix in a file as floats, some rows at a time. No more of a checkpoint than these
+// rows is ever in memory.
 #pragma once
 
 #include "checkpoint.hpp"
@@ -17,8 +17,8 @@ class row_reader {
   /// How many rows to read at once: whole tiles of 32, about a million values with the padding of each row.
   i64 rows_at_once() const;
 
-  /// Writes rows [first, first + count) to `to`, `ld` floats apart. F64 is narrowed. Values behind the
-  /// columns of a row are left as they are.
+  /// Writes rows [first, first + count) to `to`, `ld` floats apart. F64 is rounded to float. What lies behind
+  /// the columns of a row of `to` is left as it is.
   void read(i64 first, i64 count, float* to, i64 ld);
 
  private:

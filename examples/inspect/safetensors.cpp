@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The header is read event by event, so that a hostile one costs no more memory than its own size: no tree is
-// built, and nesting ends at the first bracket that does not belong.
+// The header is parsed event by event, so that a hostile header costs no more memory than its own size: no
+// tree is built, and the first bracket that does not belong is an error, which limits nesting.
 #include "safetensors.hpp"
 
 #include <fmt/format.h>
@@ -15,6 +15,8 @@ namespace {
 
 constexpr char const* metadata_key = "__metadata__";
 
+/// Takes the events of the JSON parser and collects tensors and metadata. Throws file_error at the first
+/// event that does not belong.
 class header_handler : public nlohmann::json_sax<nlohmann::json> {
  public:
   checkpoint result;
@@ -136,8 +138,8 @@ class header_handler : public nlohmann::json_sax<nlohmann::json> {
   std::unordered_set<std::string> names_;
 };
 
-/// Sorts the tensors by place, and makes sure that they tile the values: no overlap, no gap, nothing behind.
-/// Offsets become those of the file.
+/// Sorts the tensors by offset, and checks that they tile the data: no overlap, no gap, nothing behind the
+/// last. Offsets become those from the start of the file.
 void check_places(std::vector<tensor_info>& tensors, u64 data_begin, u64 data_bytes) {
   for (tensor_info const& t : tensors) {
     if (t.end < t.begin) throw file_error(fmt::format("{} ends before it begins", in_quotes(t.name)));

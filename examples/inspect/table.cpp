@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Formats are columns, tensors are rows. One number a tensor, SQNR, says how well a format fits; the rows at
-// the end give all five numbers for the whole checkpoint, in the same columns.
+// The table: formats are columns, tensors are rows. Of a tensor it shows one number, SQNR, which says how
+// well a format fits. The rows at the end give all five numbers for the whole checkpoint.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -14,7 +14,7 @@ namespace {
 
 constexpr int number_width = 8, line_width = 110;
 
-/// A number in every column of a row.
+/// A quantity that a row shows for every format.
 struct metric {
   char const* label;
   std::string (*text)(tally const&);
@@ -130,7 +130,7 @@ class table {
   std::string out_;
 };
 
-/// "layer.11.bias" as "layer.*.bias": what makes 60 names into ten.
+/// "layer.11.bias" as "layer.*.bias", which makes ten names of 60.
 std::string pattern_of(std::string const& name) {
   std::string pattern;
   for (std::size_t i = 0; i < name.size(); ++i) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Counts and sums that compare a format with the values it was made from. Tallies add up, so that many
-// tensors have one as well.
+// Tallies: counts and sums that compare quantized values with the original ones. Tallies can be added, so
+// that a checkpoint has one, too. Also a histogram of errors.
 #pragma once
 
 #include <array>
@@ -27,7 +27,7 @@ inline constexpr std::array<format_info, 5> formats = {{{"nvfp4_1x16", "NVFP4", 
 struct tally {
   fourscale::statistics sums;
   u64 values = 0;  ///< finite ones; `sums` also counts the zeros put in for the others
-  u64 stored_values = 0, stored_bits = 0;  ///< bits of codes and scales; values without padding
+  u64 stored_values = 0, stored_bits = 0;  ///< values without padding; bits of codes and scales
 
   tally& operator+=(tally const& t) {
     sums += t.sums;
@@ -45,16 +45,16 @@ struct tally {
   double share(u64 part) const { return static_cast<double>(part) / static_cast<double>(values); }
 };
 
-/// How many values have which |x - Q| / rms(x): eight bins to an octave.
+/// A histogram of |x - Q| / rms(x), with eight bins to an octave.
 struct error_histogram {
   static constexpr int first_octave = -24, last_octave = 6, per_octave = 8;
   static constexpr int bins = (last_octave - first_octave) * per_octave;
 
-  u64 exact = 0;  ///< no error, or none worth a bin
+  u64 exact = 0;  ///< no error, or one below the first bin
   std::array<u64, bins> counts{};
 
   void add(float error) {
-    // Exponent and the first three bits of the mantissa are the bin.
+    // Exponent and the first three bits of the mantissa give the bin.
     const int key =
         static_cast<int>(fourscale::bit_cast<u32>(error) >> 20) - (127 + first_octave) * per_octave;
     if (key < 0)

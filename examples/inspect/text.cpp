@@ -75,7 +75,7 @@ int columns(std::string_view text) {
 }
 
 std::string shortened(std::string_view text, int width) {
-  // Before anything else: the name of a tensor may be as long as its file.
+  // Cut first: the name of a tensor may be as long as its file.
   constexpr std::size_t ends = 2000;
   std::string clean = text.size() > 2 * ends
                           ? printable(text.substr(0, ends)) + printable(text.substr(text.size() - ends))

@@ -27,7 +27,7 @@ std::string shortened(std::string_view text, int width);
 /// Printable, short and in quotes: for messages.
 std::string in_quotes(std::string_view name);
 
-/// Followed by spaces up to `width` columns, or led by them.
+/// `text` with spaces after it (padded_right) or before it (padded_left), up to `width` columns.
 std::string padded_right(std::string_view text, int width);
 std::string padded_left(std::string_view text, int width);
 

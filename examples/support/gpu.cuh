@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the examples on a GPU share: an error ends the example with its sentence, and memory that both the
-// host and the device see.
+// What the GPU examples share: an error ends the example with a sentence; memory that both host and device
+// see; copying quantized matrices to the host and comparing them.
 #pragma once
 
 #include <cstdio>
@@ -22,7 +22,7 @@ inline void require(fourscale::errc e) {
   std::exit(1);
 }
 
-/// Ends the example where nothing can run.
+/// Ends the example, without an error, if there is no GPU.
 inline void need_gpu() {
   int devices = 0;
   if (cudaGetDeviceCount(&devices) == cudaSuccess && devices > 0) return;
@@ -44,7 +44,7 @@ struct array {
   T& operator[](fourscale::i64 i) const { return data[i]; }
 };
 
-/// A copy on the host, made when all that came before it is done.
+/// Copies q to the host, after all work launched before, and waits for it.
 template <class F, class Layout>
 fourscale::host_buffer<F, Layout> to_host(fourscale::device_buffer<F, Layout> const& q) {
   fourscale::host_buffer<F, Layout> copy(q.rows, q.cols);
@@ -53,7 +53,7 @@ fourscale::host_buffer<F, Layout> to_host(fourscale::device_buffer<F, Layout> co
   return copy;
 }
 
-/// Bit by bit; the amaxes are not compared.
+/// True if codes and scales are equal in every bit. The amaxes are not compared.
 template <class F, class Layout>
 bool equal(fourscale::host_buffer<F, Layout> const& a, fourscale::host_buffer<F, Layout> const& b) {
   return a.codes == b.codes && a.scales == b.scales;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A plot of a few curves, both axes logarithmic, as an SVG file that needs no other file.
+// Draws a few curves over logarithmic axes, as an SVG file that needs no other file.
 #pragma once
 
 #include <cmath>
@@ -11,13 +11,13 @@ namespace example {
 
 struct curve {
   std::string name;
-  char const *color, *dash;  ///< dash as SVG writes it: "" or "7 4"
-  std::vector<double> y;
+  char const *color, *dash;  ///< dash: "", or an SVG stroke-dasharray such as "7 4"
+  std::vector<double> y;     ///< at each x of the plot
 };
 
 struct plot {
   std::string title, subtitle, x_name, y_name;
-  double lowest, highest;  ///< of the y axis, powers of ten
+  double lowest, highest;  ///< ends of the y axis, powers of ten
   std::vector<double> x;
   std::vector<curve> curves = {};
 

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What most examples need around the library: a matrix of values, its quantized form, and the distance
-// between two.
+// What most CPU examples share: random matrices, their quantized form, and the error between two matrices.
 #pragma once
 
 #include <cmath>
@@ -28,8 +27,8 @@ struct matrix {
   f4::matrix_view<float const> view() const { return {values, rows, cols}; }
 };
 
-/// N(0, sigma^2), rounded to bf16 as the tensors of a training run are. By Box and Muller, because
-/// std::normal_distribution draws other numbers in every standard library.
+/// Normal numbers, N(0, sigma^2), rounded to bf16 as the tensors of a training run are. By Box and Muller,
+/// because std::normal_distribution draws other numbers in every standard library.
 inline matrix normal(int rows, int cols, float sigma, unsigned seed) {
   std::mt19937 random(seed);
   matrix m(rows, cols);
@@ -42,7 +41,8 @@ inline matrix normal(int rows, int cols, float sigma, unsigned seed) {
   return m;
 }
 
-/// The same times a lognormal of width `tail`: the larger, the more of the tensor is in few of its values.
+/// Normal numbers times a lognormal factor of width `tail`. The larger `tail`, the fewer values hold most of
+/// the tensor.
 inline matrix tailed(int rows, int cols, float tail, unsigned seed) {
   matrix m = normal(rows, cols, 1.0f, seed);
   const matrix log_size = normal(rows, cols, tail, seed + 1);
@@ -61,7 +61,8 @@ inline void check(f4::errc e) {
   std::exit(1);
 }
 
-/// The amax of m, a matrix or a transposed one, and its codes under a quantizer.
+/// Quantizes m, a matrix or a transposed one, under its amax, which is taken after the transform of the
+/// quantizer.
 template <class M, class F, class Layout, class Quantizer = f4::quantizer<>>
 void quantize(M const& m, f4::host_buffer<F, Layout>& q, Quantizer const& quantizer = {}) {
   float amax = 0;

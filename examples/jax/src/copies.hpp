@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// One copy of a tensor under a preset, as a type: its format, its quantizer, its amax.
+// Types that describe one copy of a tensor under a preset: its format, its quantizer, its amaxes.
+// visit_copy() finds the type from numbers.
 #pragma once
 
 #include <fourscale/block/ms_eden.hpp>
@@ -9,7 +10,7 @@
 
 namespace fourscale_jax {
 
-/// Of a linear layer.
+/// A copy of a tensor of a linear layer.
 template <class Operand, bool Columnwise>
 struct linear_copy {
   static constexpr f4::operand_recipe recipe = Columnwise ? Operand::of_columnwise : Operand::of_rowwise;
@@ -17,7 +18,7 @@ struct linear_copy {
   using blocks = decltype(f4::blocks_of<recipe>());
   static constexpr int amax_count = Operand::amax_count, amax_at = Columnwise && amax_count == 2 ? 1 : 0;
 
-  /// Of the columnwise copy.
+  /// The transform of the columnwise copy.
   static auto transform() { return f4::quantizer_of<Operand::of_columnwise>({}).transform; }
   auto quantizer([[maybe_unused]] keyed_bits bits) const {
     static_assert(recipe.scale != f4::scale_rule::stochastic_scale &&
@@ -33,7 +34,7 @@ struct linear_copy {
   }
 };
 
-/// Rounded to nearest, without a transform: the forward of Quartet II.
+/// A copy rounded to nearest, without a transform: the forward of Quartet II.
 template <class F, class Quantizer, class Blocks>
 struct nearest_copy {
   using format = F;
@@ -43,7 +44,7 @@ struct nearest_copy {
   Quantizer quantizer(keyed_bits) const { return {}; }
 };
 
-/// By MS-EDEN, of values that have their signs already.
+/// A copy by MS-EDEN. Its values have been multiplied by the random signs already.
 struct ms_eden_copy {
   using format = f4::nvfp4;
   using blocks = f4::blocks_1d;
@@ -56,7 +57,7 @@ struct ms_eden_copy {
   }
 };
 
-/// What the amax of a copy is brought to.
+/// The tensor range of a copy: what its amax is brought to.
 template <class Copy>
 auto range_of(Copy const& copy) {
   return f4::quantizer_range<typename Copy::format>(copy.quantizer({}));
@@ -69,14 +70,14 @@ auto view_for(Copy const& copy, tensor const& codes, tensor const& scales, i64 r
   return view_of(codes, scales, rows, cols, amax_at(amaxes, Copy::amax_at, range_of(copy)));
 }
 
-/// The quantizers of the presets, of all those that visit() knows.
+/// True for the quantizers, besides MS-EDEN, of presets that linear layers do not take. visit() knows more.
 template <class F, class Quantizer>
 inline constexpr bool is_offered = false;
 template <class Scale>
 inline constexpr bool is_offered<f4::nvfp4, f4::quantizer<f4::nearest_even, Scale>> =
     f4::same_type<Scale, f4::four_over_six<f4::error_norm::mean_square, 256>>;
 
-/// v(copy) for one copy of a tensor.
+/// Calls v(copy) for one copy of a tensor.
 template <class Visitor>
 errc visit_copy(i32 which, i32 role, bool columnwise, Visitor const& v) {
   if (is_linear(which))

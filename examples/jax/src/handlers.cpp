@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The calls as XLA's FFI handlers. Compiled for each machine: with FOURSCALE_JAX_CUDA for a GPU, where XLA
-// has a stream for each call.
+// The calls of calls.hpp as XLA FFI handlers. Compiled for each machine: with FOURSCALE_JAX_CUDA for a GPU,
+// where XLA has a stream for each call.
 #ifndef FOURSCALE_JAX_CUDA
 #include <nanobind/nanobind.h>
 #endif
@@ -12,6 +12,7 @@ namespace fourscale_jax {
 
 namespace ffi = xla::ffi;
 
+/// The stream of a call, which XLA passes on a GPU; null on a CPU. The specializations below decode it.
 struct stream_of_call {
   void* stream;
 };
@@ -41,7 +42,7 @@ struct xla::ffi::CtxDecoding<fourscale_jax::stream_of_call> {
 
 namespace fourscale_jax {
 
-/// Attributes by their names in Python.
+/// The names of attributes in Python.
 namespace attribute {
 inline constexpr char recipe[] = "recipe", role[] = "role", columnwise[] = "columnwise", gemm[] = "gemm",
                       transposed[] = "transposed", format[] = "format", range[] = "range", at[] = "at",
@@ -62,7 +63,8 @@ using at_b_attr = ffi::Attr<i32, attribute::at_b>;
 using in = ffi::AnyBuffer;
 using out = ffi::Result<ffi::AnyBuffer>;
 
-/// 0 x 0, which every function refuses, of what has more than two dimensions.
+/// An XLA buffer as a tensor. What does not have one or two dimensions becomes 0 x 0, which every function
+/// refuses.
 inline tensor plain(in const& buffer) {
   const auto d = buffer.dimensions();
   i64 rows = 0, cols = 0;
@@ -94,7 +96,7 @@ ffi::Error call(stream_of_call s, Arguments... arguments) {
   return to_error(Call(s.stream, plain(arguments)...));
 }
 
-/// What XLA calls. It may record it in a CUDA graph.
+/// The function that XLA calls. XLA may record it in a CUDA graph.
 template <auto Call, class... Arguments>
 XLA_FFI_Error* handler(XLA_FFI_CallFrame* frame) {
   static auto* const bound =
@@ -115,7 +117,8 @@ XLA_FFI_Error* handler(XLA_FFI_CallFrame* frame) {
       at_b_attr)
 
 #ifdef FOURSCALE_JAX_CUDA
-// That library knows nothing of Python, which finds symbols: fourscale_jax_amax for fourscale_amax.
+// The library for GPUs knows nothing of Python. Python finds handlers by their symbols: fourscale_jax_amax
+// for fourscale_amax.
 #define FOURSCALE_JAX_SYMBOL(name, ...)                                            \
   FOURSCALE_EXPORT XLA_FFI_Error* fourscale_jax_##name(XLA_FFI_CallFrame* frame) { \
     using namespace fourscale_jax;                                                 \

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-// Random bits under a key that is an argument of the computation, so that nothing recompiles when it changes.
+// Random bits under a key that is an argument of the computation, so that a new key recompiles nothing.
 #pragma once
 
 #include "recipes.hpp"
 
 namespace fourscale_jax {
 
-/// The words of a philox under a key in memory of the machine, which every draw reads. Six words: seed low
-/// and high, stream low and high, and the row and the column, a multiple of 16 each, where the matrix begins
-/// in the one that all devices share: a part draws what the whole would. With 16 * layer + 65536 * microbatch
-/// in the third word and the step in the fourth, they are the words of draw_key. The lowest four bits of the
-/// third are not read: there `use` says what draws.
+/// The random words of philox under a key in memory of the machine, which every draw reads. The key has six
+/// words: seed low and high; stream low and high; and the row and column, each a multiple of 16, where this
+/// matrix begins in the whole one that all devices share. So a part draws what the whole would. With 16 *
+/// layer + 65536 * microbatch in the third word and the step in the fourth, the draws are those of draw_key.
+/// The lowest four bits of the third word are not read: `use`, which says what draws, takes their place.
 struct keyed_bits {
   u32 const* key;
   u32 use;
@@ -35,18 +35,18 @@ struct keyed_bits {
   }
 };
 
-/// draw_key::signs() of a GEMM, 1 for dgrad and 2 for wgrad: 1 or -1 for element i of 128.
+/// draw_key::signs() of a GEMM (1 for dgrad, 2 for wgrad): the sign, 1 or -1, of element i of 128.
 FOURSCALE_HD constexpr float sign_of(u32 const* key, u32 gemm, int i) {
   const u64 seed = u64{key[1]} << 32 | key[0];
   const f4::philox_words w = f4::philox4x32(0, 0, (key[2] & ~15u) | (12 + gemm), key[3], seed);
   return w.words[i / 32] >> (i % 32) & 1u ? -1.0f : 1.0f;
 }
 
-/// The use of a copy of a tensor, as in draw_key.
+/// `use` for rounding the elements of a copy of a tensor, as in draw_key.
 constexpr u32 use_of(f4::tensor_role role, bool columnwise) {
   return static_cast<u32>(f4::draw_key{}.elements(role, columnwise).stream);
 }
-/// The same for its block scales.
+/// `use` for rounding its block scales.
 constexpr u32 use_of_scales(f4::tensor_role role, bool columnwise) {
   return static_cast<u32>(f4::draw_key{}.scales(role, columnwise).stream);
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// `machine`, the one that a call is compiled for: the text of calls/ is the same for all.
+// Chooses the `machine` that a call is compiled for. The text of calls/ is the same for CPU and GPU.
 #pragma once
 
 #ifdef __CUDACC__

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The functions of host/.
+// `machine` for a CPU: the functions of host/. That of machine_cuda.cuh has the same members.
 #pragma once
 
 #include <cfenv>
@@ -11,8 +11,9 @@
 
 namespace fourscale_jax {
 
-/// While there is one, arithmetic is as at the start of a program: XLA's threads flush subnormal numbers to
-/// zero, and PyTorch's may, which the library wants kept. Threads that OpenMP starts meanwhile inherit it.
+/// While a `machine` lives, floating-point arithmetic is as at the start of a program. XLA's threads flush
+/// subnormal numbers to zero, and PyTorch's may; the library needs them kept. Threads that OpenMP starts
+/// meanwhile inherit this environment.
 class machine {
  public:
   explicit machine(void*) {
@@ -27,7 +28,7 @@ class machine {
   errc amax(matrix_view<T> const& x, float* to) const {
     return f4::host::amax(x, to);
   }
-  /// After a transform of 128 values of a row.
+  /// The amax after a transform of every 128 values of a row.
   template <class T>
   errc amax(matrix_view<T> const& x, f4::hadamard<128> const& t, float* to) const {
     return f4::host::amax<128>(x, t, to);

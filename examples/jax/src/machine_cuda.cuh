@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The functions of device/ on a stream.
+// `machine` for a GPU: the functions of device/ on a stream. That of machine_cpu.hpp has the same members.
 #pragma once
 
 #include <fourscale/device/dequantize.cuh>
@@ -10,7 +10,7 @@
 
 namespace fourscale_jax {
 
-/// A template, so that only the call that launches it has its code.
+/// Writes the 128 signs, one a thread. A template, so that only the call that launches it has its code.
 template <class = void>
 __global__ void signs_kernel(u32 const* key, u32 gemm, float* to) {
   to[threadIdx.x] = sign_of(key, gemm, static_cast<int>(threadIdx.x));
@@ -24,7 +24,7 @@ struct machine {
   errc amax(matrix_view<T> const& x, float* to) const {
     return f4::device::amax(x, to, stream);
   }
-  /// After a transform of 128 values of a row.
+  /// The amax after a transform of every 128 values of a row.
   template <class T>
   errc amax(matrix_view<T> const& x, f4::hadamard<128> const& t, float* to) const {
     return f4::device::amax<128>(x, t, to, stream);

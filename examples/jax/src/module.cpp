@@ -11,7 +11,7 @@ namespace nb = nanobind;
 using namespace nb::literals;
 using namespace fourscale_jax;
 
-/// The names of the presets: a handler gets the place of one.
+/// The names of the presets. A call gets the index of one.
 static nb::tuple recipes() {
   nb::list names;
   for (preset const& p : presets) names.append(p.name);
@@ -29,15 +29,15 @@ static nb::dict formats() {
   }
 }
 
-/// The rule that a linear layer of this shape breaks where all its dimensions are multiples of `block`, if
-/// it breaks one.
+/// The rule that this shape of a linear layer breaks, as a sentence, if it breaks one. All its dimensions
+/// must be multiples of `block`.
 static std::optional<char const*> refusal(i32 block, i64 tokens, i64 in, i64 out) {
   const errc e = validate(f4::linear_shape{tokens, in, out}, block);
   if (e == errc::ok) return std::nullopt;
   return message(e);
 }
 
-/// The fields of Python's Copy, for one copy of a tensor under a preset.
+/// The fields of Python's class Copy, for one copy of a tensor under a preset.
 template <class Copy>
 nb::dict fields_of(Copy const& copy, f4::operand_recipe const& o, bool both) {
   using F = typename Copy::format;
@@ -60,7 +60,7 @@ nb::dict fields_of(Copy const& copy, f4::operand_recipe const& o, bool both) {
   return to;
 }
 
-/// Describes a copy, if there is one.
+/// fields_of() for a copy; nothing if the preset has no such copy.
 static std::optional<nb::dict> describe(i32 which, i32 role, bool columnwise) {
   std::optional<nb::dict> to;
   static_cast<void>(visit_copy(which, role, columnwise, [&]<class Copy>(Copy const& copy) {
@@ -90,7 +90,7 @@ NB_MODULE(_cpu, m) {
   m.def("describe", describe, "recipe"_a, "role"_a, "columnwise"_a);
   m.def("quantizes", quantizes, "recipe"_a, "kind"_a, "layer"_a, "layers"_a);
   m.def("refusal", refusal, "block"_a, "tokens"_a, "in_"_a, "out"_a);
-  // The rule that a call found broken, as a sentence.
+  // The sentence for an error that a call returned.
   m.def(
       "message", [](i32 e) { return message(static_cast<errc>(e)); }, "error"_a);
 #ifdef FOURSCALE_JAX_CPU

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The presets by number, as handlers get them from Python: which linear layer each one is.
+// The presets by number, as calls get them from Python, and the linear layer that each one is.
 #pragma once
 
 #include <fourscale/recipe/linear.hpp>
@@ -55,7 +55,7 @@ struct recipe_tag {
   static constexpr f4::linear_recipe value = R;
 };
 
-/// v(recipe_tag<R>{}) for the recipe of a preset, if linear layers take it; bad_recipe otherwise.
+/// Calls v(recipe_tag<R>{}) for the recipe of a preset, if linear layers take it; bad_recipe otherwise.
 template <class Visitor>
 errc visit_linear(i32 which, Visitor const& v) {
   if (!is_preset(which)) return errc::bad_recipe;
@@ -77,12 +77,12 @@ errc visit_linear(i32 which, Visitor const& v) {
   return result;
 }
 
-/// True for the presets that linear layers take: all but those by MS-EDEN.
+/// True for the presets that linear layers take: all but bf16 and those by MS-EDEN.
 constexpr bool is_linear(i32 which) {
   return is_preset(which) && validate(presets[which].policy.linear) == errc::ok;
 }
 
-/// v(linear_operand<R, Role>{}) for a tensor of a linear layer.
+/// Calls v(linear_operand<R, Role>{}) for a tensor of a linear layer.
 template <class Visitor>
 errc visit_operand(i32 which, i32 role, Visitor const& v) {
   using enum f4::tensor_role;

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
+// fourscale_gemm() of calls.hpp, for the CPU and, included in a .cu file, for the GPU.
 #include "../buffers.hpp"
 #include "../machine.hpp"
 
 namespace fourscale_jax {
 
-/// The formats that meet in a GEMM.
+/// The formats that may meet in a GEMM: two of FP8 per tensor, or two equal ones of those below.
 template <class F>
 inline constexpr bool is_fp8_per_tensor = f4::same_type<F, f4::fp8_e4m3> || f4::same_type<F, f4::fp8_e5m2>;
 template <class F, class G>

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// fourscale_signs() of calls.hpp, for the CPU and, included in a .cu file, for the GPU.
 #include "../buffers.hpp"
 #include "../machine.hpp"
 
