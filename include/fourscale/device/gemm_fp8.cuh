@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The GEMM of FP8, per tensor or under scales of 128 values: on Hopper by its FP8 tensor cores
-// (mma/fp8_roles.cuh), elsewhere by mma.sync of f16 (mma/fp8_warp.cuh). docs/native_gemm.md derives its
-// bound.
+// device::gemm_fp8(): the GEMM of FP8, with scales per tensor or per 128 values. On Hopper it is by FP8
+// tensor cores (mma/fp8_roles.cuh), elsewhere by mma.sync of f16 (mma/fp8_warp.cuh). Here are the public
+// function, its kernels and their launch. docs/native_gemm.md derives the error bound.
 #pragma once
 
 #include "../mma/fp8_roles.cuh"
@@ -15,7 +15,7 @@ inline namespace FOURSCALE_ARCH {
 
 namespace detail {
 
-/// Persistent, in clusters of two. In a pass without the instructions the kernel is empty.
+/// The kernel for Hopper: persistent, in clusters of two. In a compilation pass without wgmma it is empty.
 template <int Cols, class P>
 FOURSCALE_KERNEL void __launch_bounds__(mma::fp8::threads, 1)
     gemm_fp8_wgmma_kernel([[maybe_unused]] const __grid_constant__ P p) {
@@ -42,7 +42,7 @@ FOURSCALE_KERNEL void __launch_bounds__(mma::fp8::threads, 1)
   }
 }
 
-/// A CTA takes 64 x 64 outputs.
+/// The kernel by mma.sync: a CTA takes 64 x 64 outputs. `tiles_along`: how many of them D has in a row.
 template <class P>
 FOURSCALE_KERNEL void __launch_bounds__(32 * mma::fp8::warps)
     gemm_fp8_kernel(const __grid_constant__ P p, i64 tiles_along, bool wide_a, bool wide_b) {
@@ -54,23 +54,24 @@ FOURSCALE_KERNEL void __launch_bounds__(32 * mma::fp8::warps)
                           strips[warp]);
 }
 
-/// A checked call.
+/// A call of gemm_fp8() with checked arguments.
 template <class F, class LA, class G, class LB, class T>
 struct fp8_call {
   using problem = mma::fp8::problem<F, LA, G, LB, T, mma::fp8::factor_of_output<F, G>>;
   problem p;
 
-  /// TMA reads rows that begin at multiples of 16 bytes, which K is a multiple of.
+  /// Whether all rows of codes begin at multiples of 16 bytes, as TMA needs. K is a multiple of 16.
   template <class View>
   static bool starts_at_16(View const& q) {
     return reinterpret_cast<u64>(q.codes) % 16 == 0;
   }
+  /// Whether scales begin at multiples of four bytes, which the kernel for Hopper copies.
   bool scales_are_words() const {
     return !problem::scaled ||
            (reinterpret_cast<u64>(p.a.scales) | reinterpret_cast<u64>(p.b.scales)) % sizeof(float) == 0;
   }
   static bool has_wgmma() { return has_fast_wgmma(&gemm_fp8_wgmma_kernel<192, problem>); }
-  /// Coordinates fit in the 32 bits of TMA and of the kernel for Hopper, those behind a tile's edge included.
+  /// Whether coordinates, up to a tile's edge beyond D, fit in the 32 bits of TMA and of Hopper's kernel.
   bool has_coordinates() const {
     constexpr i64 most = (i64{1} << 31) - 1024;
     return p.d.rows <= most && p.d.cols <= most && p.a.cols <= most;
@@ -99,7 +100,7 @@ struct fp8_call {
       return errc::cuda_failed;
     return launch_clusters(kernel, clusters, f::cluster_ctas, f::threads, bytes, stream, p);
   }
-  /// `columns` of a tile, 128 or 192; 0 leaves the choice to the plan.
+  /// `columns`: of a tile on Hopper, 128 or 192; 0 leaves the choice to the plan.
   errc run(int columns, cudaStream_t stream) {
     if (by_wgmma()) {
       const int at_once = clusters_at_once();
@@ -130,7 +131,7 @@ inline constexpr bool is_fp8 = same_type<F, fp8_e4m3> || same_type<F, fp8_e5m2> 
 
 namespace detail {
 
-/// gemm_fp8() by tiles of so many columns.
+/// gemm_fp8() by tiles of `columns` columns: see fp8_call::run().
 template <class F, class LA, class BA, class G, class LB, class BB, class T>
 errc gemm_fp8_by(int columns, block_scaled_view<F, LA, BA> const& a, block_scaled_view<G, LB, BB> const& b,
                  matrix_view<T> const& d, gemm_factors factors, cudaStream_t stream) {
@@ -152,17 +153,19 @@ bool has_fp8_tensor_cores() {
   return detail::fp8_call<F, linear, G, linear, typename detail::own_type<T>::type>::has_wgmma();
 }
 
-/// D = alpha * A * B^T + beta * D for A (M x K), B (N x K), D (M x N) in bf16, fp16 or float, both per tensor
-/// (fp8_e4m3, fp8_e5m2) or both under a scale for 128 values (fp8_block_e4m3, fp8_block_e5m2; 2-D blocks of
-/// weights have theirs repeated for each row). Groups of 128 products along K are summed by tensor cores and
-/// then in f32, under their scales: within the bound of docs/native_gemm.md. alpha and the tensor scales make
-/// one factor of an output, (alpha * decode_a) * decode_b, rounded after each operation. NaN and infinity
-/// among codes and block scales go on as in IEEE 754; a tensor scale that is one counts as 1, as for
-/// dequantize(). D is not read when beta = 0.
+/// D = alpha * A * B^T + beta * D for A (M x K), B (N x K), and D (M x N) in bf16, fp16 or float. A and B are
+/// both per tensor (fp8_e4m3, fp8_e5m2), or both under a scale for 128 values (fp8_block_e4m3,
+/// fp8_block_e5m2; 2-D blocks of weights have their scale repeated for each row).
+///
+/// Tensor cores sum groups of 128 products along K. The groups are added in f32, under their scales. The sums
+/// are within the bound of docs/native_gemm.md. alpha and the tensor scales make one factor of an output,
+/// (alpha * decode_a) * decode_b, rounded after each operation. NaN and infinity among codes and block scales
+/// propagate as in IEEE 754. A tensor scale that is NaN or infinite counts as 1, as for dequantize(). D is
+/// not read when beta = 0.
 ///
 /// One kernel on the stream; never synchronises, never allocates, needs no workspace. Fastest on sm_90a, for
-/// codes that begin at a multiple of 16 bytes, scales at one of 4, and dimensions up to 2^31 - 1024. Errors:
-/// those of host::gemm; too_large, from 2^31 tiles of 64 x 64 on. D is then untouched.
+/// codes that begin at a multiple of 16 bytes, scales at a multiple of 4, and dimensions up to 2^31 - 1024.
+/// Errors: those of host::gemm; too_large from 2^31 tiles of 64 x 64 on, by mma.sync. D is then untouched.
 template <class F, class LA, class BA, class G, class LB, class BB, class T>
 errc gemm_fp8(block_scaled_view<F, LA, BA> const& a, block_scaled_view<G, LB, BB> const& b,
               matrix_view<T> const& d, gemm_factors factors = {}, cudaStream_t stream = nullptr) {

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// D = alpha * X * W^T + beta * D for few rows of X, as when tokens are generated one at a time: W is NVFP4
-// and X is not quantized. All time goes to reading W, so it is read once, codes and scales, and decoded in
-// registers; X is copied to shared memory. Where TMA can read both it does, else all lanes copy.
+// device::gemm_weight_only(): D = alpha * X * W^T + beta * D for few rows of X, as when tokens are generated
+// one at a time. W is NVFP4, and X is not quantized. The time goes to W, so its codes and scales are read
+// once and decoded in registers; X is copied to shared memory. Where TMA can read W and X, it does; else
+// all lanes copy. Here are the public function, the choice of a kernel, and the kernel by mma.sync.
 #pragma once
 
 #include "../mma/weight_only_cta.cuh"
@@ -13,6 +14,7 @@ inline namespace FOURSCALE_ARCH {
 
 namespace detail {
 
+/// The kernel by mma.sync. With Tma, it is empty in a compilation pass without clusters.
 template <int NTiles, bool Tma, class T, class Layout, class TD>
 FOURSCALE_KERNEL void __launch_bounds__(32 * weight_only::most_warps(NTiles, Tma), 1)
     weight_only_kernel(__grid_constant__ weight_only::problem<T, Layout, TD> const a) {
@@ -23,6 +25,7 @@ FOURSCALE_KERNEL void __launch_bounds__(32 * weight_only::most_warps(NTiles, Tma
     weight_only::multiply<NTiles, weight_only::loads_by_tma<NTiles, T, Layout>>(a, weight_only_memory);
 }
 
+/// The same as a variant of weight_only_machine_of().
 template <int NTiles, bool Tma, class T, class Layout, class TD>
 struct weight_only_by_mma_sync {
   static constexpr int warps = weight_only::most_warps(NTiles, Tma);
@@ -31,7 +34,7 @@ struct weight_only_by_mma_sync {
   static auto* kernel() { return &weight_only_kernel<NTiles, Tma, T, Layout, TD>; }
 };
 
-/// Maps for TMA; false if it cannot read what they describe.
+/// Makes the tensor maps. False if TMA cannot read W or X.
 template <int NTiles, class T, class Layout, class TD>
 bool make_maps(weight_only::problem<T, Layout, TD>& a) {
   constexpr bool swizzled = Layout::has_padding;
@@ -41,7 +44,8 @@ bool make_maps(weight_only::problem<T, Layout, TD>& a) {
                    weight_only::tensor_of_x(NTiles, a.x.rows, a.x.cols, a.x.ld));
 }
 
-/// Plans and launches the kernel for at most 8 NTiles rows of X.
+/// Plans and launches the kernel by mma.sync for at most 8 NTiles rows of X; without TMA where TMA cannot
+/// read them or no plan fits.
 template <int NTiles, bool Tma, class T, class Layout, class TD>
 errc launch_weight_only(weight_only::problem<T, Layout, TD> a, weight_only::tuning const& tuning,
                         cudaStream_t stream) {
@@ -52,7 +56,7 @@ errc launch_weight_only(weight_only::problem<T, Layout, TD> a, weight_only::tuni
     if (!m.clusters || !make_maps<NTiles>(a)) return launch_weight_only<NTiles, false>(a, tuning, stream);
   const int tiles = weight_only::tiles_of(a.w.rows, weight_only::row_stride(Layout::has_padding));
   a.plan = weight_only::make_plan(static_cast<int>(a.x.rows), tiles, a.w.cols, m, tuning, Tma);
-  if (a.plan.warps == 0) {  // too little shared memory, or too many warps are asked for
+  if (a.plan.warps == 0) {  // too little shared memory, or the caller asks for too many warps
     if constexpr (Tma) return launch_weight_only<NTiles, false>(a, tuning, stream);
     return errc::no_instruction;
   }
@@ -63,7 +67,7 @@ errc launch_weight_only(weight_only::problem<T, Layout, TD> a, weight_only::tuni
   return e == cudaSuccess ? errc::ok : errc::cuda_failed;
 }
 
-/// On Hopper by wgmma where it can, else, or if the plan is for it, by mma.sync.
+/// Takes the kernel by wgmma where it can run, unless `tuning` asks for mma.sync; else the one by mma.sync.
 template <int NTiles, class T, class Layout, class TD>
 errc launch_weight_only_either(weight_only::problem<T, Layout, TD> const& a,
                                weight_only::tuning const& tuning, cudaStream_t stream) {
@@ -75,6 +79,7 @@ errc launch_weight_only_either(weight_only::problem<T, Layout, TD> const& a,
   return launch_weight_only<NTiles, true>(a, tuning, stream);
 }
 
+/// The same for at most 64 rows of X.
 template <class T, class Layout, class TD>
 errc launch_weight_only(weight_only::problem<T, Layout, TD> const& a, weight_only::tuning const& tuning,
                         cudaStream_t stream) {
@@ -84,14 +89,14 @@ errc launch_weight_only(weight_only::problem<T, Layout, TD> const& a, weight_onl
   return launch_weight_only_either<8>(a, tuning, stream);
 }
 
-/// True if the scales of each whole stage are 16 bytes and so aligned, or are in tiles that are.
+/// True if the scales of each whole stage, 16 bytes, or the tiles of swizzled scales are aligned to 16 bytes.
 template <class Layout>
 bool scales_are_vectors(block_scaled_view<nvfp4, Layout, u8 const> const& w) {
   const bool aligned = reinterpret_cast<u64>(w.scales) % 16 == 0;
   return aligned && (Layout::has_padding || w.blocks() % weight_only::stage_scales == 0);
 }
 
-/// gemm_weight_only() with a plan of the caller's.
+/// gemm_weight_only() with choices of the caller's for the plan.
 template <class T, class LW, class BW, class TD>
 errc gemm_weight_only_by(weight_only::tuning const& tuning, matrix_view<T> const& x,
                          block_scaled_view<nvfp4, LW, BW> const& w, matrix_view<TD> const& d,
@@ -128,20 +133,20 @@ errc gemm_weight_only_by(weight_only::tuning const& tuning, matrix_view<T> const
 
 /// D = alpha * X * W^T + beta * D for X (M x K) in bf16 or fp16, W (N x K) in NVFP4, D (M x N) in bf16, fp16
 /// or float. Any M and N, K a multiple of 16. Meant for M <= 64, for which it is one kernel that reads W
-/// once; more rows take one kernel for every 64. Without TMA it is 32.
+/// once. More rows take one kernel for every 64; without TMA, one for every 32.
 ///
-/// A code times its scale is exact in either type of X, and so is its product with a value of X in FP32. They
-/// are added in FP32 by the tensor cores, K in parts and the parts in order: the same call on the same device
-/// gives the same bits every time, whatever the other rows of X hold. How K is cut depends on M, N and K, on
-/// what is aligned and on the device, and with it the last bits. Then the epilogue of view/gemm_epilogue.hpp
-/// with weight_factor(), the tensor scale included. A NaN scale makes its row of W, and so a column of D,
-/// NaN. D is not read when beta = 0.
+/// A code times its scale is exact in either type of X, and so is its product with a value of X in FP32. The
+/// tensor cores add products in FP32. K is split into parts, whose sums are added in order. So the same call
+/// on the same device gives the same bits every time, whatever the other rows of X hold. How K is split
+/// depends on M, N, K, alignment and the device, and so do the last bits. The epilogue is that of
+/// view/gemm_epilogue.hpp, with weight_factor(), which includes the tensor scale. A NaN scale makes its row
+/// of W, and so a column of D, NaN. D is not read when beta = 0.
 ///
-/// All pointers are device memory, that of the amax included. On the stream; never synchronises, never
-/// allocates, needs no workspace. Fastest on sm_90 and later, where CTAs of a cluster share K and TMA loads
-/// W and X, and with K > 256 on sm_90a, where wgmma multiplies: for pointers and rows of X that are multiples
-/// of 16 bytes, and K a multiple of 256 with linear scales, or N of 32 and K of 64 with swizzled ones. All
-/// else goes through slower loads.
+/// All pointers are device memory, that of the amax included. Works on the stream; never synchronises, never
+/// allocates, needs no workspace. Fastest on sm_90 and later, where CTAs of a cluster split K and TMA loads W
+/// and X, and on sm_90a with K > 256, where wgmma multiplies. Both need pointers and rows of X that are
+/// multiples of 16 bytes, and K a multiple of 256 with linear scales, or N of 32 and K of 64 with swizzled
+/// ones. All else goes through slower loads.
 ///
 /// Errors: see validate_gemm(); no_instruction where the device cannot run this code; cuda_failed. D is then
 /// untouched, except rows that an earlier launch wrote.

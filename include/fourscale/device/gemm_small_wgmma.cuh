@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The kernel of gemm_weight_only() on Hopper. How it works: mma/weight_only_wgmma.cuh.
+// The kernel of gemm_weight_only() for Hopper, and its launch. How it works: mma/weight_only_wgmma.cuh.
 #pragma once
 
 #include "../mma/weight_only_wgmma.cuh"
@@ -11,13 +11,14 @@ inline namespace FOURSCALE_ARCH {
 
 namespace detail {
 
-/// In a pass without the instructions the kernel is empty.
+/// In a compilation pass without wgmma the kernel is empty.
 template <int NTiles, class P>
 FOURSCALE_KERNEL void __launch_bounds__(weight_only::by_wgmma::threads(NTiles), 1)
     weight_only_wgmma_kernel([[maybe_unused]] __grid_constant__ P const a) {
   if constexpr (arch::has_wgmma) {
     extern __shared__ __align__(1024) u8 weight_only_bytes[];
-    // Tells that this is not the empty kernel; dynamic memory begins behind it, at a whole KiB.
+    // `own` tells weight_only_machine_of() that this is not the empty kernel. Dynamic shared memory begins
+    // behind it, so `own` takes a whole KiB.
     __shared__ struct alignas(1024) own_memory { u32 not_empty; } own;
     asm volatile("" ::"r"(ptx::shared_address(&own)));
     weight_only::by_wgmma::run(a,
@@ -35,7 +36,7 @@ struct weight_only_by_wgmma {
   static auto* kernel() { return &weight_only_wgmma_kernel<NTiles, P>; }
 };
 
-/// Maps for TMA of tensors of codes, scales and X; false if it cannot read what they describe.
+/// Makes the tensor maps of codes, scales and X. False if TMA cannot read one of these tensors.
 template <class P>
 bool make_maps(P& a, ptx::tma_tensor const& codes, ptx::tma_tensor const& scales, ptx::tma_tensor const& x) {
   return encode_map(a.w.codes, codes, CU_TENSOR_MAP_DATA_TYPE_UINT8, a.maps.codes) == errc::ok &&
@@ -52,7 +53,8 @@ bool make_maps(weight_only::by_wgmma::problem<T, Layout, TD>& a) {
                    w::tensor_of_x(NTiles, a.x.rows, a.x.cols, a.x.ld));
 }
 
-/// Launches the kernel for at most 8 NTiles rows of X; no_instruction, without a launch, where it cannot run.
+/// Launches the kernel for at most 8 NTiles rows of X. Where it cannot run, returns no_instruction without a
+/// launch. `ctas`: CTAs of a cluster, or 0: see make_plan().
 template <int NTiles, class T, class Layout, class TD>
 errc launch_weight_only_wgmma(weight_only::by_wgmma::problem<T, Layout, TD> a, int ctas,
                               cudaStream_t stream) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the current device offers to the kernels of a weight-only GEMM.
+// What the current device offers to the kernels of the weight-only GEMM, whose plans depend on it.
 #pragma once
 
 #include "../mma/weight_only_plan.hpp"
@@ -12,7 +12,7 @@ namespace detail {
 
 namespace weight_only = mma::weight_only;
 
-/// What a device offers.
+/// Finds a device's SMs, and the shared memory that a CTA may ask for.
 inline errc weight_only_machine(int device, weight_only::machine& m) {
   const bool ok =
       cudaDeviceGetAttribute(&m.sms, cudaDevAttrMultiProcessorCount, device) == cudaSuccess &&
@@ -20,8 +20,8 @@ inline errc weight_only_machine(int device, weight_only::machine& m) {
   return ok ? errc::ok : errc::cuda_failed;
 }
 
-/// Clusters of each size that the device runs at a time; larger ones are not for it, as where one process has
-/// but few SMs of it.
+/// Finds how many clusters of each size the device runs at a time. Sizes above m.most_ctas cannot run, as
+/// where a process has only a few of the device's SMs.
 template <class Kernel>
 void find_clusters(Kernel* kernel, int warps, weight_only::machine& m) {
   m.most_ctas = 1;
@@ -32,8 +32,9 @@ void find_clusters(Kernel* kernel, int warps, weight_only::machine& m) {
   }
 }
 
-/// What the current device offers to the kernel of a variant. One that `may_be_empty` has static shared
-/// memory where it is not. Asked once by each thread of the CPU, for it takes longer than a launch.
+/// What the current device offers to the kernel of a variant, and allows the kernel that much shared memory.
+/// A kernel that `may_be_empty` has static shared memory where it is not empty. Each thread of the CPU keeps
+/// the answer for the last device, because asking takes longer than a launch. no_instruction: no code for it.
 template <class Variant>
 errc weight_only_machine_of(weight_only::machine& m) {
   auto* const kernel = Variant::kernel();
@@ -52,7 +53,7 @@ errc weight_only_machine_of(weight_only::machine& m) {
                  : errc::cuda_failed;
     }
     m.shared_bytes -= static_cast<int>(attributes.sharedSizeBytes);
-    // Whether the kernel was compiled for them.
+    // Whether the kernel was compiled for clusters.
     m.clusters = attributes.ptxVersion >= 90 &&
                  (!Variant::may_be_empty || (!is_relocatable && has_code(attributes, 1)));
   } else {

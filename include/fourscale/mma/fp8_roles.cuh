@@ -1,12 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-// D = A * B^T of FP8 on the tensor cores of Hopper, whose sums of FP8 have fewer bits than f32: a group of
-// 128 products along K is summed there, from zero, and then added in f32, under the group's scales if it has
-// any. A CTA of three warpgroups takes a tile of 128 x 192, or 128 x 128, and two CTAs of a cluster share its
-// columns. The roles:
+// The kernel body of D = A * B^T of FP8 on the tensor cores of Hopper. Their sums of FP8 have fewer bits than
+// f32. So tensor cores sum only a group of 128 products along K, from zero. The group's sum is then added in
+// f32, under the group's scales if it has any.
 //
-//   load     one warp has TMA fill a stage with a group of A and half of B, for both CTAs  -> `full`
-//   scale    three warps fetch the scales of a run of groups, if there are any             -> `scales_full`
-//   multiply two warpgroups, 64 rows each: one adds in f32 while the other one multiplies  -> `empty`
+// A persistent kernel. A CTA of three warpgroups takes tiles of 128 x 192, or of 128 x 128. The two CTAs of a
+// cluster take tiles in the same columns, and each loads half of B for both, by multicast. The roles, and the
+// barriers that each role arrives at:
+//
+//   load     one thread has TMA fill a stage with a group of A, and of half of B for both CTAs  -> `full`
+//   scale    three warps fetch the scales of a run of groups, if there are any              -> `scales_full`
+//   multiply two warpgroups, 64 rows each; one adds in f32 while the other one multiplies
+//            -> `empty` of both CTAs, `scales_empty`
 #pragma once
 
 #include <cuda.h>
@@ -28,19 +32,21 @@ namespace FOURSCALE_NAMESPACE::mma::fp8 {
 
 inline constexpr int cluster_ctas = 2, multiply_groups = 2, threads = 128 * (1 + multiply_groups);
 inline constexpr int tile_rows = 64 * multiply_groups, stages = 4, group_values = 128;  ///< a row of a stage
-/// Groups of a tile go in runs, a stage each, so that the inner loop knows all addresses.
+/// A run: as many groups as the pipeline has stages. Group i of a run is always in stage i, so that the
+/// unrolled inner loop knows all addresses.
 inline constexpr int run_groups = stages;
 inline constexpr int strips = tile_rows / output_rows, scale_warps = 3;
 inline constexpr int multiply_registers = 232, other_registers = 40;  ///< of a thread
 
+/// The shared memory of a CTA, for tiles of Cols columns.
 template <int Cols>
 struct shared_memory {
   static constexpr int a_bytes = tile_rows * group_values, b_bytes = Cols * group_values;
   alignas(1024) u8 a[stages][a_bytes];
   alignas(1024) u8 b[stages][b_bytes];
-  output_memory<Cols, strips> output;         ///< of each warp
-  output_rows_of_warp<Cols> outputs[strips];  ///< of each warp
-  /// Of the groups of a run, and of the next one: of rows of A, then of columns of B.
+  output_memory<Cols, strips> output;         ///< of each multiply warp
+  output_rows_of_warp<Cols> outputs[strips];  ///< of each multiply warp
+  /// The scales of two runs: in each, those of the tile's rows of A, then of its columns of B.
   alignas(16) float scales[2][tile_rows + Cols][run_groups];
   alignas(8) std::uint64_t full[stages], empty[stages], outputs_there[strips], scales_full[2],
       scales_empty[2];
@@ -53,24 +59,24 @@ struct problem {
   using b_element = typename G::element;
   static constexpr ptx::f8 type_a = same_type<a_element, e4m3> ? ptx::f8::e4m3 : ptx::f8::e5m2,
                            type_b = same_type<b_element, e4m3> ? ptx::f8::e4m3 : ptx::f8::e5m2;
-  /// Groups have scales of their own.
+  /// Whether groups have scales.
   static constexpr bool scaled = block_scale_bytes<F> != 0;
   static constexpr bool linear_scales = same_type<LA, linear> && same_type<LB, linear>;
   CUtensorMap map_a,
-      map_b;          ///< of the codes: boxes of a group by tile_rows, and by half the columns of a tile
+      map_b;          ///< of codes: boxes of a group by tile_rows, and by half the columns of a tile
   CUtensorMap map_d;  ///< if outputs go by boxes: see output_rows.cuh
   block_scaled_view<F, LA, u8 const> a;
   block_scaled_view<G, LB, u8 const> b;
   matrix_view<T> d;
-  Factors factor_of;  ///< of an output
+  Factors factor_of;  ///< the factor of an output
   float beta;
 
   FOURSCALE_HD i32 groups() const { return static_cast<i32>(ceil_div<i64>(a.cols, group_values)); }
   FOURSCALE_HD i32 runs() const { return ceil_div<i32>(groups(), run_groups); }
 };
 
-/// alpha and the tensor scales of a row and a column: (alpha * decode_a) * decode_b, rounded after each
-/// operation; alpha, where there are none.
+/// The factor of an output: alpha with the tensor scales of its row and its column, (alpha * decode_a) *
+/// decode_b, rounded after each operation. It is alpha where the formats have no tensor scales.
 template <class F, class G>
 struct factor_of_output {
   float alpha;
@@ -89,6 +95,7 @@ struct factor_of_output {
 template <int Cols>
 using walk = tile_walk<tile_rows, Cols, cluster_ctas>;
 
+/// One thread calls it.
 template <class P, int Cols>
 FOURSCALE_D void init_barriers(shared_memory<Cols>& m) {
   for (auto& there : m.outputs_there) cuda::ptx::mbarrier_init(&there, 1);
@@ -103,8 +110,8 @@ FOURSCALE_D void init_barriers(shared_memory<Cols>& m) {
   cuda::ptx::fence_mbarrier_init(cuda::ptx::sem_release, cuda::ptx::scope_cluster);
 }
 
-/// One thread. Behind K and the last row TMA writes zeros, which change no sum. It ends when all stages have
-/// been read, in both CTAs.
+/// The load role, one thread. TMA writes zeros beyond K and beyond the last row, which change no sum. Returns
+/// when all stages have been read, in both CTAs.
 template <class P, int Cols>
 FOURSCALE_D void load(P const& p, shared_memory<Cols>& m) {
   using memory = shared_memory<Cols>;
@@ -127,22 +134,22 @@ FOURSCALE_D void load(P const& p, shared_memory<Cols>& m) {
                                       full, static_cast<std::uint16_t>((1 << cluster_ctas) - 1));
     }
   }
-  // No CTA goes while the other one may still arrive at its barriers.
+  // A CTA must not exit while the other one may still arrive at its barriers.
   for (auto& empty : m.empty) ptx::mbarrier_wait(ptx::shared_address(&empty), parity);
 }
 
-/// The scales that a thread of scale_warps fetches: of every 96th of a tile's rows of A, then of B. Behind
-/// the last row it takes that one's: what they are for is zeros, and not stored. Behind the last group they
-/// are 0.
+/// The scales that one thread of the scale warps fetches: those of every 96th row, counted over a tile's rows
+/// of A and then of B. Beyond the last row it fetches the scales of the last row: the products there are
+/// zeros, and are not stored. Beyond the last group, scales are 0.
 template <class P, int Cols>
 struct scale_reader {
   static constexpr int threads = 32 * scale_warps, each = (tile_rows + Cols + threads - 1) / threads;
   static constexpr u32 scale_bytes = sizeof(float), run_bytes = run_groups * scale_bytes;
   P const& p;
-  u32 first;           ///< of the thread
+  u32 first;           ///< the thread's first row
   i64 row, col;        ///< of the tile
-  u8 const* at[each];  ///< the scales of its rows in group 0
-  bool wide;           ///< those of a run are 16 bytes at a multiple of 16
+  u8 const* at[each];  ///< the scales of the thread's rows in group 0
+  bool wide;           ///< whether a row's scales of a run are 16 bytes, at a multiple of 16
 
   FOURSCALE_D scale_reader(P const& problem, walk<Cols> const& tile, int warp)
       : p(problem), first(32 * static_cast<u32>(warp) + threadIdx.x % 32), row(tile.row()), col(tile.col()) {
@@ -151,8 +158,9 @@ struct scale_reader {
     FOURSCALE_UNROLL
     for (int j = 0; j < each; ++j) at[j] = find(j, 0);
   }
-  /// Asks for those of a run; their barrier hears of them. From so many rows each request costs as much as
-  /// one for a whole line: so a row's come at once.
+  /// Starts the copies of the thread's scales of a run to a buffer. They arrive at scales_full by themselves.
+  /// The requests go to many rows, so that each costs as much as one for a whole line. So the scales of a row
+  /// come in one request where `wide`.
   FOURSCALE_D void copy(shared_memory<Cols>& m, i32 run, u32 buffer) const {
     FOURSCALE_UNROLL
     for (int j = 0; j < each; ++j) {
@@ -184,7 +192,7 @@ struct scale_reader {
   }
 };
 
-/// Warp `warp` of scale_warps: the scales of a run while those of the one before are used.
+/// The scale role, warp `warp` of scale_warps: fetches a run's scales while those of the run before are used.
 template <class P, int Cols>
 FOURSCALE_D void fetch_scales(P const& p, shared_memory<Cols>& m, int warp) {
   u32 number = 0;  // of runs
@@ -199,12 +207,12 @@ FOURSCALE_D void fetch_scales(P const& p, shared_memory<Cols>& m, int warp) {
   }
 }
 
-/// The scales of a run.
+/// The scales of a run in shared memory. A whole warp constructs it.
 template <int Cols>
 struct run_scales {
   static constexpr int parts = Cols / 64;
   float const (*of)[run_groups];  ///< of a row of A, then of a column of B
-  u32 shared = 0;                 ///< bit i: in group i B has one scale for each 64 columns
+  u32 shared = 0;                 ///< bit i: in group i, each 64 columns of B share a scale
 
   FOURSCALE_D explicit run_scales(float const (&scales)[tile_rows + Cols][run_groups]) : of(scales) {
     const u32 lane = threadIdx.x % 32;
@@ -228,12 +236,13 @@ struct run_scales {
   FOURSCALE_D uint4 words_of(u32 col) const { return *reinterpret_cast<uint4 const*>(of[tile_rows + col]); }
 };
 
-/// The factors of a warp's rows in a group, if B has one scale for each 64 columns, as where it has 128 x 128
-/// blocks: then an addition is all that an output takes.
+/// The products of a warp's row scales and B's scales in a group. They can be used where each 64 columns of B
+/// share a scale, as with blocks of 128 x 128. An output then takes one FMA for the group. By a whole warp.
 template <int Cols>
 struct factors_of_group {
   float of[2][Cols / 64];  ///< of the lane's two rows
-  bool there;  ///< the same in all lanes: and all factors are normal numbers, or zero where a scale is
+  /// Whether they can be used, the same in all lanes. Each must be a normal number, or 0 where a scale is 0.
+  bool there;
 
   FOURSCALE_D factors_of_group(run_scales<Cols> const& scales, u32 group, u32 row) {
     bool holds = (scales.shared >> group & 1) != 0;
@@ -243,7 +252,7 @@ struct factors_of_group {
       const float a = scales.of_row(row + 8 * j, group), b = scales.of_col(64 * i, group),
                   factor = ptx::mul_rn_f32(a, b);
       const bool normal = (fabsf(factor) >= 0x1p-126f) & (fabsf(factor) <= bit_cast<float>(0x7f7f'ffffu)),
-                 zero = (factor == 0.0f) & ((a == 0.0f) | (b == 0.0f));  // no branches
+                 zero = (factor == 0.0f) & ((a == 0.0f) | (b == 0.0f));  // & and |: no branches
       holds &= normal | zero;
       of[j][i] = factor;
     }
@@ -255,8 +264,8 @@ struct factors_of_group {
   }
 };
 
-/// Adds what a group's products make, where each column has a scale of its own. (part * a) * b: a part of 0
-/// stays 0 whatever the scales. `row`: the lane's first.
+/// Adds a group's sums under a scale for each column, where factors_of_group cannot be used. (part * a) * b:
+/// a part of 0 stays 0 under any finite scales. `row`: the lane's first row in the tile.
 template <int Cols>
 FOURSCALE_D void add_scaled(run_scales<Cols> const& scales, u32 group, u32 row, float (&sums)[Cols / 2],
                             float const (&part)[Cols / 2]) {
@@ -273,14 +282,14 @@ FOURSCALE_D void add_scaled(run_scales<Cols> const& scales, u32 group, u32 row, 
   }
 }
 
-/// What a warpgroup needs for each group, found once. A shuffle tells the compiler that its number is the
-/// same in all lanes: so it has descriptors in uniform registers, where wgmma takes them from.
+/// What a multiply warp needs for each group, found once. The shuffle tells the compiler that the warpgroup's
+/// number is the same in all lanes. So descriptors are in uniform registers, from which wgmma takes them.
 template <class P, int Cols>
 struct multiply_state {
   using memory = shared_memory<Cols>;
   u32 first_a, first_b;  ///< low words of the descriptors of stage 0
-  u32 full, empty;       ///< addresses of barriers of stage 0; `empty` in the CTA that the lane tells
-  bool tells;            ///< one lane for each CTA of the cluster
+  u32 full, empty;       ///< addresses of the barriers of stage 0; `empty`: in CTA lane % 2 of the cluster
+  bool tells;            ///< whether the lane arrives at `empty`: one lane for each CTA of the cluster
 
   FOURSCALE_D multiply_state(memory& m, int of_warp) {
     const u32 lane = threadIdx.x % 32;
@@ -296,7 +305,7 @@ struct multiply_state {
   FOURSCALE_D void release(u32 stage) const {
     if (tells) ptx::mbarrier_arrive_cluster(empty + 8 * stage);
   }
-  /// The products of a group, from zero: 32 values, 32 bytes along K at a time.
+  /// Issues the products of a group, summed from zero to `part`: four wgmma of 32 values, 32 bytes, along K.
   FOURSCALE_D void issue(u32 stage, float (&part)[Cols / 2]) const {
     const u32 a = first_a + stage * (memory::a_bytes / 16), b = first_b + stage * (memory::b_bytes / 16);
     ptx::wgmma_fence();
@@ -306,8 +315,9 @@ struct multiply_state {
   }
 };
 
-/// The groups of a run, and the first products of the next run if there is one: add(group, wait) adds what a
-/// group's products make, after wait(), which waits for them.
+/// Adds the groups of a run. After each group it issues the products of the next one; after the last, those
+/// of the next run's first group (`more`: there is such a run). add(group, wait) adds `part` to the sums. It
+/// calls wait() before it reads `part`: this waits for the products and releases their stage.
 template <class P, int Cols, class Add>
 FOURSCALE_D void multiply_run(multiply_state<P, Cols> const& s, u32 parity, bool more,
                               float (&part)[Cols / 2], Add const& add) {
@@ -324,10 +334,10 @@ FOURSCALE_D void multiply_run(multiply_state<P, Cols> const& s, u32 parity, bool
   }
 }
 
-/// A warpgroup: 64 rows of each tile. Between the products of a group and the next ones stand only the
-/// additions; while the sums of a tile leave, the first products of the next tile are made. Behind the last
-/// tile some are made, too, which nobody takes: if that were a branch, the compiler would wait for every
-/// wgmma.
+/// The multiply role, a warpgroup: 64 rows of each tile. Only the additions stand between the products of a
+/// group and those of the next one. While the sums of a tile are stored, the first products of the next tile
+/// are made. Behind the last tile such products are made, too, and dropped: with a branch there, the compiler
+/// would wait for every wgmma.
 template <class P, int Cols>
 FOURSCALE_D void multiply(P const& p, shared_memory<Cols>& m, int of_warp) {
   const int strip = static_cast<int>(threadIdx.x) / 32 - 4, runs = p.runs();

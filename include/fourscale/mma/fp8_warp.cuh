@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// D = A * B^T of FP8 on any GPU from sm_80 on: codes become f16, which holds them exactly, in registers; a
-// group of 128 products is summed by mma.sync, from zero, and then added in f32, as fp8_roles.cuh does. A
-// warp has 16 x 64 outputs. Lane l % 4 takes 32 neighbours of a group from a row of both operands: in which
-// order products are added is free.
+// D = A * B^T of FP8 on any GPU from sm_80 on, by one warp for 16 x 64 outputs. Codes are converted in
+// registers to f16, which holds them exactly. As in fp8_roles.cuh, a group of 128 products along K is summed
+// by mma.sync, from zero, and then added in f32. Of a row of either operand, each of four lanes takes 32
+// consecutive values of a group, since products may be added in any order.
 #pragma once
 
 #include "../ptx/cvt.hpp"
@@ -13,7 +13,7 @@ namespace FOURSCALE_NAMESPACE::mma::fp8 {
 
 inline constexpr int warp_cols = 64, warps = 4, lane_bytes = 32;
 
-/// Two codes as two f16, exactly.
+/// Converts the two codes in the lower half of `codes` to two f16, exactly.
 template <class E>
 FOURSCALE_D u32 to_f16x2(u32 codes) {
   const u16 pair = static_cast<u16>(codes);
@@ -29,7 +29,7 @@ FOURSCALE_D u32 to_f16x2(u32 codes) {
   }
 }
 
-/// The lane's codes of a row in a group; zeros behind K and the last row.
+/// Loads a lane's 32 codes of a row, from column `first` on; zeros beyond K and beyond the last row.
 template <class View>
 FOURSCALE_D void load_lane(View const& q, i64 row, i64 first, bool wide, u32 (&codes)[lane_bytes / 4]) {
   u8 const* const from = q.codes + row * q.cols + first;
@@ -49,13 +49,14 @@ FOURSCALE_D void load_lane(View const& q, i64 row, i64 first, bool wide, u32 (&c
   }
 }
 
+/// The scale of a row in a group; 0 beyond the last row.
 template <class View>
 FOURSCALE_D float scale_of(View const& q, i64 row, i64 group) {
   return row < q.rows ? bit_cast<float>(q.load_scale(row, group).bits) : 0.0f;
 }
 
-/// One warp: 16 x 64 outputs from (row, col) on. P: problem of fp8_roles.cuh. `wide`: codes of A and B begin
-/// at multiples of 16 bytes.
+/// Computes and stores 16 x 64 outputs of D from (row, col) on. A whole warp calls it. P: the problem of
+/// fp8_roles.cuh. `wide_a`, `wide_b`: the codes of A, of B begin at a multiple of 16 bytes.
 template <class P>
 FOURSCALE_D void multiply_warp(P const& p, i64 row, i64 col, bool wide_a, bool wide_b, output_strip& strip) {
   const int lane = static_cast<int>(threadIdx.x) % 32, of_lane = lane % 4 * lane_bytes;

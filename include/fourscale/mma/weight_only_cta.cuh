@@ -1,6 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the CTAs of a weight-only GEMM do: a cluster takes a run of tiles of W, each CTA of it a part of K and
-// each warp a part of the tiles' stages. Sums of warps and CTAs are added up in order.
+// The kernel body of the weight-only GEMM by mma.sync. A cluster takes consecutive tiles of W, and each of
+// its CTAs takes a part of K. Of the stages that a CTA has of these tiles, each warp takes a share.
+//
+// All warps have the same role. Each fills its own rings with codes and scales, ahead of its arithmetic, and
+// multiplies them by X, which all warps share. It leaves its sums of a tile in a slot in shared memory. At
+// the end of a unit (a run of tiles) the CTAs meet at a cluster barrier. Then each CTA adds up the slots of
+// all warps and CTAs for a part of the outputs, in order, and stores that part.
 #pragma once
 
 #include "../ptx/cluster.cuh"
@@ -17,13 +22,13 @@ struct problem {
   block_scaled_view<nvfp4, Layout, u8 const> w;
   matrix_view<TD> d;
   gemm_factors factors;
-  bool wide_x = false, wide_codes = false, wide_scales = false;
+  bool wide_x = false, wide_codes = false, wide_scales = false;  ///< see load_x() and weight_stream
   weight_only::plan plan = {};
-  tma_maps maps = {};  ///< if the plan is by TMA
+  tma_maps maps = {};  ///< if plan.by_tma
 };
 
-/// The CTAs that share a unit: a cluster, or one CTA where there are none. wait() returns when all threads
-/// have arrived.
+/// The CTAs that share a unit: a cluster or, before sm_90, a single CTA. All threads call arrive() and
+/// wait(), which returns when all threads of the team have arrived.
 struct cta_team {
   FOURSCALE_D static int rank() {
     if constexpr (arch::has_cluster) return static_cast<int>(ptx::cluster_ctarank());
@@ -40,7 +45,7 @@ struct cta_team {
   }
 };
 
-/// Four floats in the shared memory of CTA `of` of the team, at the place that `mine` has in this one.
+/// Loads four floats from the shared memory of CTA `of` of the team, from the place of `mine` in this CTA's.
 FOURSCALE_D inline float4 load_of_team(float const* mine, [[maybe_unused]] int of) {
   if constexpr (arch::has_cluster)
     return ptx::ld_shared_cluster_f32x4(
@@ -53,7 +58,7 @@ FOURSCALE_D inline float4 add(float4 a, float4 b) {
           ptx::add_rn_f32(a.w, b.w)};
 }
 
-/// A warp's sums of a tile to their slot, [row of X][row of W], or added to it.
+/// A whole warp writes its sums of a tile to their slot, [row of X][row of W], or adds them to it.
 template <int NTiles>
 FOURSCALE_D void keep(sums<NTiles> const& from, float* slot, bool add) {
   const int lane = static_cast<int>(threadIdx.x) % 32;
@@ -69,21 +74,21 @@ FOURSCALE_D void keep(sums<NTiles> const& from, float* slot, bool add) {
   }
 }
 
-/// The tensor's amax, which is needed at the end only.
+/// The amax of the tensor, or 0 where each row has its own. Only the epilogue needs it.
 template <class P>
 FOURSCALE_D float load_amax(P const& a) {
   return a.w.amax.by_row() ? 0.0f : amax_of_row(a.w, 0);
 }
 
-/// The factor of a row of W. `of_all`: for a tensor with one amax.
+/// The factor of the outputs of row n of W. `of_all`: the factor of a tensor with one amax.
 template <class P>
 FOURSCALE_D float factor_of_row(P const& a, i64 n, float of_all) {
   return a.w.amax.by_row() ? weight_factor(a.factors.alpha, a.w.amax.range, amax_of_row(a.w, n)) : of_all;
 }
 
-inline constexpr int sums_at_once = 4;  ///< of neighbouring rows of W
+inline constexpr int sums_at_once = 4;  ///< of neighbouring rows of W, which a thread stores together
 
-/// Stores the elements of row m of D from column n on. `factor_of_all`: for a tensor with one amax.
+/// Stores up to four elements of row m of D, from column n on. `factor_of_all`: as in factor_of_row().
 template <class P>
 FOURSCALE_D void store_sums(P const& a, i64 m, i64 n, float4 sum, float factor_of_all) {
   const float sums[sums_at_once] = {sum.x, sum.y, sum.z, sum.w};
@@ -95,7 +100,8 @@ FOURSCALE_D void store_sums(P const& a, i64 m, i64 n, float4 sum, float factor_o
   }
 }
 
-/// Adds up the parts of K, in order, and stores this CTA's elements of a unit.
+/// Adds up the sums of a unit, warp after warp and for each warp CTA after CTA, and stores this CTA's share
+/// of the outputs. All threads of the CTA call it.
 template <int NTiles, class T, class Layout, class TD>
 FOURSCALE_D void store_unit(problem<T, Layout, TD> const& a, span_of tiles, float amax, float const* slots) {
   plan const& p = a.plan;
@@ -124,7 +130,7 @@ FOURSCALE_D void store_unit(problem<T, Layout, TD> const& a, span_of tiles, floa
   }
 }
 
-/// Waits until of the `depth` latest groups of copies the first has arrived.
+/// Waits until the oldest of the latest `depth` groups of cp.async has arrived. A whole warp calls it.
 FOURSCALE_D inline void wait_for_first(int depth) {
   static_assert(least_depth == 2 && most_depth == 4, "as below");
   if (depth == 3)
@@ -136,7 +142,7 @@ FOURSCALE_D inline void wait_for_first(int depth) {
   __syncwarp();
 }
 
-/// How weights and X come to shared memory by copies of all lanes, and how a stage of them is added.
+/// Loads without TMA, by copies of all lanes, and adds the products of a stage at a time.
 template <int NTiles, class T, class Layout>
 struct loads_by_copies {
   plan const& p;
@@ -155,7 +161,7 @@ struct loads_by_copies {
   }
   FOURSCALE_D weight_walk const& walk() const { return stream.walk; }
 
-  /// X of a pass, for all warps.
+  /// Brings X of a pass to shared memory. All threads of the CTA call it.
   template <class TD>
   FOURSCALE_D void fill_x(problem<T, Layout, TD> const& a, int pass) {
     __syncthreads();
@@ -164,7 +170,7 @@ struct loads_by_copies {
     __syncthreads();
   }
 
-  /// Adds a stage times stage `of_x` of X; halves are refilled as they are read.
+  /// Adds the warp's next stage of W times stage `of_x` of X. Halves are refilled once they are read.
   FOURSCALE_D void add_stage(int of_x, sums<NTiles>& sums) {
     const filled_x<NTiles> x_stage{x + of_x * x_stage_bytes(NTiles)};
 #pragma unroll 1
@@ -183,7 +189,8 @@ struct loads_by_copies {
   }
 };
 
-/// The same by TMA. X is asked for before W, or it would wait for all that the rings hold.
+/// The same with TMA. The copies of X are started before those of W: otherwise X would arrive after all the
+/// stages that the rings hold.
 template <int NTiles, class T, class Layout>
 struct loads_by_tma {
   plan const& p;
@@ -212,7 +219,7 @@ struct loads_by_tma {
   template <class TD>
   FOURSCALE_D void fill_x(problem<T, Layout, TD> const&, int pass) {
     if (!first_fill) {
-      cuda::ptx::fence_proxy_async(cuda::ptx::space_shared);  // as in add_stage()
+      cuda::ptx::fence_proxy_async(cuda::ptx::space_shared);  // before TMA overwrites the X that was read
       __syncthreads();
       start_x(pass);
     }
@@ -221,7 +228,7 @@ struct loads_by_tma {
     x_parity ^= 1;
   }
 
-  /// Two halves in a row: a loop over them was slower, as were halves that are loaded one ahead.
+  /// The halves are unrolled: a loop over them was slower, and so was loading each half one ahead.
   FOURSCALE_D void add_stage(int of_x, sums<NTiles>& sums) {
     const tma_x<NTiles> x_stage{x + of_x * x_stage_bytes(NTiles)};
     ptx::mbarrier_wait(ptx::shared_address(stream.full + slot), parity);
@@ -230,7 +237,7 @@ struct loads_by_tma {
       lane_weights<T> w;
       w.load_tma(ring + slot * code_bytes, scale_ring + slot * scales_bytes, half, Layout::has_padding);
       if (half == 1) {
-        cuda::ptx::fence_proxy_async(cuda::ptx::space_shared);  // what was read is not overwritten before
+        cuda::ptx::fence_proxy_async(cuda::ptx::space_shared);  // before TMA overwrites the slot
         __syncwarp();
         stream.start(ring, scale_ring, slot);
       }
@@ -254,21 +261,21 @@ struct loads_by_tma {
   }
 };
 
-/// A warp's sums, and where they go.
+/// The work of a warp: it adds its share of the stages to `sums`, and writes the sums of each tile to a slot.
 template <int NTiles, class Loads>
 struct warp_work {
   plan const& p;
   Loads loads;
   float* slots;
   weight_only::sums<NTiles> sums;
-  int tile = -1, of_pass = 0;    ///< of a unit, whose sums these are, and the first pass in them
-  bool others_may_read = false;  ///< sums of the unit before
+  int tile = -1, of_pass = 0;    ///< the tile of the unit that `sums` are of, or -1; the pass they began in
+  bool others_may_read = false;  ///< whether other CTAs may still read the slots of the unit before
 
   template <class P>
   FOURSCALE_D warp_work(P const& a, u8* memory, int cluster)
       : p(a.plan), loads(a, memory, cluster), slots(reinterpret_cast<float*>(memory + p.slots_at())) {}
 
-  /// Items of a pass in a unit of `count` tiles.
+  /// Adds the warp's items of a pass in a unit of `count` tiles. An item is a stage of a tile.
   FOURSCALE_D void add_pass(int pass, int count) {
     const span_of items = p.items_of(weight_walk::warp(), count);
     const int stages = loads.walk().count_of(pass);
@@ -289,20 +296,21 @@ struct warp_work {
     }
   }
 
-  /// Sums of a tile, if there is one, to their slot.
+  /// Writes the sums of the current tile, if there is one, to their slot. After the first pass it adds them.
   FOURSCALE_D void keep_tile(int count) {
     if (tile < 0) return;
     wait_for_readers();
     keep(sums, slots + p.slot_of(weight_walk::warp(), tile, count) * (p.slot_bytes() / 4), of_pass > 0);
     tile = -1;
   }
+  /// Waits until no CTA reads the slots of the unit before.
   FOURSCALE_D void wait_for_readers() {
     if (others_may_read) cta_team::wait();
     others_may_read = false;
   }
 };
 
-/// All that a CTA does.
+/// The body of the kernel; all threads of the CTA call it. `memory`: plan.bytes() bytes, aligned to 1 KiB.
 template <int NTiles, class Loads, class P>
 FOURSCALE_D void multiply(P const& a, u8* memory) {
   plan const& p = a.plan;
@@ -313,7 +321,7 @@ FOURSCALE_D void multiply(P const& a, u8* memory) {
   for (int unit = 0; unit < p.units; ++unit) {
     const span_of tiles = p.tiles_of(cluster, unit);
     const int count = tiles.end - tiles.begin;
-    if constexpr (!arch::has_cluster) warp.wait_for_readers();  // __syncthreads()
+    if constexpr (!arch::has_cluster) warp.wait_for_readers();  // a __syncthreads()
 #pragma unroll 1
     for (int pass = 0; pass < p.passes(); ++pass) {
       if (!p.one_pass() || unit == 0) warp.loads.fill_x(a, pass);
@@ -327,7 +335,7 @@ FOURSCALE_D void multiply(P const& a, u8* memory) {
     cta_team::arrive();
     warp.others_may_read = true;
   }
-  if constexpr (arch::has_cluster) warp.wait_for_readers();
+  if constexpr (arch::has_cluster) warp.wait_for_readers();  // others may read this CTA's memory until then
 }
 
 }  // namespace FOURSCALE_NAMESPACE::mma::weight_only

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Weights and activations on their way to shared memory: stages of W, each warp for itself and ahead of its
-// arithmetic; and X, by all warps together, in the order of fragments.
+// The loads of the weight-only GEMM by mma.sync, without TMA. Each warp loads its own stages of W by
+// cp.async, ahead of its arithmetic (weight_stream). All warps together copy X, in the order of fragments
+// (fill_x). weight_walk, the order of a warp's stages, is that of weight_only_tma.cuh, too.
 #pragma once
 
 #include "operand_stage.cuh"
@@ -9,20 +10,20 @@
 
 namespace FOURSCALE_NAMESPACE::mma::weight_only {
 
-/// A stage that a warp takes: item `item` of a pass is stage `stage` of it and of tile `tile`.
+/// A stage that a warp takes. Item `item` of pass `pass` is stage `stage` of that pass, of tile `tile` of W.
 struct weight_place {
   int unit = -1, pass = 0, item = 0, stage = 0, tile = 0;
-  int pass_stages = 0;                                      ///< that the CTA has
-  int begin = 0, end = 0, begin_tile = 0, begin_stage = 0;  ///< items of the unit, and where they begin
+  int pass_stages = 0;                                      ///< of this pass, that the CTA has
+  int begin = 0, end = 0, begin_tile = 0, begin_stage = 0;  ///< the warp's items; where the first one is
 };
 
-/// How many of the `stages` of a CTA are in a pass.
+/// How many of the `stages` stages of a CTA are in a pass.
 FOURSCALE_HD constexpr int stages_of_pass(plan const& p, int stages, int pass) {
   const int left = stages - pass * p.pass_stages;
   return left < 0 ? 0 : left < p.pass_stages ? left : p.pass_stages;
 }
 
-/// From an item to the first that exists. Within a unit nothing is divided.
+/// The first item from `at` on whose stage exists: K may end before a pass does. Divides once a unit.
 FOURSCALE_D inline weight_place seek(plan const& p, weight_place at, int stages, int cluster, int warp) {
 #pragma unroll 1
   while (at.unit < p.units) {
@@ -45,10 +46,10 @@ FOURSCALE_D inline weight_place seek(plan const& p, weight_place at, int stages,
   return at;
 }
 
-/// The stages that a warp takes, in order.
+/// The stages that a warp takes, in order. `at` is the current one.
 struct weight_walk {
   plan const& p;
-  int rank, cluster, stages;  ///< of the CTA
+  int rank, cluster, stages;  ///< of the CTA: in its cluster; its cluster; its stages along K
   weight_place at;
 
   FOURSCALE_D weight_walk(plan const& the_plan, i64 k, int the_rank, int the_cluster)
@@ -59,7 +60,7 @@ struct weight_walk {
 
   FOURSCALE_D static int warp() { return static_cast<int>(threadIdx.x) / 32; }
   FOURSCALE_D bool more() const { return at.unit < p.units; }
-  /// How many of the first `all` stages along K are the CTA's.
+  /// How many of the first `all` stages along K are this CTA's.
   FOURSCALE_D int stages_of(int all) const {
     const int left = all - first_stage();
     return left < 0 ? 0 : left < p.stages ? left : p.stages;
@@ -69,7 +70,7 @@ struct weight_walk {
   FOURSCALE_D int stage_of_cta() const { return at.pass * p.pass_stages + at.stage; }
   FOURSCALE_D int stage_of_matrix() const { return first_stage() + stage_of_cta(); }
 
-  /// True if the stage is not the one behind the last.
+  /// Goes to the next stage. False if that is the following stage of the same tile; else it may be anywhere.
   FOURSCALE_D bool next() {
     ++at.item, ++at.stage;
     if (at.item < at.end && at.stage < at.pass_stages) return false;
@@ -78,29 +79,29 @@ struct weight_walk {
   }
 };
 
-/// Halves of the stages that a warp takes, by copies of 16 bytes of all its lanes.
+/// Loads the stages of a warp half by half: all its lanes copy, 16 bytes at a time.
 template <class Layout>
 struct weight_stream {
   static constexpr bool swizzled = Layout::has_padding;
   static constexpr int stride = row_stride(swizzled);
 
   block_scaled_view<nvfp4, Layout, u8 const> const& w;
-  bool wide, wide_scales;  ///< may be read 16 bytes at a time
-  weight_walk walk;        ///< to what is to be loaded next,
-  int half = 0;
-  u8 const *codes = nullptr, *scales = nullptr;  ///< and where this lane begins to read
-  int whole = 0;                                 ///< stages of the tile that are inside, and aligned
+  bool wide, wide_scales;  ///< whether codes, and scales, may be read 16 bytes at a time
+  weight_walk walk;        ///< at the stage to load next
+  int half = 0;            ///< the half to load next
+  u8 const *codes = nullptr, *scales = nullptr;  ///< where this lane reads next
+  int whole = 0;                                 ///< stages of the tile inside W, and aligned
   int scale_slot = 0;
 
-  /// `wide_codes`: rows of codes begin at multiples of 16 bytes; `wide_scales`: so do scales of stages.
+  /// `wide_codes`: rows of codes begin at multiples of 16 bytes; `wide_scales`: so do scales of a stage.
   FOURSCALE_D weight_stream(block_scaled_view<nvfp4, Layout, u8 const> const& weights, plan const& p,
                             bool wide_codes, bool wide_scales, int rank, int cluster)
       : w(weights), wide(wide_codes), wide_scales(wide_scales), walk(p, w.cols, rank, cluster) {
     if (walk.more()) place();
   }
 
-  /// Starts the next half, as a group of copies, to slot `slot` of the warp's ring. The group is empty after
-  /// the last.
+  /// Starts the copies of the next half to slot `slot` of the warp's ring, as one group of cp.async. After
+  /// the last half the group is empty. A whole warp calls it.
   FOURSCALE_D void start(u8* ring, u8* scale_ring, int slot) {
     if (walk.more()) {
       u8* const to = ring + slot * half_bytes;
@@ -116,7 +117,7 @@ struct weight_stream {
   }
 
  private:
-  /// Bytes from the scales of a stage to those of the next: 16 in a row, or four tiles.
+  /// Bytes from the scales of a stage to those of the next: 16 in a row, or four swizzled tiles.
   static constexpr int scale_step = swizzled ? 512 * stage_scales / 4 : stage_scales;
 
   FOURSCALE_D void next_stage() {
@@ -124,6 +125,7 @@ struct weight_stream {
     codes += stage_bytes, scales += scale_step;
     if (walk.next() && walk.more()) place();
   }
+  /// Finds where this lane reads, where that is not simply the next stage.
   FOURSCALE_D void place() {
     const int lane = static_cast<int>(threadIdx.x) % 32, t = lane % 4;
     const i64 stage = walk.stage_of_matrix();
@@ -149,7 +151,7 @@ struct weight_stream {
                                  codes + j * step + half * 4 * chunk_bytes);
   }
 
-  /// The same at the ends of the matrix, and for unaligned ones: what is outside is zero.
+  /// The same at the ends of W, and where W is not aligned. Places outside of W become zero.
   FOURSCALE_D void start_at_edge(u8* to, u8* scales_to) const {
     const int lane = static_cast<int>(threadIdx.x) % 32, t = lane % 4;
     const i64 row_bytes = w.cols / 2, stage = walk.stage_of_matrix();
@@ -168,7 +170,7 @@ struct weight_stream {
   }
 };
 
-/// Eight values of a row of X; what is outside is zero. `wide`: rows begin at multiples of 16 bytes.
+/// Loads eight values of a row of X; outside of X they are zero. `wide`: rows begin at multiples of 16 bytes.
 template <class T>
 FOURSCALE_D uint4 load_x(matrix_view<T const> const& x, i64 row, i64 col, bool wide) {
   if (row >= x.rows || col >= x.cols) return {0, 0, 0, 0};
@@ -179,7 +181,8 @@ FOURSCALE_D uint4 load_x(matrix_view<T const> const& x, i64 row, i64 col, bool w
   return {v[0], v[1], v[2], v[3]};
 }
 
-/// `stages` stages of X from `first` on, by all threads of the CTA, which is to synchronise before and after.
+/// Copies `stages` stages of X from stage `first` on, in the order of fragments. All threads of the CTA call
+/// it; the caller synchronises them before and after.
 template <int NTiles, class T>
 FOURSCALE_D void fill_x(matrix_view<T const> const& x, int first, int stages, bool wide, u8* to) {
   const int pieces = stages * (x_stage_bytes(NTiles) / 16);

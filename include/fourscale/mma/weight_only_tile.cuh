@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a warp of a weight-only GEMM does with a stage: codes and scales to fragments, times X.
+// What a warp does with a stage in the weight-only GEMM by mma.sync: it decodes codes and scales to fragments
+// in registers, and multiplies them by X. weight_only.hpp says what lies where. The wgmma kernel
+// (weight_only_wgmma.cuh) decodes in the same way.
 #pragma once
 
 #include "../formats/convert.hpp"
@@ -11,7 +13,7 @@
 
 namespace FOURSCALE_NAMESPACE::mma::weight_only {
 
-/// A 32-row part of D^T: two instructions' rows by n_tiles instructions' columns.
+/// The accumulators of a warp: 32 rows of D^T (two instructions) by 8 NTiles columns (NTiles instructions).
 template <int NTiles>
 struct sums {
   float d[2][NTiles][4];
@@ -22,13 +24,13 @@ struct sums {
   }
 };
 
-/// What a fragment's type asks of codes and scales.
+/// Decodes codes and scales to type T. codes() times factors() is exactly 2^-7 of the weights (sum_factor).
 template <class T>
 struct weight_type;
 
 template <>
 struct weight_type<bf16> {
-  /// Two scales * 2^119. With 2^126 too little in codes, weights are 2^-7 of what they are worth.
+  /// Two scales times 2^119, for codes() are 2^126 times too small.
   FOURSCALE_D static u32 factors([[maybe_unused]] float a, [[maybe_unused]] float b) {
 #if FOURSCALE_DEVICE_PASS
     return mul(ptx::cvt_rn_bf16x2_f32(b, a), 0x7b00'7b00u);
@@ -45,7 +47,7 @@ struct weight_type<bf16> {
 
 template <>
 struct weight_type<fp16> {
-  /// Two scales * 2^7; codes are 2^14 too small.
+  /// Two scales times 2^7, for codes() are 2^14 times too small.
   FOURSCALE_D static u32 factors([[maybe_unused]] float a, [[maybe_unused]] float b) {
 #if FOURSCALE_DEVICE_PASS
     return mul(ptx::cvt_rn_f16x2_f32(b, a), 0x5800'5800u);
@@ -53,7 +55,7 @@ struct weight_type<fp16> {
     return 0;
 #endif
   }
-  /// As codes_to_bf16: a code is the upper byte of a number.
+  /// In the order of codes_to_bf16(). A code becomes the upper byte of an fp16.
   FOURSCALE_D static void codes(u32 word, u32 (&r)[4]) {
     const u32 even = byte_of_codes(word << 4), odd = byte_of_codes(word);
     r[0] = __byte_perm(even, 0, 0x2404), r[1] = __byte_perm(odd, 0, 0x2404);
@@ -68,7 +70,8 @@ struct weight_type<fp16> {
   FOURSCALE_D static u32 byte_of_codes(u32 x) { return (x & 0x8080'8080u) | (x >> 3 & 0x0e0e'0e0eu); }
 };
 
-/// The factors of two E4M3 scales, in the lower half of a word, each twice. A NaN makes NaNs of its weights.
+/// The factors of the two E4M3 scales in the lower half of `pair`, each in both halves of a register. A NaN
+/// scale makes its weights NaN.
 template <class T>
 FOURSCALE_D void factors_of([[maybe_unused]] u32 pair, [[maybe_unused]] u32 (&factors)[2]) {
 #if FOURSCALE_DEVICE_PASS
@@ -85,13 +88,13 @@ FOURSCALE_D void factors_of([[maybe_unused]] u32 pair, [[maybe_unused]] u32 (&fa
 #endif
 }
 
-/// A lane's part of half a stage: the chunks of its four rows and, for each, the factors of two blocks.
+/// A lane's part of half a stage of W: for each of its four rows, a chunk and the factors of its two blocks.
 template <class T>
 struct lane_weights {
   u32 words[lane_rows][4];
   u32 factors[lane_rows][2];
 
-  /// Where the lanes of the warp copied them.
+  /// Loads them from where weight_stream copied them. `codes` is half a stage, `scales` a whole one.
   FOURSCALE_D void load(u8 const* codes, u8 const* scales, int half, bool swizzled) {
     const int lane = static_cast<int>(threadIdx.x) % 32;
     FOURSCALE_UNROLL
@@ -99,7 +102,7 @@ struct lane_weights {
       set_words(j, *reinterpret_cast<uint4 const*>(codes + (j * 32 + lane) * chunk_bytes));
     load_factors(scales, half, swizzled, scale_pair(lane) == 0 ? 0x10u : 0x32u);
   }
-  /// Where TMA wrote them; `codes` is a whole stage.
+  /// Loads them from where TMA wrote them, in the order of word_of(). `codes` and `scales` are whole stages.
   FOURSCALE_D void load_tma(u8 const* codes, u8 const* scales, int half, bool swizzled) {
     const int lane = static_cast<int>(threadIdx.x) % 32, at = tma_code_offset(lane, half);
     FOURSCALE_UNROLL
@@ -111,7 +114,7 @@ struct lane_weights {
     }
     load_factors(scales, half, swizzled, scale_bytes_of(lane));
   }
-  /// The registers of a word of row j.
+  /// Decodes a word of row j to four registers of two weights each.
   FOURSCALE_D void fragments(int j, int word, u32 (&r)[4]) const {
     weight_type<T>::codes(words[j][word], r);
     FOURSCALE_UNROLL
@@ -122,7 +125,7 @@ struct lane_weights {
   FOURSCALE_D void set_words(int j, uint4 v) {
     words[j][0] = v.x, words[j][1] = v.y, words[j][2] = v.z, words[j][3] = v.w;
   }
-  /// `two`: which bytes of a word of scales, for prmt.
+  /// `two`: the selector with which prmt takes the two scales from a word of four.
   FOURSCALE_D void load_factors(u8 const* scales, int half, bool swizzled, u32 two) {
     const int lane = static_cast<int>(threadIdx.x) % 32;
     FOURSCALE_UNROLL
@@ -133,13 +136,13 @@ struct lane_weights {
   }
 };
 
-/// Eight values of X, as they lie in memory, in the order of registers.
+/// Brings eight values of X from the order of memory to the order of registers, 0 4 1 5 2 6 3 7.
 FOURSCALE_D inline uint4 in_order_of_registers(uint4 v) {
   return {__byte_perm(v.x, v.z, 0x5410), __byte_perm(v.x, v.z, 0x7632), __byte_perm(v.y, v.w, 0x5410),
           __byte_perm(v.y, v.w, 0x7632)};
 }
 
-/// A lane's part of X of a stage, as fill_x() leaves it.
+/// Reads a lane's fragments from a stage of X, as fill_x() leaves it: those of two instructions at a time.
 template <int NTiles>
 struct filled_x {
   u8 const* stage;
@@ -150,21 +153,21 @@ struct filled_x {
   }
 };
 
-/// The same where TMA wrote it.
+/// The same from a stage of X that TMA wrote.
 template <int NTiles>
 struct tma_x {
   u8 const* stage;
 
   FOURSCALE_D uint4 operator()(int half, int word, int tile) const {
     const int lane = static_cast<int>(threadIdx.x) % 32;
-    // Words differ in two bits of the offset only, which nothing else uses.
+    // The offsets of a lane's four words differ in two bits only, which half and tile do not change.
     const int at = tma_x_offset(NTiles, lane, 0, 0) ^ 16 * word;
     return in_order_of_registers(*reinterpret_cast<uint4 const*>(
         stage + at + half * (slices / halves) * slice_bytes(NTiles) + tile * 8 * slice_values * 2));
   }
 };
 
-/// Adds half a stage of W times the same half of a stage of X.
+/// Adds half a stage of W times the same half of a stage of X (filled_x or tma_x). A whole warp calls it.
 template <class T, int NTiles, class X>
 FOURSCALE_D void add_half(lane_weights<T> const& w, X const& x, int half, sums<NTiles>& to) {
   FOURSCALE_UNROLL

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Weights and activations on their way to shared memory by TMA (PTX ISA 9.7.9.27): one lane starts what
-// otherwise takes all of them 9 instructions a half, and X comes as it lies in memory. What is outside of a
-// matrix is zero. sm_90 and later.
+// The loads of the weight-only GEMM by mma.sync, by TMA (PTX ISA 9.7.9.27), sm_90 and later. One lane starts
+// the copies of a stage, which otherwise take all lanes 9 instructions for each half. X arrives in the order
+// of memory. Outside of a matrix TMA writes zeros. The wgmma kernel has the same tensors, with other boxes.
 #pragma once
 
 #include <cuda.h>
@@ -18,21 +18,22 @@ namespace FOURSCALE_NAMESPACE::mma::weight_only {
 
 using ptx::tma_tensor;
 
-/// Codes: {K / 2, rows}; in the layout swizzled_128x4 a tile is eight rows of each of four neighbouring
-/// groups of 32.
+/// Codes: {bytes along K, rows, 1}. With scales in the layout swizzled_128x4 they are {bytes along K, 32
+/// rows, groups of 32 rows}, because a tile then is eight rows of each of four neighbouring groups.
 FOURSCALE_HD constexpr tma_tensor tensor_of_codes(bool swizzled, i64 rows, i64 k) {
   const u64 bytes = static_cast<u64>(k) / 2, all = static_cast<u64>(rows);
   if (!swizzled) return {{bytes, all, 1}, {bytes, bytes * all}, {stage_bytes, warp_rows, 1}, true};
   return {{bytes, 32, all / 32}, {bytes, 32 * bytes}, {stage_bytes, 8, 4}, true};
 }
-/// Scales: {K / 16, rows}; in the layout swizzled_128x4 {a tile of 128 x 4 scales, along K, along the rows}.
+/// Scales: {K / 16, rows, 1}; in the layout swizzled_128x4 {the 512 bytes of a tile of 128 x 4 scales, tiles
+/// along K, tiles along the rows}.
 FOURSCALE_HD constexpr tma_tensor tensor_of_scales(bool swizzled, i64 rows, i64 k) {
   const u64 scales = static_cast<u64>(k) / 16, all = static_cast<u64>(rows);
   if (!swizzled) return {{scales, all, 1}, {scales, scales * all}, {stage_scales, warp_rows, 1}, false};
   const u64 along_k = ceil_div<u64>(scales, 4);
   return {{512, along_k, ceil_div<u64>(all, 128)}, {512, 512 * along_k}, {128, stage_scales / 4, 1}, false};
 }
-/// X: {K, rows}, in elements.
+/// X: {K, rows, 1}, in elements. A box is a slice of all rows.
 FOURSCALE_HD constexpr tma_tensor tensor_of_x(int n_tiles, i64 rows, i64 k, i64 ld) {
   const u64 bytes = 2 * static_cast<u64>(ld), all = static_cast<u64>(rows);
   return {{static_cast<u64>(k), all, 1},
@@ -40,17 +41,18 @@ FOURSCALE_HD constexpr tma_tensor tensor_of_x(int n_tiles, i64 rows, i64 k, i64 
           {slice_values, static_cast<u32>(8 * n_tiles), 1},
           true};
 }
-/// Whether TMA can read W: rows of codes and scales are whole words of 16 bytes, and of swizzled scales it
-/// reads no padding along K, which need not be zero.
+/// Whether TMA can read W. Rows of codes and of linear scales must be multiples of 16 bytes. With swizzled
+/// scales, rows must be whole groups of 32, and TMA must read no padding along K, which need not be zero.
 FOURSCALE_HD constexpr bool tma_can_read(bool swizzled, i64 rows, i64 k) {
   return swizzled ? rows % 32 == 0 && k % 64 == 0 : k % stage_values == 0;
 }
 
+/// The tensor maps that the kernel needs.
 struct tma_maps {
   CUtensorMap codes, scales, x;
 };
 
-/// Stages of a warp, by two copies of one lane.
+/// Loads the stages of a warp: one lane starts two copies for a stage, of codes and of scales.
 template <class Layout>
 struct tma_stream {
   tma_maps const& maps;
@@ -61,7 +63,7 @@ struct tma_stream {
                          std::uint64_t* barriers)
       : maps(the_maps), walk(p, k, rank, cluster), full(barriers) {}
 
-  /// Starts the next stage, if there is one, to slot `slot` of the rings. All lanes of the warp.
+  /// A whole warp starts the copies of its next stage, if there is one, to slot `slot` of the rings.
   FOURSCALE_D void start(u8* codes, u8* scales, int slot) {
     if (!walk.more()) return;
     if (ptx::elect_sync()) {
@@ -86,7 +88,8 @@ struct tma_stream {
   }
 };
 
-/// Starts the copies of `stages` stages of X from `first` on, a slice a time, by all warps together.
+/// Starts the copies of `stages` stages of X from stage `first` on. All warps of the CTA call it and share
+/// the slices. The barrier `arrived` takes one arrival, that of warp 0, and the bytes of all slices.
 template <int NTiles>
 FOURSCALE_D void start_x(tma_maps const& maps, int first, int stages, u8* to, std::uint64_t* arrived) {
   const int warp = weight_walk::warp(), warps = static_cast<int>(blockDim.x) / 32;

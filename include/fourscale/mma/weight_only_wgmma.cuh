@@ -1,6 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the warps of a weight-only GEMM do on Hopper: one loads stages by TMA; four bring X of each to the
-// order of fragments; each warpgroup takes a stage in its turn and multiplies. Then sums go their way.
+// The kernel body of the weight-only GEMM by wgmma, on Hopper. A cluster takes consecutive tiles of W, two at
+// a time (a pair), and its CTAs split K. A CTA has a ring of stages. The roles of its warps, and the
+// mbarriers that each role arrives at:
+//
+//   load      one lane fills a stage by TMA: X, and codes and scales of a pair    -> `x_full`, `full`
+//   order     four warps wait for `x_full` and bring X to the order of fragments  -> `full`
+//   multiply  two or four warpgroups take stages in turn, and decode and multiply -> `empty`
+//   store     three warps add up and store the sums of all CTAs                   -> `inbox_free`
+//
+// After the last stage of a pair, warpgroups add up their sums (-> `sums_free`) and send them to the CTA that
+// stores them (-> `inbox_full`): see weight_only_wgmma_sums.cuh.
 #pragma once
 
 #include "../ptx/prefetch.cuh"
@@ -10,7 +19,7 @@
 
 namespace FOURSCALE_NAMESPACE::mma::weight_only::by_wgmma {
 
-/// Boxes of a tile. As tensor_of_codes() and tensor_of_scales(), with more rows.
+/// The tensors of weight_only_tma.cuh, with boxes for tiles of 64 rows.
 FOURSCALE_HD constexpr tma_tensor tensor_of_codes(bool swizzled, i64 rows, i64 k) {
   tma_tensor t = weight_only::tensor_of_codes(swizzled, rows, k);
   t.box[1] = swizzled ? 16 : tile_rows;
@@ -21,7 +30,7 @@ FOURSCALE_HD constexpr tma_tensor tensor_of_scales(bool swizzled, i64 rows, i64 
   t.box[swizzled ? 0 : 1] = swizzled ? 256 : tile_rows;
   return t;
 }
-/// X: {64 values, rows, slices}, so that one copy brings a stage.
+/// X: {the 64 values of a slice, rows, slices along K}, so that one copy brings a stage.
 FOURSCALE_HD constexpr tma_tensor tensor_of_x(int n_tiles, i64 rows, i64 k, i64 ld) {
   return {{slice_values, static_cast<u64>(rows), static_cast<u64>(k) / slice_values},
           {2 * static_cast<u64>(ld), 2 * slice_values},
@@ -29,8 +38,8 @@ FOURSCALE_HD constexpr tma_tensor tensor_of_x(int n_tiles, i64 rows, i64 k, i64 
           true};
 }
 
-/// Which slot of the ring a stage has, for warpgroups, which take one in several: stages are counted over all
-/// of a CTA's.
+/// The slot of a stage in the ring, and the parity of its barriers, where `stage` counts all stages of the
+/// CTA. Warpgroups use it in place of mma::ring, because each takes only every second or fourth stage.
 template <int NTiles>
 struct ring_slot {
   int slot;
@@ -40,12 +49,13 @@ struct ring_slot {
       : slot(stage % memory<NTiles>::depth), parity(static_cast<u32>(stage / memory<NTiles>::depth) & 1) {}
 };
 
+/// One thread calls it. `ctas`: of the cluster.
 template <int NTiles>
 FOURSCALE_D void init_barriers(memory<NTiles>& m, int ctas) {
   using cuda::ptx::mbarrier_init;
   for (int i = 0; i < memory<NTiles>::depth; ++i) {
     mbarrier_init(m.x_full + i, 1);
-    mbarrier_init(m.full + i, 1 + order_warps);  // codes and scales have arrived, X is in order
+    mbarrier_init(m.full + i, 1 + order_warps);  // codes and scales have arrived; X is in order
     mbarrier_init(m.empty + i, 4);               // a lane of each warp of a warpgroup
   }
   mbarrier_init(&m.sums_free, 4);
@@ -54,7 +64,7 @@ FOURSCALE_D void init_barriers(memory<NTiles>& m, int ctas) {
   cuda::ptx::fence_mbarrier_init(cuda::ptx::sem_release, cuda::ptx::scope_cluster);
 }
 
-/// Asks for a stage of `count` tiles. One lane.
+/// Starts the copies of a stage: X, and codes and scales of `count` tiles from `tile` on. One lane calls it.
 template <int NTiles, class T, class Layout, class TD>
 FOURSCALE_D void load_stage(problem<T, Layout, TD> const& a, memory<NTiles>& m, int slot, int tile, int count,
                             int stage) {
@@ -83,7 +93,7 @@ FOURSCALE_D void load_stage(problem<T, Layout, TD> const& a, memory<NTiles>& m, 
   }
 }
 
-/// The warp that loads.
+/// The load role, one lane: all stages of all pairs.
 template <int NTiles, class T, class Layout, class TD>
 FOURSCALE_D void load(problem<T, Layout, TD> const& a, memory<NTiles>& m, span_of tiles, span_of stages) {
   ring<memory<NTiles>::depth> at;
@@ -98,7 +108,8 @@ FOURSCALE_D void load(problem<T, Layout, TD> const& a, memory<NTiles>& m, span_o
   }
 }
 
-/// Brings X of a stage to the order of fragments, in place: warp `warp` of those that do.
+/// Brings X of a stage to the order of fragments, in place, eight rows of half a stage at a time. Warp `warp`
+/// of order_warps takes every fourth of these.
 template <int NTiles>
 FOURSCALE_D void order_x(u32 x, int warp) {
   const int lane = static_cast<int>(threadIdx.x) % 32;
@@ -123,12 +134,13 @@ FOURSCALE_D void order_x(u32 x, int warp) {
   }
 }
 
-/// Where a slot is not always the same warpgroup's, one could wait for its stage while the one before in the
-/// slot is not yet full, and take that parity for its own. So there stages become full in order.
+/// Whether stages must become full in order. Where a slot is not always the same warpgroup's, a warpgroup
+/// could wait for its stage while the stage before it in this slot is not yet full. It would then take the
+/// phase before that one, which has the same parity, for its own.
 template <int NTiles>
 inline constexpr bool in_order = memory<NTiles>::depth % warpgroups(NTiles) != 0;
 
-/// The warps that bring X to order, for all stages.
+/// The order role, a whole warp: brings X of each of the CTA's `stages` stages to order.
 template <int NTiles>
 FOURSCALE_D void order(memory<NTiles>& m, int stages) {
   const int warp = (static_cast<int>(threadIdx.x) - first_orderer(NTiles)) / 32;
@@ -147,7 +159,7 @@ FOURSCALE_D void order(memory<NTiles>& m, int stages) {
   }
 }
 
-/// A lane's two rows of half a stage of a tile.
+/// Codes and factors of a lane's two rows, for half a stage of a tile.
 template <class T>
 struct row_pair {
   u32 words[2][4], factors[2][2];
@@ -163,7 +175,7 @@ struct row_pair {
       factors_of<T>(*reinterpret_cast<u16 const*>(scales + two), factors[j]);
     }
   }
-  /// Fragments of instructions 2 word and 2 word + 1.
+  /// Decodes a word of both rows to the fragments of instructions 2 word and 2 word + 1.
   FOURSCALE_D void fragments(int word, u32 (&a)[2][4]) const {
     FOURSCALE_UNROLL
     for (int j = 0; j < 2; ++j) {
@@ -175,18 +187,18 @@ struct row_pair {
   }
 };
 
-/// Adds a tile of a stage times X. The registers of a word are read by instructions while those of the next
-/// one are made.
+/// Adds a tile of a stage times X to the accumulators. A warpgroup calls it; `x` is the low word of X's
+/// descriptor. While wgmma reads the fragments of a word, the next word is decoded to other registers.
 template <class T, int NTiles>
 FOURSCALE_D void add_tile(u8 const* codes, u8 const* scales, u32 x, bool swizzled, tile_sums<NTiles>& sums) {
   constexpr ptx::f16 type = __is_same(T, bf16) ? ptx::f16::bf16 : ptx::f16::fp16;
-  u32 a[2][2][4];  // of two words
+  u32 a[2][2][4];  // fragments of two words
   FOURSCALE_UNROLL
   for (int half = 0; half < halves; ++half) {
     const row_pair<T> rows(codes, scales, half, swizzled);
     FOURSCALE_UNROLL
     for (int word = 0; word < 4; ++word) {
-      ptx::wgmma_wait_group<1>();  // those that read these registers
+      ptx::wgmma_wait_group<1>();  // the wgmma of two words ago, which read these registers
       rows.fragments(word, a[word % 2]);
       ptx::wgmma_fence();
       FOURSCALE_UNROLL
@@ -198,8 +210,8 @@ FOURSCALE_D void add_tile(u8 const* codes, u8 const* scales, u32 x, bool swizzle
   }
 }
 
-/// Adds the stages of a warpgroup, from `mine` on, before `end`, of `Count` tiles: returns the next. (ptxas
-/// gives up overlapping instructions if a branch lies between them.)
+/// Adds this warpgroup's stages of `Count` tiles, from `mine` on, below `end`, and returns its next stage.
+/// (`Count` is a constant because ptxas gives up overlapping wgmma if a branch lies between them.)
 template <int Count, class T, int NTiles>
 FOURSCALE_D int add_stages(memory<NTiles>& m, bool swizzled, int mine, int end,
                            tile_sums<NTiles> (&sums)[most_tiles]) {
@@ -218,7 +230,7 @@ FOURSCALE_D int add_stages(memory<NTiles>& m, bool swizzled, int mine, int end,
   return mine;
 }
 
-/// The warpgroups that multiply.
+/// The multiply role, a warpgroup. After the last pair, all but the last warpgroup help to store.
 template <int NTiles, class T, class Layout, class TD>
 FOURSCALE_D void multiply(problem<T, Layout, TD> const& a, memory<NTiles>& m, span_of tiles, span_of stages) {
   constexpr bool swizzled = Layout::has_padding;
@@ -235,8 +247,8 @@ FOURSCALE_D void multiply(problem<T, Layout, TD> const& a, memory<NTiles>& m, sp
                            : add_stages<2, T>(m, swizzled, mine, end, sums);
     way.pass(sums, pair);
     if (n + 1 < pairs) continue;
-    // The last warpgroup had to wait until every CTA had stored the pair before: so nobody takes that pair's
-    // parity of the inbox for this one's.
+    // The last warpgroup sent its sums after every CTA had stored the pair before. So behind this barrier the
+    // inbox's phase is that of this pair, and no thread takes an earlier one of the same parity for it.
     constexpr int all = 128 * warpgroups(NTiles);
     if (group == way.last) return ptx::bar_arrive(sent_barrier, all);
     ptx::bar_sync(sent_barrier, all);
@@ -245,7 +257,8 @@ FOURSCALE_D void multiply(problem<T, Layout, TD> const& a, memory<NTiles>& m, sp
   }
 }
 
-/// All that a CTA does. The lane that loads waits for nobody.
+/// The body of the kernel; all threads of the CTA call it. The lane that loads initializes the barriers and
+/// starts to load without waiting; the other warps wait for it.
 template <int NTiles, class T, class Layout, class TD>
 FOURSCALE_D void run(problem<T, Layout, TD> const& a, memory<NTiles>& m) {
   const span_of tiles = a.plan.tiles_of(static_cast<int>(blockIdx.x)),

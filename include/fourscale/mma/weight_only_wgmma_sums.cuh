@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// The sums of a weight-only GEMM on Hopper go from warpgroup to warpgroup; the last one sends them to the CTA
-// of the cluster, which shares K, that stores these rows. Three warps add up what comes, CTAs in order, and
-// store it, while the others are at the next tiles.
+// From accumulators to D in the weight-only GEMM by wgmma. In a CTA, each warpgroup in turn adds its
+// accumulators to the sums of the warpgroups before it. The last one sends the sums of each row to the CTA of
+// the cluster that stores this row (st.async), since the CTAs share K. There, three warps add up what the
+// CTAs have sent, in order, and store it, while the other warps work on the next tiles.
 #pragma once
 
 #include "../ptx/bar.cuh"
@@ -21,10 +22,10 @@ struct problem {
   tma_maps maps;
 };
 
-/// The tiles that a cluster takes together.
+/// One or two tiles that a cluster takes together; the last pair may be a single tile.
 struct tile_pair {
-  int number, first, count, part_log2;  ///< part: rows that each CTA stores
-  u32 parity;                           ///< of barriers of sums
+  int number, first, count, part_log2;  ///< part: how many of the pair's rows each CTA stores
+  u32 parity;                           ///< of the mbarriers of sums
 
   FOURSCALE_D tile_pair(plan const& p, span_of tiles, int n)
       : number(n),
@@ -37,14 +38,16 @@ struct tile_pair {
 };
 FOURSCALE_D inline int pairs_of(span_of tiles) { return ceil_div(tiles.end - tiles.begin, most_tiles); }
 
+/// A lane's accumulators of a tile, in the order of wgmma's D.
 template <int NTiles>
 using tile_sums = float[4 * NTiles];
 
-// Named barriers: 1 to 3 open for warpgroups of these numbers when the one before has written its sums; 4
-// when barriers are there; 5 when the last pair's sums are sent.
+// Named barriers. 1 to 3 open for the warpgroup of this number when the one before it has written its sums. 4
+// opens when the mbarriers are initialized, 5 when the sums of the last pair are sent.
 FOURSCALE_HD constexpr int sums_barrier(int group) { return group; }
 inline constexpr int begin_barrier = 4, sent_barrier = 5;
 
+/// The vector for a lane's part of `Floats` floats: see part_floats().
 template <int Floats>
 struct part_of {
   using type = float4;
@@ -54,7 +57,8 @@ struct part_of<2> {
   using type = float2;
 };
 
-/// Where a warpgroup's sums go: the first warpgroup writes them, others add theirs, the last one sends them.
+/// Passes a warpgroup's sums on. The first warpgroup writes its sums to shared memory, the others add their
+/// own to them, and the last one sends them in place of writing.
 template <int NTiles>
 struct sums_on_their_way {
   memory<NTiles>& m;
@@ -64,13 +68,14 @@ struct sums_on_their_way {
 
   static constexpr int last = warpgroups(NTiles) - 1;
 
+  /// Passes on the sums of a pair. A warpgroup calls it once for each pair, in order.
   FOURSCALE_D void pass(tile_sums<NTiles> (&sums)[most_tiles], tile_pair const& pair) const {
     if (group == 0)
       ptx::mbarrier_wait(ptx::shared_address(&m.sums_free), pair.parity ^ 1);
     else
       ptx::bar_sync(sums_barrier(group), 256);
     if (group == last) {
-      if (pair.number == 0) ptx::barrier_cluster_wait();  // all CTAs have their barriers
+      if (pair.number == 0) ptx::barrier_cluster_wait();  // the mbarriers of all CTAs are initialized
       ptx::mbarrier_wait(ptx::shared_address(&m.inbox_free), pair.parity ^ 1);
     }
     FOURSCALE_UNROLL
@@ -124,7 +129,7 @@ struct sums_on_their_way {
     for (int i = 0; i < 2 * parts; ++i)
       part_at(tile, i / parts, i % parts) = part_of_sums(sums, i / parts, i % parts);
   }
-  /// To the CTA whose rows they are, as its first, second, ... rows.
+  /// Sends each row to the CTA that stores it. In the inbox, the rows from CTA r are part r.
   FOURSCALE_D void send(tile_sums<NTiles> const& sums, tile_pair const& pair, int tile) const {
     FOURSCALE_UNROLL
     for (int j = 0; j < 2; ++j) {
@@ -141,8 +146,8 @@ struct sums_on_their_way {
   }
 };
 
-/// Waits for the sums of all CTAs for this CTA's rows of a pair, adds them up, in order, and stores them:
-/// thread `thread` of `threads`. Neighbouring threads take neighbouring rows of W.
+/// Waits until all CTAs have sent their sums of this CTA's rows of a pair, adds them up in the order of CTAs,
+/// and stores the outputs: thread `thread` of `threads`. Neighbouring threads take neighbouring rows of W.
 template <int NTiles, class T, class Layout, class TD>
 FOURSCALE_D void store_pair(problem<T, Layout, TD> const& a, memory<NTiles>& m, tile_pair const& pair,
                             float amax, int thread, int threads) {
@@ -174,14 +179,14 @@ FOURSCALE_D void store_pair(problem<T, Layout, TD> const& a, memory<NTiles>& m, 
   }
 }
 
-/// Threads that store the last pair: those of warpgroups that have passed their sums on, too.
+/// Threads that store the last pair: the store warps, and all warpgroups but the last, which are then idle.
 template <int NTiles>
 FOURSCALE_HD constexpr int last_store_threads() {
   return 32 * store_warps + 128 * (warpgroups(NTiles) - 1);
 }
 
-/// The warps that store. All CTAs are told that this inbox is free, but not after the last pair, when they
-/// may have gone.
+/// The store role, three warps. After each pair they tell all CTAs that this inbox is free, except after the
+/// last one: by then other CTAs may have exited.
 template <int NTiles, class T, class Layout, class TD>
 FOURSCALE_D void store(problem<T, Layout, TD> const& a, memory<NTiles>& m, span_of tiles) {
   const float amax = load_amax(a);
