@@ -213,8 +213,9 @@ TEST_CASE("weight-only by wgmma: plans leave nothing out", "[mma][weight_only]")
       for (const int n_tiles : {1, 2, 4, 8})
         for (const i64 n : {i64{1}, i64{100}, i64{4096}, i64{9001}, i64{28672}})
           for (const i64 k : {i64{64}, i64{256}, i64{320}, i64{1024}, i64{8192}, i64{28672}}) {
-            CHECK(wg::has_plan(k, m) == (k > 256 && m.most_ctas > 1));
-            if (!wg::has_plan(k, m)) continue;
+            CHECK(wg::has_plan(k, m, ctas) == (k > 256 && m.most_ctas > 1));
+            CHECK(!wg::has_plan(k, m, 1));  // a cluster has two CTAs or more
+            if (!wg::has_plan(k, m, ctas)) continue;
             const wg::plan p = wg::make_plan(n_tiles, wg::tiles_of(true, n), k, m, ctas);
             INFO(n << " x " << k << ", " << p.ctas() << " of " << ctas);
             CHECK((p.ctas() >= 2 && p.ctas() <= m.most_ctas && p.ctas() <= p.stages.all &&

@@ -62,7 +62,7 @@ errc launch_weight_only_wgmma(weight_only::by_wgmma::problem<T, Layout, TD> a, i
   weight_only::machine m;
   if (const errc e = weight_only_machine_of<variant>(m); e != errc::ok) return e;
   constexpr int bytes = static_cast<int>(sizeof(typename variant::memory));
-  if (!weight_only::by_wgmma::has_plan(a.w.cols, m) || m.shared_bytes < bytes || !make_maps<NTiles>(a))
+  if (!weight_only::by_wgmma::has_plan(a.w.cols, m, ctas) || m.shared_bytes < bytes || !make_maps<NTiles>(a))
     return errc::no_instruction;
   const i64 tiles = weight_only::by_wgmma::tiles_of(Layout::has_padding, a.w.rows);
   a.plan = weight_only::by_wgmma::make_plan(NTiles, tiles, a.w.cols, m, ctas);

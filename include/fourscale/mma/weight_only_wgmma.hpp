@@ -154,8 +154,11 @@ struct plan {
 };
 
 /// Whether there is a plan. Sums are sent from CTA to CTA, so a cluster has at least two CTAs, each with a
-/// stage. (A cluster of one could send to itself, but compute-sanitizer takes that for an error.)
-FOURSCALE_HD constexpr bool has_plan(i64 k, machine const& m) { return m.most_ctas >= 2 && k > stage_values; }
+/// stage. (A cluster of one could send to itself, but compute-sanitizer takes that for an error.) `ctas`: the
+/// CTAs that a cluster should have, or 0.
+FOURSCALE_HD constexpr bool has_plan(i64 k, machine const& m, int ctas = 0) {
+  return m.most_ctas >= 2 && k > stage_values && ctas != 1;
+}
 
 /// The cheapest plan for 8 `n_tiles` rows of X and `tiles` tiles of W; only if has_plan(). `ctas`: CTAs of a
 /// cluster, at least 2; 0 leaves the choice to this function.
