@@ -41,8 +41,8 @@ FOURSCALE_H bool overlaps_layer([[maybe_unused]] Source const& m, [[maybe_unused
 }
 
 /// A linear layer Y = X * W^T. Matrices are bf16, fp16 or float. The quantized copies lie in the memories
-/// that place() was given. Each step validates before it writes: if it returns anything but `ok`, its outputs
-/// are untouched. No step allocates on the device, or synchronizes.
+/// that place() was given, where no matrix may lie. Each step validates before it writes: if it returns
+/// anything but `ok`, its outputs are untouched. No step allocates on the device, or synchronizes.
 ///
 /// X and dY, in 1-D blocks, need not lie in memory: they may be computed as they are read, by computed(rows,
 /// cols, f) on both machines, or on the device by a producer (cta/producer.cuh) of 16-bit values. The bits
