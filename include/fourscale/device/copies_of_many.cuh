@@ -135,9 +135,9 @@ struct amaxes_of_many {
 
  private:
   errc add(decltype(arguments()) const& one, i64 ctas, float* amax) {
-    // Amaxes are zeroed before the kernel that raises them is launched.
+    // Else `launches` would run by itself, before these amaxes are zeroed.
     if (launches.is_full(ctas))
-      if (const errc e = clears.run(); e != errc::ok) return e;
+      if (const errc e = run(); e != errc::ok) return e;
     if (const errc e = clears.add({amax, both ? 2u : 1u}, 1); e != errc::ok) return e;
     return launches.add(one, ctas);
   }

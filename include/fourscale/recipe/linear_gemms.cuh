@@ -37,7 +37,7 @@ struct waiting_gemms {
   grouped_place place{along};
   i64 experts[most_groups] = {}, rows[most_groups] = {};  ///< of the GEMMs that wait: expert, first row of D
 
-  /// Adds one GEMM. If there is no room for it beside those that wait, those are launched first. A large GEMM
+  /// Adds one GEMM. If there is no room left for it, the GEMMs that wait are launched first. A large GEMM
   /// runs alone: it keeps a GPU busy for so long that a joint launch gains nothing, and its strips may be
   /// certified ahead. A GEMM of many tiles but few steps is not large: the ends of its tiles are shorter in a
   /// joint launch. A GEMM that does not fit in the workspace of a joint launch also runs alone.

@@ -279,7 +279,7 @@ struct grouped_linear_steps {
     if (overlaps_source(y, x)) return errc::overlap;
     return each(t, [&](i64 i, i64 first, i64 count) {
       if (count == 0) return validate(t.data[i].w.rowwise);
-      return layer.validate_forward(rows_of(x, first, count), t.data + i, rows_of(y, first, count));
+      return layer.fits_forward(rows_of(x, first, count), t.data + i, rows_of(y, first, count));
     });
   }
   template <class T, class D, class G>
@@ -292,8 +292,8 @@ struct grouped_linear_steps {
     return each(t, [&](i64 i, i64 first, i64 count) {
       if (count == 0) return errc::ok;
       const i64 out = t.data[i].w.rowwise.rows;
-      return layer.validate_backward(rows_of(dy, first, count), key.of_expert(static_cast<u32>(i)),
-                                     t.data + i, rows_of(dx, first, count), rows_of(dw, i * out, out));
+      return layer.fits_backward(rows_of(dy, first, count), key.of_expert(static_cast<u32>(i)), t.data + i,
+                                 rows_of(dx, first, count), rows_of(dw, i * out, out));
     });
   }
 };

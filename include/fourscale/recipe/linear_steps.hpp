@@ -177,22 +177,32 @@ struct linear_steps {
   /// The errors that forward() and backward() can find before they write anything.
   template <class Source, class Y>
   FOURSCALE_H errc validate_forward(Source const& x, tensors const* t, matrix_view<Y> const& y) const {
-    if (t == nullptr) return errc::null_pointer;
-    if (const errc e = validate_tensor(x, t->x); e != errc::ok) return e;
-    if (const errc e = machine.validate(t->x.rowwise, t->w.rowwise, y); e != errc::ok) return e;
+    if (const errc e = fits_forward(x, t, y); e != errc::ok) return e;
     return overlaps_source(y, x) || overlaps_layer(x, *t) || overlaps_layer(y, *t) ? errc::overlap : errc::ok;
   }
   template <class Source, class D, class G>
   FOURSCALE_H errc validate_backward(Source const& dy, draw_key const& key, tensors const* t,
                                      matrix_view<D> const& dx, matrix_view<G> const& dw) const {
+    if (const errc e = fits_backward(dy, key, t, dx, dw); e != errc::ok) return e;
+    const bool overlap = overlaps_source(dx, dw) || overlaps_source(dw, dy) || overlaps_source(dx, dy) ||
+                         overlaps_layer(dy, *t) || overlaps_layer(dx, *t) || overlaps_layer(dw, *t);
+    return overlap ? errc::overlap : errc::ok;
+  }
+  /// The same, except for matrices that overlap: for a caller that has asked for those of many layers.
+  template <class Source, class Y>
+  FOURSCALE_H errc fits_forward(Source const& x, tensors const* t, matrix_view<Y> const& y) const {
+    if (t == nullptr) return errc::null_pointer;
+    if (const errc e = validate_tensor(x, t->x); e != errc::ok) return e;
+    return machine.validate(t->x.rowwise, t->w.rowwise, y);
+  }
+  template <class Source, class D, class G>
+  FOURSCALE_H errc fits_backward(Source const& dy, draw_key const& key, tensors const* t,
+                                 matrix_view<D> const& dx, matrix_view<G> const& dw) const {
     if (t == nullptr) return errc::null_pointer;
     if (const errc e = validate_tensor(dy, t->dy); e != errc::ok) return e;
     if (!(t->x.signs == t->dy.signs_under(key))) return errc::other_signs;
     if (const errc e = machine.validate(t->dy.rowwise, t->w.columnwise, dx); e != errc::ok) return e;
-    if (const errc e = machine.validate(t->dy.columnwise, t->x.columnwise, dw); e != errc::ok) return e;
-    const bool overlap = overlaps_source(dx, dw) || overlaps_source(dw, dy) || overlaps_source(dx, dy) ||
-                         overlaps_layer(dy, *t) || overlaps_layer(dx, *t) || overlaps_layer(dw, *t);
-    return overlap ? errc::overlap : errc::ok;
+    return machine.validate(t->dy.columnwise, t->x.columnwise, dw);
   }
 
   /// The bytes that the most demanding of the three GEMMs works in.
