@@ -27,28 +27,24 @@ FOURSCALE_KERNEL void __launch_bounds__(32 * decode_warps, 4)
                   const __grid_constant__ mma::decoded_operand to_a,
                   const __grid_constant__ mma::decoded_operand to_b, mma::wgmma::way_sample* samples,
                   zero_words zeros) {
-  __shared__ decode_stage stages[decode_warps];
-  __shared__ facts_memory known[3];
-  __shared__ certify_memory of_rows[2];
+  __shared__ decode_memory m;
   if constexpr (arch::has_wgmma) cudaTriggerProgrammaticLaunchCompletion();  // the next kernel begins early
   if (blockIdx.x == 0)
     for (int i = static_cast<int>(threadIdx.x); i < zeros.count; i += 32 * decode_warps) zeros.at[i] = 0;
   const i64 groups_a = to_a.row_groups(), group = blockIdx.x;
   if constexpr (Certify && arch::has_wgmma) {
     const i64 groups = groups_a + to_b.row_groups();
-    if (group >= groups)
-      return take_sample(a, b, static_cast<u32>(group - groups), stages, known, of_rows, samples);
+    if (group >= groups) return take_sample(a, b, static_cast<u32>(group - groups), m, samples);
   } else if (samples != nullptr && group == 0 && threadIdx.x < mma::wgmma::way_samples) {
     samples[threadIdx.x] = {};
   }
   const bool of_a = group < groups_a;
   if constexpr (same_type<F, G> && same_type<LA, LB>)
-    decode_rows<Certify>(of_a ? a : b, of_a ? to_a : to_b, of_a ? group : group - groups_a, stages, known,
-                         of_rows);
+    decode_rows<Certify>(of_a ? a : b, of_a ? to_a : to_b, of_a ? group : group - groups_a, m);
   else if (of_a)
-    decode_rows<Certify>(a, to_a, group, stages, known, of_rows);
+    decode_rows<Certify>(a, to_a, group, m);
   else
-    decode_rows<Certify>(b, to_b, group - groups_a, stages, known, of_rows);
+    decode_rows<Certify>(b, to_b, group - groups_a, m);
 }
 
 /// A prepared call of a GEMM from decoded operands: decode(), then multiply() of the derived type. `Problem`

@@ -83,7 +83,7 @@ struct row_reader {
   FOURSCALE_D void start(decode_input& to) {
     uint4& of_codes = to.codes[threadIdx.x % 32];
     u32& of_scales = to.scales[threadIdx.x % 32];
-    if (whole) {
+    if (whole) [[likely]] {
       ptx::cp_async_cg_16(ptx::shared_address(&of_codes), codes, left > 0 ? 16 : 0);
       ptx::cp_async_ca_4(ptx::shared_address(&of_scales), scales, left > 0 ? 4 : 0);
     } else {

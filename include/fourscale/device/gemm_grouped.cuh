@@ -50,16 +50,14 @@ struct decode_problem {
 template <bool Certify, class P>
 FOURSCALE_KERNEL void __launch_bounds__(32 * decode_warps, 4)
     decode_groups_kernel(const __grid_constant__ P p) {
-  __shared__ decode_stage stages[decode_warps];
-  __shared__ facts_memory known[3];
-  __shared__ certify_memory of_rows[2];
+  __shared__ decode_memory m;
   if constexpr (arch::has_wgmma) cudaTriggerProgrammaticLaunchCompletion();  // the next kernel begins early
   if constexpr (!Certify) {
     if (blockIdx.x == 0 && threadIdx.x < mma::wgmma::way_samples) p.samples[threadIdx.x] = {};
   } else if (blockIdx.x >= p.groups.ctas()) {
     const u32 sample = blockIdx.x - p.groups.ctas();
     auto const& of_sample = p.groups.of(p.group_of_pair[sample % mma::wgmma::way_pairs]);
-    return take_sample(of_sample.a, of_sample.b, sample, stages, known, of_rows, p.samples);
+    return take_sample(of_sample.a, of_sample.b, sample, m, p.samples);
   }
   const auto [number, cta] = p.groups.find();
   auto const& group = p.groups.of(number);
@@ -75,11 +73,11 @@ FOURSCALE_KERNEL void __launch_bounds__(32 * decode_warps, 4)
                              group.first_step, group.steps);
   const i64 row_group = of_a ? at : at - groups_a;
   if (groups_at_once == 4)
-    decode_short_rows<Certify, 4>(from, to, row_group, stages, known, of_rows);
+    decode_short_rows<Certify, 4>(from, to, row_group, m);
   else if (groups_at_once == 2)
-    decode_short_rows<Certify, 2>(from, to, row_group, stages, known, of_rows);
+    decode_short_rows<Certify, 2>(from, to, row_group, m);
   else
-    decode_rows<Certify>(from, to, row_group, stages, known, of_rows);
+    decode_rows<Certify>(from, to, row_group, m);
 }
 
 /// As gemm_wgmma_kernel(), for the tiles of many GEMMs. P: mma::wgmma::grouped_problem.

@@ -29,11 +29,15 @@ FOURSCALE_HD constexpr bool is_in_values(int exponent) {
 template <int N>
 FOURSCALE_D u32 largest_bytes(u32 const (&x)[N]) {
   constexpr u32 lower = 0x00ff'00ffu;
-  u32 even = x[0] & lower, odd = x[0];
+  u32 even = x[0] & lower, odd = x[0];  // the upper bytes decide, the others are masked off below
   FOURSCALE_UNROLL
-  for (int i = 1; i < N; ++i) {
-    even = __vmaxu2(even, x[i] & lower);
-    odd = __vmaxu2(odd, x[i]);  // the upper bytes decide, the others are masked off below
+  for (int i = 1; i + 1 < N; i += 2) {  // three at a time, which is one instruction from sm_90 on
+    even = __vimax3_u16x2(even, x[i] & lower, x[i + 1] & lower);
+    odd = __vimax3_u16x2(odd, x[i], x[i + 1]);
+  }
+  if constexpr (N % 2 == 0) {
+    even = __vmaxu2(even, x[N - 1] & lower);
+    odd = __vmaxu2(odd, x[N - 1]);
   }
   return (odd & ~lower) | even;
 }

@@ -64,6 +64,7 @@ FOURSCALE_D inline void mbarrier_arrive_cluster([[maybe_unused]] u32 barrier) {
 /// Keeps x in its register: the compiler cannot recompute x, or assume anything about its value, after this
 /// point. In an inner loop, recomputing x at each use would cost more than the register.
 FOURSCALE_D inline void keep(u32& x) { asm volatile("" : "+r"(x)); }
+FOURSCALE_D inline void keep(i64& x) { asm volatile("" : "+l"(x)); }
 FOURSCALE_D inline void keep(float& x) { asm volatile("" : "+f"(x)); }
 FOURSCALE_D inline void keep(u8 const*& x) { asm volatile("" : "+l"(x)); }
 
