@@ -332,6 +332,8 @@ TEST_CASE("descriptors: a word in words", "[ptx][descriptors]") {
   CHECK(std::string(describe(parse_tmem_address(0x0060'01ff)).c_str()) == "lane 96, column 511");
   CHECK(says(describe(parse_tmem_address(0x0080'0000)).c_str(), "Impossible: Tensor memory has lanes"));
   CHECK(says(describe(parse_tmem_address(0x0000'0200)).c_str(), "Impossible: Tensor memory has columns"));
+  CHECK(std::string(describe(tmem_location{-1, 0}).c_str()).rfind("lane -1, column 0. Impossible", 0) == 0);
+  CHECK(says(describe(tmem_location{-2147483647 - 1, 0}).c_str(), "lane -2147483648,"));
 }
 
 TEST_CASE("descriptors: tensor memory addresses and columns", "[ptx][descriptors]") {

@@ -20,7 +20,10 @@ struct descriptor_text {
     while (*s != '\0' && length + 1 < static_cast<int>(sizeof text)) text[length++] = *s++;
     return *this;
   }
-  FOURSCALE_HD constexpr descriptor_text& add(int number) { return digits(static_cast<u32>(number), 10, 1); }
+  FOURSCALE_HD constexpr descriptor_text& add(int number) {
+    const u32 bits = static_cast<u32>(number);
+    return number < 0 ? add("-").digits(0u - bits, 10, 1) : digits(bits, 10, 1);
+  }
   FOURSCALE_HD constexpr descriptor_text& add_hex(u32 number) { return add("0x").digits(number, 16, 1); }
   FOURSCALE_HD constexpr descriptor_text& add_refusal(char const* sentence) {
     return sentence == nullptr ? *this : add(". Impossible: ").add(sentence);
