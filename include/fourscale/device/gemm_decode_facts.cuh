@@ -11,9 +11,9 @@ inline namespace FOURSCALE_ARCH {
 
 namespace detail {
 
-inline constexpr int block_parts = 2;  ///< parts of a row whose bounds are found together
-inline constexpr u32 block_steps = block_parts * decode_steps;
-static_assert(block_steps == 32, "A lane has a step of the block.");
+inline constexpr int window_parts = 2;  ///< parts of a row whose bounds are found together
+inline constexpr u32 window_steps = window_parts * decode_steps;
+static_assert(window_steps == 32, "A lane has a step of the window.");
 
 /// The magnitudes of eight codes of E2M1 as selectors of prmt: of the first four, and of the others.
 struct selectors {
@@ -81,11 +81,11 @@ struct alignas(8) half_facts {
     return step;
   }
 };
-/// The facts of a warp's row in a block of steps. Both halves of a step lie side by side.
+/// The facts of a warp's row in a window of steps. Both halves of a step lie side by side.
 struct alignas(16) row_facts {
-  uint2 halves[lanes_a_step * block_steps];  ///< half_facts each
+  uint2 halves[lanes_a_step * window_steps];  ///< half_facts each
 
-  /// Leaves those of the lane's half of a step, in part `part` of the block.
+  /// Leaves those of the lane's half of a step, in part `part` of the window.
   template <class Scale>
   FOURSCALE_D void put(int part, half_facts<Scale> const& x) {
     halves[32 * part + static_cast<int>(threadIdx.x) % 32] = bit_cast<uint2>(x);
@@ -109,7 +109,7 @@ struct alignas(4) bounds_word {
 /// The bounds of a lane's step, from its facts and those of the lanes before. `before`: the facts of the row
 /// before these steps, then those with them. Each `Steps` lanes have a row of their own:
 /// gemm_decode_short.cuh.
-template <u32 Steps = block_steps>
+template <u32 Steps = window_steps>
 FOURSCALE_D bounds_word bounds_of_row(model::value_facts const& facts, model::value_facts& before) {
   const u32 step = threadIdx.x % Steps;
   // An inclusive scan over the steps of a row, then the exclusive one.
@@ -133,10 +133,10 @@ FOURSCALE_D bounds_word bounds_of_row(model::value_facts const& facts, model::va
   return {x.step.width, x.step.span, x.of_accumulators.span, x.of_accumulators.depth};
 }
 
-/// What the CTA knows of its eight rows in a block of steps.
+/// What the CTA knows of its eight rows in a window of steps.
 struct rows_memory {
-  u32 bounds[decode_warps][block_steps];    ///< a bounds_word each
-  mma::bytes_of_eight widths[block_steps];  ///< model::width_of() each row
+  u32 bounds[decode_warps][window_steps];    ///< a bounds_word each
+  mma::bytes_of_eight widths[window_steps];  ///< model::width_of() each row
 
   /// Leaves the bounds of the warp's row in each lane's step.
   FOURSCALE_D void put(bounds_word const& x) {
@@ -150,7 +150,7 @@ struct rows_memory {
   FOURSCALE_D int unit_of(model::value_facts const& x) const {
     return x.lowest + static_cast<int>(model::magnitude_exponent(widths[threadIdx.x % 32].largest()));
   }
-  /// Stores the largest bounds of the eight rows in `step`, which is lane `at` of the block.
+  /// Stores the largest bounds of the eight rows in `step`, which is lane `at` of the window.
   template <class To>
   FOURSCALE_D void store(To const& to, i64 row_group, i64 step, u32 at) const {
     u32 x[decode_warps];
@@ -172,7 +172,7 @@ struct rows_memory {
 struct magnitudes_memory {
   uint4 of[decode_warps][lane_groups][32];  ///< [row][group of the lane][lane]
 
-  /// Leaves those of a lane's values. `scales`: bits of floats. `unit`: see model::unit_of_magnitudes().
+  /// Leaves those of a lane's values. `scales`: bits of floats. `unit`: rows_memory::unit_of().
   FOURSCALE_D void put(uint4 const& codes, u32 const (&scales)[lane_groups], int unit) {
     const auto leave = [&](int i, u32 first, u32 second) {
       const model::magnitude_codes table(bit_cast<float>(scales[i]), unit);

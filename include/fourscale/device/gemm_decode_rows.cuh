@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // decode_rows(): a CTA decodes eight rows of a packed operand, a warp each, in one pass along K: values to
 // bf16 and, with `Certify`, what tells when their sums are exact (gemm_decode_facts.cuh). A warp reads parts
-// of 16 steps ahead. After each two parts, a block, it knows its row's widths in these 32 steps. Behind a
+// of 16 steps ahead. After each two parts, a window, it knows its row's widths in these 32 steps. Behind a
 // barrier it finds the row's magnitudes in the unit that the eight rows share, and its other bounds. Behind
 // another one, the CTA stores the largest of the eight.
 #pragma once
@@ -30,7 +30,7 @@ FOURSCALE_D inline uint4 decode_eight(u32 codes, u32 scale) {
 /// bf16 in both halves of a word. A lane reads 32 consecutive codes, but stores eight values of each quarter
 /// of a part, so that a store of the warp writes 512 consecutive bytes.
 struct decode_stage {
-  static constexpr int parts = 4;  ///< two of a block that is decoded, and those on their way
+  static constexpr int parts = 4;  ///< two of a window that is decoded, and those on their way
   decode_input part[parts];
   uint2 scales[32];
 
@@ -63,22 +63,22 @@ struct decode_stage {
   }
 };
 
-/// The shared memory of a CTA that decodes eight rows or takes a sample (gemm_way.cuh). A block's parts lie
+/// The shared memory of a CTA that decodes eight rows or takes a sample (gemm_way.cuh). A window's parts lie
 /// in two neighbouring slots of the ring.
 struct decode_memory {
   decode_stage stages[decode_warps];
   row_facts facts[decode_warps];
   rows_memory rows[2];
-  magnitudes_memory magnitudes[block_parts];
+  magnitudes_memory magnitudes[window_parts];
 };
-static_assert(decode_stage::parts == 2 * block_parts);
+static_assert(decode_stage::parts == 2 * window_parts);
 
 /// What a lane has of its half of a step: its scales, as bits of floats, and their exponents in the lower two
 /// bytes.
 struct half_step {
   u32 scales[lane_groups], exponents;
 };
-/// Decodes the scales of a part that is there. With Certify it leaves facts in `to`, as part `i` of a block.
+/// Decodes the scales of a part that is there. With Certify it leaves facts in `to`, as part `i` of a window.
 template <bool Certify, class F, class Layout>
 FOURSCALE_D half_step look_at(row_reader<F, Layout> const& reader, decode_input const& part, row_facts& to,
                               int i) {
@@ -114,7 +114,7 @@ struct row_decoder {
     FOURSCALE_UNROLL
     for (int i = 0; i < stage.parts - 1; ++i) reader.start(stage.part[i]);
   }
-  /// Decodes the next part, part `i` of a block, from this slot of the ring. `start_next`: asks for the part
+  /// Decodes the next part, part `i` of a window, from this slot of the ring. `start_next`: asks for the part
   /// that comes into the slot before; else the caller does. With Certify it stores exponents, and leaves
   /// facts in `to`.
   template <bool Certify>
@@ -134,21 +134,21 @@ struct row_decoder {
   }
 };
 
-/// What a warp has decoded of its row's block.
-struct decoded_block {
-  decode_input const* parts;    ///< its parts, in two slots of the ring
-  half_step half[block_parts];  ///< the lane's, of each part
-  int there;                    ///< how many parts the row has there
+/// What a warp has decoded of its row's window.
+struct decoded_window {
+  decode_input const* parts;     ///< its parts, in two slots of the ring
+  half_step half[window_parts];  ///< the lane's, of each part
+  int there;                     ///< how many parts the row has there
 };
 
-/// A CTA that finds bounds and magnitudes of its eight rows, a block after the other.
+/// A CTA that finds bounds and magnitudes of its eight rows, a window after the other.
 template <class To>
 struct facts_finder {
   To const& to;
   i64 row_group;
-  u32 block = 0;
+  u32 window = 0;
   largest_word largest;
-  u32* magnitudes;  ///< where the thread's word of the block's first part goes
+  u32* magnitudes;  ///< where the thread's word of the window's first part goes
   i64 part_stride;  ///< to that of the next part
 
   FOURSCALE_D facts_finder(To const& x, i64 of_rows)
@@ -160,32 +160,32 @@ struct facts_finder {
     ptx::keep(part_stride);  // else it is found again for each part
   }
 
-  /// Finds those of the next block from the facts that each warp has left for itself, and stores them.
+  /// Finds those of the next window from the facts that each warp has left for itself, and stores them.
   /// `before`: see bounds_of_row(). All threads call it.
   template <class Scale>
-  FOURSCALE_D void next(decoded_block const& mine, decode_memory& m, model::value_facts& before) {
+  FOURSCALE_D void next(decoded_window const& mine, decode_memory& m, model::value_facts& before) {
     const u32 lane = threadIdx.x % 32, warp = threadIdx.x / 32;
-    const i64 step = i64{block} * block_steps + lane;
+    const i64 step = i64{window} * window_steps + lane;
     const bool there = step < to.steps;
-    rows_memory& rows = m.rows[block % 2];
+    rows_memory& rows = m.rows[window % 2];
     model::value_facts facts = m.facts[warp].of_step<Scale>(there);
     if (step >= model::most_steps) facts.squares = model::value_facts::infinite();
     rows.put_width(facts);
     __syncthreads();
     const int unit = rows.unit_of(facts);
     FOURSCALE_UNROLL
-    for (int i = 0; i < block_parts; ++i)
+    for (int i = 0; i < window_parts; ++i)
       if (i < mine.there)
         m.magnitudes[i].put(mine.parts[i].codes[lane], mine.half[i].scales,
                             __shfl_sync(~0u, unit, i * decode_steps + static_cast<int>(lane / lanes_a_step)));
     rows.put(bounds_of_row(facts, before));
     __syncthreads();
-    if (block % decode_warps == warp && there) rows.store(to, row_group, step, lane);  // warps take turns
+    if (window % decode_warps == warp && there) rows.store(to, row_group, step, lane);  // warps take turns
     FOURSCALE_UNROLL
-    for (int i = 0; i < block_parts; ++i, magnitudes += part_stride)
-      if (block * block_steps + static_cast<u32>(i * decode_steps) + largest.step < to.steps)
+    for (int i = 0; i < window_parts; ++i, magnitudes += part_stride)
+      if (window * window_steps + static_cast<u32>(i * decode_steps) + largest.step < to.steps)
         *magnitudes = largest.of(m.magnitudes[i]);
-    ++block;
+    ++window;
   }
 };
 
@@ -201,10 +201,10 @@ FOURSCALE_D void decode_rows(block_scaled_view<F, Layout, u8 const> const& q, To
   row_decoder<F, Layout> row(q, to, row_group * mma::bounds_rows + warp, stage);
   facts_finder<To> facts(to, row_group);
   model::value_facts before;
-  for (int first = 0, slot = 0; first < steps; first += block_steps, slot ^= block_parts) {
-    decoded_block mine{stage.part + slot, {}, ceil_div(steps - first, decode_steps)};
+  for (int first = 0, slot = 0; first < steps; first += window_steps, slot ^= window_parts) {
+    decoded_window mine{stage.part + slot, {}, ceil_div(steps - first, decode_steps)};
     FOURSCALE_UNROLL
-    for (int i = 0; i < block_parts; ++i)
+    for (int i = 0; i < window_parts; ++i)
       if (i < mine.there)
         mine.half[i] = row.template next<Certify>(slot + i, i, !Certify || i == 0, m.facts[warp]);
     if constexpr (Certify) {
