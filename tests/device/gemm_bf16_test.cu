@@ -80,7 +80,7 @@ TEST_CASE("device gemm bf16: MXFP4, each shape with each kind of data", "[device
 TEST_CASE("device gemm bf16: many tiles", "[device][gemm][blackwell]") { check_many_tiles<bf16_gemm>(); }
 
 TEST_CASE("device gemm bf16: D as each way to store it takes it", "[device][gemm][blackwell]") {
-  check_outputs<bf16_gemm>();
+  check_outputs<bf16_gemm, bf16, fp16, float>();
 }
 
 TEST_CASE("device gemm bf16: steps that no certificate proves, among others", "[device][gemm][blackwell]") {
@@ -89,6 +89,7 @@ TEST_CASE("device gemm bf16: steps that no certificate proves, among others", "[
 
 TEST_CASE("device gemm bf16: all scales, NaN among them", "[device][gemm][blackwell]") {
   check_all_scales<bf16_gemm>();
+  check_all_mx_scales<bf16_gemm>();
 }
 
 TEST_CASE("device gemm bf16: kinds of data, and how their steps are added", "[device][gemm][blackwell]") {

@@ -16,11 +16,13 @@ TEST_CASE("device gemm wgmma: each shape with any codes, in wide tiles", "[devic
 
 TEST_CASE("device gemm wgmma: D as each way to store it takes it, in wide tiles",
           "[device][gemm][blackwell]") {
-  if (hopper_or_warn()) check_outputs<wgmma_gemm<192>>();
+  if (hopper_or_warn()) check_outputs<wgmma_gemm<192>, bf16, fp16, float>();
 }
 
 TEST_CASE("device gemm wgmma: all scales, NaN among them, in wide tiles", "[device][gemm][blackwell]") {
-  if (hopper_or_warn()) check_all_scales<wgmma_gemm<192>>();
+  if (!hopper_or_warn()) return;
+  check_all_scales<wgmma_gemm<192>>();
+  check_all_mx_scales<wgmma_gemm<192>>();
 }
 
 TEST_CASE("device gemm wgmma: kinds of data, and how their steps are added, in wide tiles",
@@ -125,8 +127,9 @@ TEST_CASE("device gemm wgmma: by blocks, whatever the data", "[device][gemm][bla
   using wide = wgmma_gemm<192, 0, true>;
   using narrow = wgmma_gemm<128, 0, true>;
   check_shapes<wide>();
-  check_outputs<narrow>();
+  check_outputs<narrow, bf16, fp16, float>();
   check_all_scales<wide>();
+  check_all_mx_scales<wide>();
   check_kinds<narrow>();
   check_lowest_bits<wide>();
   check_large_accumulators<narrow>();
