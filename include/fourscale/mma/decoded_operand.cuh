@@ -135,8 +135,11 @@ struct decoded_operand {
 
 /// One of several operands in one decoded operand, such as those of the GEMMs of a launch. They follow each
 /// other along rows, each from a multiple of `row_unit` on, or along K. The part has its own `rows` and
-/// `steps`, and the strides of the whole: its functions hide those of the base, so pass it by its own type.
-struct decoded_part : decoded_operand {
+/// `steps`, and the strides of the whole; so it is no decoded_operand, which has those of its own size.
+struct decoded_part : private decoded_operand {
+  using decoded_operand::of_accumulators, decoded_operand::depths, decoded_operand::magnitudes;
+  using decoded_operand::rows, decoded_operand::steps;
+  using decoded_operand::values, decoded_operand::exponents, decoded_operand::bounds;
   static constexpr i64 row_unit = bounds_rows * bounds_chunk;  ///< rows whose bounds of a step are one chunk
   i64 steps_of_all, groups_of_all;
 
