@@ -47,6 +47,11 @@ FOURSCALE_KERNEL void __launch_bounds__(32 * decode_warps, 4)
     decode_rows<Certify>(b, to_b, group - groups_a, m);
 }
 
+/// The problem of a decoded_call that only decodes: operands alone.
+struct decoded_pair {
+  mma::decoded_operand a, b;
+};
+
 /// A prepared call of a GEMM from decoded operands: decode(), then multiply() of the derived type. `Problem`
 /// has .a and .b. They lie in `workspace`: as many bytes as both have, at a multiple of 256 bytes.
 template <class F, class LA, class G, class LB, class Problem>

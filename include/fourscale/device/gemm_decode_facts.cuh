@@ -146,9 +146,10 @@ struct rows_memory {
   FOURSCALE_D void put_width(model::value_facts const& x) {
     widths[threadIdx.x % 32].of_row[threadIdx.x / 32] = width_of(x);
   }
-  /// The exponent of the unit in which the warp's row has its magnitudes in each lane's step. `x`: its facts.
-  FOURSCALE_D int unit_of(model::value_facts const& x) const {
-    return x.lowest + static_cast<int>(model::magnitude_exponent(widths[threadIdx.x % 32].largest()));
+  /// The exponent of the unit in which the warp's row has its magnitudes in each lane's step. `lowest`: that
+  /// of the row's facts there.
+  FOURSCALE_D int unit_of(int lowest) const {
+    return lowest + static_cast<int>(model::magnitude_exponent(widths[threadIdx.x % 32].largest()));
   }
   /// Stores the largest bounds of the eight rows in `step`, which is lane `at` of the window.
   template <class To>
@@ -172,7 +173,8 @@ struct rows_memory {
 struct magnitudes_memory {
   uint4 of[decode_warps][lane_groups][32];  ///< [row][group of the lane][lane]
 
-  /// Leaves those of a lane's values. `scales`: bits of floats. `unit`: rows_memory::unit_of().
+  /// Leaves those of a lane's values. `scales`: bits of floats. `unit`: that of the lane's half of a step,
+  /// from rows_memory::unit_of().
   FOURSCALE_D void put(uint4 const& codes, u32 const (&scales)[lane_groups], int unit) {
     const auto leave = [&](int i, u32 first, u32 second) {
       const model::magnitude_codes table(bit_cast<float>(scales[i]), unit);

@@ -141,6 +141,25 @@ struct decoded_window {
   int there;                     ///< how many parts the row has there
 };
 
+/// Finds the bounds of the warp's row, and its magnitudes in the unit that the CTA's eight rows share, from
+/// its facts in each lane's step. All threads call it; behind it, those of all eight rows are there. `Steps`,
+/// `before`: see bounds_of_row().
+template <u32 Steps = window_steps>
+FOURSCALE_D void find_bounds(model::value_facts const& facts, decoded_window const& mine, rows_memory& rows,
+                             magnitudes_memory (&magnitudes)[window_parts], model::value_facts& before) {
+  const u32 lane = threadIdx.x % 32;
+  rows.put_width(facts);
+  __syncthreads();
+  const int unit = rows.unit_of(facts.lowest);
+  FOURSCALE_UNROLL
+  for (int i = 0; i < window_parts; ++i)
+    if (i < mine.there)
+      magnitudes[i].put(mine.parts[i].codes[lane], mine.half[i].scales,
+                        __shfl_sync(~0u, unit, i * decode_steps + static_cast<int>(lane / lanes_a_step)));
+  rows.put(bounds_of_row<Steps>(facts, before));
+  __syncthreads();
+}
+
 /// A CTA that finds bounds and magnitudes of its eight rows, a window after the other.
 template <class To>
 struct facts_finder {
@@ -170,16 +189,7 @@ struct facts_finder {
     rows_memory& rows = m.rows[window % 2];
     model::value_facts facts = m.facts[warp].of_step<Scale>(there);
     if (step >= model::most_steps) facts.squares = model::value_facts::infinite();
-    rows.put_width(facts);
-    __syncthreads();
-    const int unit = rows.unit_of(facts);
-    FOURSCALE_UNROLL
-    for (int i = 0; i < window_parts; ++i)
-      if (i < mine.there)
-        m.magnitudes[i].put(mine.parts[i].codes[lane], mine.half[i].scales,
-                            __shfl_sync(~0u, unit, i * decode_steps + static_cast<int>(lane / lanes_a_step)));
-    rows.put(bounds_of_row(facts, before));
-    __syncthreads();
+    find_bounds(facts, mine, rows, m.magnitudes, before);
     if (window % decode_warps == warp && there) rows.store(to, row_group, step, lane);  // warps take turns
     FOURSCALE_UNROLL
     for (int i = 0; i < window_parts; ++i, magnitudes += part_stride)

@@ -15,22 +15,16 @@ FOURSCALE_HD constexpr int row_groups_at_once(int steps) {
   return steps == decode_steps / 4 ? 4 : steps == decode_steps / 2 ? 2 : 1;
 }
 
-/// The bounds and magnitudes of one part, in which each `Steps` steps are of other rows. `codes`, `half`: of
+/// The bounds and magnitudes of one part, in which each `Steps` steps are of other rows. `part`, `half`: of
 /// the lane's half of a step. All threads of a CTA call it.
 template <class Scale, u32 Steps>
-FOURSCALE_D void find_in_short_rows(mma::decoded_part const& to, i64 row_group, uint4 const& codes,
+FOURSCALE_D void find_in_short_rows(mma::decoded_part const& to, i64 row_group, decode_input const& part,
                                     half_step const& half, decode_memory& m) {
   const u32 lane = threadIdx.x % 32, warp = threadIdx.x / 32;
   const bool there = lane < decode_steps;
   rows_memory& rows = m.rows[0];
-  const model::value_facts facts = m.facts[warp].of_step<Scale>(there);
-  rows.put_width(facts);
-  __syncthreads();
-  const int unit = rows.unit_of(facts);
-  m.magnitudes[0].put(codes, half.scales, __shfl_sync(~0u, unit, static_cast<int>(lane / lanes_a_step)));
   model::value_facts none;
-  rows.put(bounds_of_row<Steps>(facts, none));
-  __syncthreads();
+  find_bounds<Steps>(m.facts[warp].of_step<Scale>(there), {&part, {half}, 1}, rows, m.magnitudes, none);
   if (warp == 0 && there) rows.store(to, row_group + lane / Steps, lane % Steps, lane);
   const largest_word largest;
   const u32 group = largest.step / Steps;
@@ -73,7 +67,7 @@ FOURSCALE_D void decode_short_rows(block_scaled_view<F, Layout, u8 const> const&
     if (row < to.rows)
       *reinterpret_cast<u16*>(reinterpret_cast<u8*>(to.exponents) + row * to.row_exponents() +
                               value / mma::group_values) = static_cast<u16>(half.exponents);
-    find_in_short_rows<typename F::scale, steps>(to, row_group, x.codes[lane], half, m);
+    find_in_short_rows<typename F::scale, steps>(to, row_group, x, half, m);
   }
 }
 

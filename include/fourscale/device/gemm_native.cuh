@@ -34,11 +34,6 @@ errc check_plan(accumulate::blackwell, matrix_view<T> const&, i64) {
   return errc::ok;
 }
 
-/// The problem of a planned_call: operands alone.
-struct decoded_pair {
-  mma::decoded_operand a, b;
-};
-
 /// One thread writes alpha with the tensor scales, and beta, for a library that reads them on the device.
 template <class Factors>
 FOURSCALE_KERNEL void factors_kernel(Factors factor_of, float beta, gemm_factors* to) {

@@ -12,10 +12,10 @@ inline namespace FOURSCALE_ARCH {
 
 namespace detail {
 
-/// What a lane has of a sample's eight rows: its half of a step, and the facts of a step.
+/// What a lane has of a sample's eight rows: its half of a step, and the lowest bit of a step's values.
 struct sampled_half {
   half_step half;
-  model::value_facts facts;
+  int lowest;
 };
 /// Brings eight rows of a packed operand to shared memory, a warp each, in as many steps as a part has, and
 /// leaves their widths in `rows`. All threads of a CTA call it, and need a barrier behind it.
@@ -33,7 +33,7 @@ FOURSCALE_D sampled_half look_at_sample(block_scaled_view<F, Layout, u8 const> c
   const model::value_facts facts = known.of_step<typename F::scale>(lane < decode_steps);
   rows.put_width(facts);
   __syncwarp();  // before the next sample comes to `known`
-  return {half, facts};
+  return {half, facts.lowest};
 }
 
 /// Where a sample is taken. The places are a sequence that fills A, B and K evenly: multiples of 1 / g, 1 /
@@ -80,7 +80,7 @@ FOURSCALE_D void take_sample(block_scaled_view<F, LA, u8 const> const& a,
     for (int i = 0; i < 2; ++i)
       m.magnitudes[i].put(
           parts[i].codes[lane], of[i].half.scales,
-          __shfl_sync(~0u, m.rows[i].unit_of(of[i].facts), static_cast<int>(lane / lanes_a_step)));
+          __shfl_sync(~0u, m.rows[i].unit_of(of[i].lowest), static_cast<int>(lane / lanes_a_step)));
     __syncthreads();
     u32 sum = __dp4a(at.of(m.magnitudes[0]), at.of(m.magnitudes[1]), 0u);
     FOURSCALE_UNROLL
