@@ -5,44 +5,12 @@
 #include <fourscale/device/gemm_decode.cuh>
 #include <fourscale/host/gemm_step.hpp>
 
-#include "mma/gemm_case.cuh"
-#include "mma/gemm_data.hpp"
+#include "mma/decoded_on_host.cuh"
 
 using namespace fourscale;
 using namespace fourscale::test;
 
 namespace {
-
-struct pair_of_operands {
-  mma::decoded_operand a, b;
-};
-
-template <class T>
-std::vector<T> copied(T const* from, i64 count) {
-  std::vector<T> x(static_cast<size_t>(count));
-  REQUIRE(cudaMemcpy(x.data(), from, x.size() * sizeof(T), cudaMemcpyDeviceToHost) == cudaSuccess);
-  return x;
-}
-
-/// A decoded operand on the host.
-struct decoded {
-  mma::decoded_operand of;
-  std::vector<bf16> values;
-  std::vector<mma::group_exponent> exponents;
-  std::vector<model::step_bounds> bounds;
-  std::vector<model::accumulator_bounds> of_accumulators;
-  std::vector<mma::bytes_of_eight> depths;
-  std::vector<model::step_magnitudes> magnitudes;
-
-  explicit decoded(mma::decoded_operand const& x)
-      : of(x),
-        values(copied(x.values, x.rows * x.padded_k())),
-        exponents(copied(x.exponents, x.rows * x.row_exponents())),
-        bounds(copied(x.bounds, x.steps * x.row_groups())),
-        of_accumulators(copied(x.of_accumulators, x.steps * x.row_groups())),
-        depths(copied(x.depths, x.steps * x.row_groups())),
-        magnitudes(copied(x.magnitudes, x.steps * x.row_groups())) {}
-};
 
 /// What is found wrong with an operand. Sums of squares may be rounded in another order, so a width or a span
 /// may now and then differ by one: `bytes` counts them all, `others` those that differ.
@@ -79,7 +47,7 @@ struct row_of_model {
     scales = packed.scales;
   }
   /// Values and exponents of this row and step. Each eight values lie in the order 0 4 1 5 2 6 3 7.
-  void compare(decoded const& x, i64 row, i64 step, mistakes& wrong) const {
+  void compare(decoded_on_host const& x, i64 row, i64 step, mistakes& wrong) const {
     for (int i = 0; i < 64; ++i) {
       const i64 place = row * x.of.padded_k() + 64 * step + i / 8 * 8 + i % 4 * 2 + i % 8 / 4;
       const float is = to_float(x.values[static_cast<size_t>(place)]);
@@ -113,12 +81,12 @@ void compare_magnitudes(std::vector<row_of_model<F>> const& rows, u32 width, mod
 }
 
 template <class F, class L>
-void check_operand(block_scaled_view<F, L> const& q, decoded const& x, mistakes& wrong) {
+void check_operand(block_scaled_view<F, L> const& q, decoded_on_host const& x, mistakes& wrong) {
   for (i64 group = 0; group < x.of.row_groups(); ++group) {
     typename row_of_model<F>::steps_of::state before[8];
     for (i64 step = 0; step < x.of.steps; ++step) {
-      const auto at = static_cast<size_t>(step * x.of.row_groups() + group),
-                 bounds_at = static_cast<size_t>(x.of.bounds_at(group, step));
+      const model::step_bounds bounds = x.bounds_at(group, step);
+      const model::accumulator_bounds with_sums = x.of_accumulators_at(group, step);
       std::vector<row_of_model<F>> rows;
       model::step_bounds of_eight;
       model::accumulator_bounds of_accumulators;
@@ -129,13 +97,12 @@ void check_operand(block_scaled_view<F, L> const& q, decoded const& x, mistakes&
         of_eight.add(row.bounds.step);
         of_accumulators.span = std::max(of_accumulators.span, known.span);
         of_accumulators.depth = std::max(of_accumulators.depth, known.depth);
-        wrong.depths += x.depths[at].of_row[i] != known.depth;
+        wrong.depths += x.depths_at(group, step).of_row[i] != known.depth;
       }
-      wrong.compare(x.bounds[bounds_at].width, of_eight.width);
-      wrong.compare(x.bounds[bounds_at].span, of_eight.span);
-      wrong.bounds += x.of_accumulators[bounds_at].span != of_accumulators.span ||
-                      x.of_accumulators[bounds_at].depth != of_accumulators.depth;
-      compare_magnitudes(rows, x.bounds[bounds_at].width, x.magnitudes[at], wrong);
+      wrong.compare(bounds.width, of_eight.width);
+      wrong.compare(bounds.span, of_eight.span);
+      wrong.bounds += with_sums.span != of_accumulators.span || with_sums.depth != of_accumulators.depth;
+      compare_magnitudes(rows, bounds.width, x.magnitudes_at(group, step), wrong);
     }
   }
 }
@@ -145,24 +112,15 @@ template <class F, class LA, class LB>
 void check_decoded(gemm_case<F, LA, F, LB, bf16> c, mistakes& wrong) {
   const device_gemm_operand<F, LA> a(c.a);
   const device_gemm_operand<F, LB> b(c.b);
-  const i64 size = mma::decoded_operand::in(nullptr, a.view.rows, a.view.cols).bytes() +
-                   mma::decoded_operand::in(nullptr, b.view.rows, b.view.cols).bytes();
+  const i64 size = decoded_bytes<mma::decoded_operand>(a.view, b.view);
   const device_buffer<u8> workspace(std::vector<u8>(static_cast<size_t>(size), u8{0xff}));
-  const device::detail::decoded_call<F, LA, F, LB, pair_of_operands> call(a.view, b.view, {},
-                                                                          workspace.data());
+  const device::detail::decoded_call<F, LA, F, LB, device::detail::decoded_pair> call(a.view, b.view, {},
+                                                                                      workspace.data());
   REQUIRE(call.decode(nullptr) == errc::ok);
-  check_operand(c.a.data.view(), decoded(call.p.a), wrong);
-  check_operand(c.b.data.view(), decoded(call.p.b), wrong);
+  check_operand(c.a.data.view(), decoded_on_host(call.p.a), wrong);
+  check_operand(c.b.data.view(), decoded_on_host(call.p.b), wrong);
   INFO("K = " << a.view.cols);
   wrong.check();
-}
-
-template <class F, class LA, class LB>
-gemm_case<F, LA, F, LB, bf16> case_of(kind of_a, kind of_b, i64 m, i64 n, i64 k) {
-  gemm_case<F, LA, F, LB, bf16> c({m, n, k});
-  c.a.data = gemm_operand_data<F, LA>(operand<F, LA>(of_a, m, k, 1));
-  c.b.data = gemm_operand_data<F, LB>(operand<F, LB>(of_b, n, k, 2));
-  return c;
 }
 
 }  // namespace
@@ -172,10 +130,11 @@ TEST_CASE("device gemm decode: operands are what the model says", "[device][gemm
   mistakes wrong;
   for (const i64 k : {16, 48, 1024, 1040, 2048, 2064, 4112, 8192})
     for (kind what : {kind::gaussian, kind::student_2, kind::lognormal_blocks, kind::zero_rows})
-      check_decoded(case_of<nvfp4, linear, swizzled_128x4>(what, kind::channels_50, 21, 9, k), wrong);
+      check_decoded(case_of_kinds<nvfp4, linear, swizzled_128x4>(what, kind::channels_50, 21, 9, k), wrong);
   for (const i64 k : {32, 992, 2080, 3104})
-    check_decoded(case_of<mxfp4, swizzled_128x4, linear>(kind::student_2, kind::lognormal_steps, 70, 8, k),
-                  wrong);
+    check_decoded(
+        case_of_kinds<mxfp4, swizzled_128x4, linear>(kind::student_2, kind::lognormal_steps, 70, 8, k),
+        wrong);
   CHECK(wrong.others * 200 < wrong.bytes);
 }
 

@@ -116,12 +116,10 @@ void check_group(groups_along along, std::vector<shape> const& shapes, kind what
   }
 }
 
-/// `count` elements of device memory.
+/// The bytes of `count` elements of device memory.
 template <class T>
 std::vector<u8> bytes_at(T const* from, i64 count) {
-  std::vector<u8> r(static_cast<size_t>(count) * sizeof(T));
-  REQUIRE(cudaMemcpy(r.data(), from, r.size(), cudaMemcpyDeviceToHost) == cudaSuccess);
-  return r;
+  return copied(reinterpret_cast<u8 const*>(from), count * i64{sizeof(T)});
 }
 
 /// A part of a decoded operand has in each place what the operand alone has there.

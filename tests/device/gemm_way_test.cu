@@ -4,8 +4,8 @@
 #include <bit>
 
 #include "mma/cpu_gemm.hpp"
+#include "mma/decoded_on_host.cuh"
 #include "mma/gemm_calls.cuh"
-#include "mma/gemm_data.hpp"
 
 using namespace fourscale;
 using namespace fourscale::test;
@@ -13,31 +13,6 @@ using device::detail::place_of_sample;
 using namespace mma::wgmma;
 
 namespace {
-
-template <class T>
-std::vector<T> copied(T const* from, i64 count) {
-  std::vector<T> x(static_cast<size_t>(count));
-  REQUIRE(cudaMemcpy(x.data(), from, x.size() * sizeof(T), cudaMemcpyDeviceToHost) == cudaSuccess);
-  return x;
-}
-
-/// What was decoded of an operand, as certificates ask for it.
-struct decoded_facts {
-  mma::decoded_operand of;
-  std::vector<model::step_bounds> bounds;
-  std::vector<model::step_magnitudes> magnitudes;
-
-  explicit decoded_facts(mma::decoded_operand const& x)
-      : of(x),
-        bounds(copied(x.bounds, x.steps * x.row_groups())),
-        magnitudes(copied(x.magnitudes, x.steps * x.row_groups())) {}
-  model::step_bounds bounds_at(i64 group, i64 step) const {
-    return bounds[static_cast<size_t>(of.bounds_at(group, step))];
-  }
-  model::step_magnitudes const& magnitudes_at(i64 group, i64 step) const {
-    return magnitudes[static_cast<size_t>(step * of.row_groups() + group)];
-  }
-};
 
 /// As sum_of_samples() has it.
 sample_sums sums_of(std::vector<way_sample> const& samples) {
@@ -83,7 +58,7 @@ sample_sums check_samples(gemm_case<F, LA, F, LB, bf16> const& c) {
   for (way_sample const& none : copied(call.p.samples, way_samples))
     CHECK((none.steps == 0 && none.uncertified == 0 && none.open == 0));
   REQUIRE(call.decode(nullptr) == errc::ok);
-  const decoded_facts of_a(call.p.a), of_b(call.p.b);
+  const decoded_on_host of_a(call.p.a), of_b(call.p.b);
   const std::vector<way_sample> samples = copied(call.p.samples, way_samples);
   const int steps = static_cast<int>(call.p.a.steps);
   for (u32 i = 0; i < way_samples; ++i) {
@@ -112,10 +87,7 @@ struct gemm_size {
 };
 /// A GEMM of NVFP4 with operands of these kinds.
 gemm_case<nvfp4, linear, nvfp4, swizzled_128x4, bf16> case_of(kind of_a, kind of_b, gemm_size s = {}) {
-  gemm_case<nvfp4, linear, nvfp4, swizzled_128x4, bf16> c({s.m, s.n, s.k});
-  c.a.data = gemm_operand_data<nvfp4, linear>(operand<nvfp4, linear>(of_a, s.m, s.k, 1));
-  c.b.data = gemm_operand_data<nvfp4, swizzled_128x4>(operand<nvfp4, swizzled_128x4>(of_b, s.n, s.k, 2));
-  return c;
+  return case_of_kinds<nvfp4, linear, swizzled_128x4>(of_a, of_b, s.m, s.n, s.k);
 }
 
 /// That strips are certified ahead where the model says that their magnitudes prove sums to be exact, and
@@ -137,7 +109,7 @@ void check_strips(gemm_size s, int processors, i64& all, i64& exact) {
   strips.words = words.data(), strips.least_open = 0;
   const device::detail::certify_problem ahead{call.p.a, call.p.b, call.p.samples, 1.0f, strips};
   REQUIRE(device::detail::launch_certify(ahead, processors, nullptr) == errc::ok);
-  const decoded_facts of_a(call.p.a), of_b(call.p.b);
+  const decoded_on_host of_a(call.p.a), of_b(call.p.b);
   const std::vector<u32> found = words.to_host();
   const auto is_exact = [&](i64 row_group, i64 col_group, i64 step, bool by_widths) {
     if (row_group >= of_a.of.row_groups() || col_group >= of_b.of.row_groups()) return true;

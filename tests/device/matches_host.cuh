@@ -44,6 +44,14 @@ class device_buffer {
   T* data_ = nullptr;
 };
 
+/// `count` elements of device memory.
+template <class T>
+std::vector<T> copied(T const* from, i64 count) {
+  std::vector<T> x(static_cast<size_t>(count));
+  REQUIRE(cudaMemcpy(x.data(), from, x.size() * sizeof(T), cudaMemcpyDeviceToHost) == cudaSuccess);
+  return x;
+}
+
 /// A matrix on both machines. `start` elements lie before it, so that its first row may be misaligned for
 /// vectors.
 template <class T>

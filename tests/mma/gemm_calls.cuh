@@ -28,11 +28,6 @@ errc in_workspace(i64 bytes, gemm_steps* counted, auto const& call) {
   if (counted != nullptr) *counted = steps.to_host()[0];
   return e;
 }
-/// The bytes of A and B as a kernel decodes them.
-template <class Operand, class A, class B>
-i64 decoded_bytes(A const& a, B const& b) {
-  return Operand::in(nullptr, a.rows, a.cols).bytes() + Operand::in(nullptr, b.rows, b.cols).bytes();
-}
 
 /// device::gemm: whatever this device does it with.
 struct blackwell_gemm {

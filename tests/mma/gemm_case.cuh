@@ -27,6 +27,12 @@ struct device_gemm_operand {
   }
 };
 
+/// The bytes of A and B as a kernel decodes them.
+template <class Operand, class A, class B>
+i64 decoded_bytes(A const& a, B const& b) {
+  return Operand::in(nullptr, a.rows, a.cols).bytes() + Operand::in(nullptr, b.rows, b.cols).bytes();
+}
+
 /// D after `gemm(a, b, d, factors)` on the device, which must return `expected`.
 template <class Gemm, class F, class LA, class G, class LB, class T>
 std::vector<T> run_on_device(gemm_case<F, LA, G, LB, T> const& c, Gemm const& gemm, errc expected) {
