@@ -378,8 +378,9 @@ FOURSCALE_D void multiply(P const& p, shared_memory<Cols>& m, int of_warp) {
         });
       }
     }
-    m.outputs[strip].store(p, m.output[strip], m.outputs_there + strip, tile.row() + strip * output_rows,
-                           tile.col(), sums);
+    const output_place at{tile.row() + strip * output_rows, tile.col()};
+    m.outputs[strip].store(
+        p, m.output[strip], m.outputs_there + strip, m.outputs[strip].how(), at, [&] { return at; }, sums);
     __syncwarp();
   }
   ptx::wgmma_wait_group<0>();

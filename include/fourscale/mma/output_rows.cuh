@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <cuda/ptx>
 
+#include "../ptx/elect.cuh"
 #include "../ptx/ldmatrix.cuh"
 #include "../ptx/mbarrier.cuh"
 #include "../ptx/tma_box.hpp"
@@ -93,38 +94,51 @@ union output_memory {
   FOURSCALE_D warp_output_memory operator[](int warp) { return {boxes[warp], strips[warp]}; }
 };
 
+/// The first row and column of a warp's outputs.
+struct output_place {
+  i32 row, col;
+};
+/// How outputs are stored, and the factor of all of them, unless they go by strips.
+struct alignas(8) output_how {
+  output_way way;
+  float factor;
+};
+
 /// How a warp stores its outputs. It lies in shared memory: it is found once, and would take registers and
 /// time in the inner loop. A whole warp calls its functions.
 template <int Cols>
 struct output_rows_of_warp {
   static constexpr int count = output_boxes(Cols);
-  output_way way;
-  float factor;  ///< of all outputs, unless they go by strips
-  u32 asked;     ///< twice the tiles for which D was asked for, plus 1 until the last of them is stored
+  output_how found;
+  u32 asked;  ///< twice the tiles for which D was asked for, plus 1 until the last of them is stored
 
   /// Once, before the first tile. P: .d, .factor_of, .beta.
   template <class P>
   FOURSCALE_D void prepare(P const& p) {
     if (threadIdx.x % 32 == 0) {
-      way = way_of_outputs(p.d, p.beta, p.factor_of.same_for_all());
-      factor = output_store(p).of_all;
+      found = {way_of_outputs(p.d, p.beta, p.factor_of.same_for_all()), output_store(p).of_all};
       asked = 0;
     }
     __syncwarp();
   }
-  /// If FP32 outputs are added to D by boxes: starts the TMA copy of D from (row, col) on to the boxes.
+  FOURSCALE_D output_how how() const {
+    const uint2 x = ptx::load_shared_u32x2(ptx::shared_address(&found));
+    return {static_cast<output_way>(x.x), bit_cast<float>(x.y)};
+  }
+  /// If FP32 outputs are added to D by boxes: starts the TMA copy of D from `place` on to the boxes.
   /// Called some time before store() of the tile, or else by store(); once a tile, further calls do nothing.
   /// `there`: a barrier of this warp's own, of one arrival.
   template <class P, class Memory>
-  FOURSCALE_D void ask(P const& p, Memory const& m, std::uint64_t* there, i64 row, i64 col) {
+  FOURSCALE_D void ask(P const& p, Memory const& m, std::uint64_t* there, output_place place) {
     using T = typename decltype(p.d)::value_type;
     if constexpr (sizeof(T) == 4) {
-      if (threadIdx.x % 32 == 0 && way == output_way::boxes && p.beta != 0.0f && asked % 2 == 0) {
-        cuda::ptx::cp_async_bulk_wait_group_read(cuda::ptx::n32_t<0>{});
+      if (p.beta == 0.0f) return;
+      finish();
+      if (threadIdx.x % 32 == 0 && found.way == output_way::boxes && asked % 2 == 0) {
         cuda::ptx::mbarrier_arrive_expect_tx(cuda::ptx::sem_release, cuda::ptx::scope_cta,
                                              cuda::ptx::space_shared, there,
                                              (Memory::has_more ? 2 : 1) * count * box_bytes);
-        copy_boxes(p.d, m, static_cast<i32>(row), static_cast<i32>(col), [&](u8* box, i32 const(&at)[3]) {
+        copy_boxes(p.d, m, place, [&](u8* box, i32 const(&at)[3]) {
           cuda::ptx::cp_async_bulk_tensor(cuda::ptx::space_cluster, cuda::ptx::space_global, box, &p.map_d,
                                           at, there);
         });
@@ -133,34 +147,34 @@ struct output_rows_of_warp {
     }
   }
 
-  /// Stores the warp's 16 x Cols outputs to D from (row, col) on. The order of `sums` is that of
-  /// output_store. P: .map_d, too. Boxes are clipped at the end of map_d's D, not of p.d.
-  template <class P, class Memory>
-  FOURSCALE_D void store(P const& p, Memory const& m, std::uint64_t* there, i64 row, i64 col,
-                         float const (&sums)[Cols / 2]) {
+  /// Stores the warp's 16 x Cols outputs to D from `at` on. The order of `sums` is that of output_store.
+  /// P: .map_d, too. Boxes are clipped at the end of map_d's D, not of p.d. `how`: from how(). `again`: finds
+  /// `at` once more, for ways that are short of registers. `at` would be spilled before it is known which way
+  /// it is, and 16-bit outputs would wait for it while the tensor cores are idle.
+  template <class P, class Memory, class Again>
+  FOURSCALE_D void store(P const& p, Memory const& m, std::uint64_t* there, output_how how, output_place at,
+                         Again const& again, float const (&sums)[Cols / 2]) {
     using T = typename decltype(p.d)::value_type;
-    const auto by = static_cast<output_way>(ptx::load_shared_u32(ptx::shared_address(&way)));
     if constexpr (sizeof(T) == 2) {
       finish();
-      if (by == output_way::boxes) {
-        store_boxes(p, m, static_cast<i32>(row), static_cast<i32>(col), sums);
+      if (how.way == output_way::boxes) {
+        store_boxes(p, m, how.factor, at, sums);
         return;
       }
-    } else {
-      if (by != output_way::strips) {
-        const pairs_of_lane pairs(p.d, row, col);
-        const bool in_boxes = by == output_way::boxes;
-        const i32 r = static_cast<i32>(row), c = static_cast<i32>(col);
-        if (p.beta != 0.0f)
-          store_fp32<true>(p, m, there, r, c, pairs, in_boxes, sums);
-        else
-          store_fp32<false>(p, m, there, r, c, pairs, in_boxes, sums);
-      } else {
-        output_store(p).template by_strips<Cols>(p, row, col, sums, m.strip);
-      }
+    } else if (how.way != output_way::strips) {
+      const pairs_of_lane pairs(p.d, at.row, at.col);
+      const bool in_boxes = how.way == output_way::boxes;
+      if (p.beta != 0.0f)
+        store_fp32<true>(p, m, there, how.factor, at, pairs, in_boxes, sums);
+      else
+        store_fp32<false>(p, m, there, how.factor, at, pairs, in_boxes, sums);
       return;
     }
-    output_store(p).template outputs<Cols>(p, row, col, sums, m.strip);
+    const output_place place = again();
+    if constexpr (sizeof(T) == 2)
+      output_store(p).template outputs<Cols>(p, place.row, place.col, sums, m.strip);
+    else
+      output_store(p).template by_strips<Cols>(p, place.row, place.col, sums, m.strip);
   }
   /// Waits until TMA has read the boxes that it stores: they may then be overwritten.
   FOURSCALE_D static void finish() {
@@ -171,41 +185,44 @@ struct output_rows_of_warp {
  private:
   /// 16-bit outputs by boxes. In a box, 16-byte chunk c of row r is at 128 r + 16 (c ^ r % 8), swizzled.
   template <class P, class Memory>
-  FOURSCALE_D void store_boxes(P const& p, Memory const& m, i32 row, i32 col, float const (&sums)[Cols / 2]) {
+  FOURSCALE_D void store_boxes(P const& p, Memory const& m, float factor, output_place place,
+                               float const (&sums)[Cols / 2]) {
     using T = typename decltype(p.d)::value_type;
+    // The compiler learns that the place is the same in all lanes. Else it looks for lanes with other places.
+    place = {__shfl_sync(~0u, place.row, 0), __shfl_sync(~0u, place.col, 0)};
     const u32 lane = threadIdx.x % 32;
     const u32 at = ptx::shared_address(m.boxes) + lane % 16 * 128 + 16 * (lane / 16 ^ lane % 8);
-    const float by = factor;
     FOURSCALE_UNROLL
     for (u32 i = 0; i < Cols / 16; ++i) {
       float const* const x = sums + 8 * i;
       u32 words[4];
       FOURSCALE_UNROLL
-      for (int k = 0; k < 4; ++k) words[k] = gemm_output_pair<T>(by, x[2 * k + 1], x[2 * k]);
+      for (int k = 0; k < 4; ++k) words[k] = gemm_output_pair<T>(factor, x[2 * k + 1], x[2 * k]);
       ptx::stmatrix_m8n8_x4_b16((at ^ 32 * (i % 4)) + i / 4 * box_bytes, words);
     }
-    send_boxes(p, m, row, col);
+    send_boxes(p, m, place);
   }
-  /// Calls copy(box, coordinates) for each TMA copy of the boxes from (row, col) on: see tensor_of_outputs().
+  /// Calls copy(box, coordinates) for each TMA copy of the boxes from `place` on: see tensor_of_outputs().
   template <class T, class Memory, class Copy>
-  FOURSCALE_D static void copy_boxes(matrix_view<T> const& d, Memory const& m, i32 row, i32 col,
+  FOURSCALE_D static void copy_boxes(matrix_view<T> const& d, Memory const& m, output_place place,
                                      Copy const& copy) {
     constexpr bool twice = Memory::has_more && sizeof(T) == 4;
     if (has_whole_boxes(d)) {
-      copy(m.boxes[0], {0, row, col / box_cols<T>});
-      if constexpr (twice) copy(m.more[0], {0, row, col / box_cols<T> + count});
+      copy(m.boxes[0], {0, place.row, place.col / box_cols<T>});
+      if constexpr (twice) copy(m.more[0], {0, place.row, place.col / box_cols<T> + count});
     } else {
 #pragma unroll 1
-      for (int i = 0; i < (twice ? 2 : 1) * count; ++i) copy(m.box(i), {col + i * box_cols<T>, row, 0});
+      for (int i = 0; i < (twice ? 2 : 1) * count; ++i)
+        copy(m.box(i), {place.col + i * box_cols<T>, place.row, 0});
     }
   }
   /// Starts the copy from the boxes to D, which goes on while the warp works.
   template <class P, class Memory>
-  FOURSCALE_D void send_boxes(P const& p, Memory const& m, i32 row, i32 col) {
+  FOURSCALE_D void send_boxes(P const& p, Memory const& m, output_place place) {
     cuda::ptx::fence_proxy_async(cuda::ptx::space_shared);
     __syncwarp();
-    if (threadIdx.x % 32 == 0) {
-      copy_boxes(p.d, m, row, col, [&](u8* box, i32 const(&at)[3]) {
+    if (ptx::elect_sync()) {
+      copy_boxes(p.d, m, place, [&](u8* box, i32 const(&at)[3]) {
         cuda::ptx::cp_async_bulk_tensor(cuda::ptx::space_global, cuda::ptx::space_shared, &p.map_d, at, box);
       });
       cuda::ptx::cp_async_bulk_commit_group();
@@ -217,10 +234,10 @@ struct output_rows_of_warp {
   /// Stores FP32 outputs. With `in_boxes` the first half of the columns goes by TMA, or all columns if memory
   /// has room for them. The others go as pairs: their D is loaded as soon as there are registers for it.
   template <bool Adds, class P, class Memory>
-  FOURSCALE_D void store_fp32(P const& p, Memory const& m, std::uint64_t* there, i32 row, i32 col,
+  FOURSCALE_D void store_fp32(P const& p, Memory const& m, std::uint64_t* there, float by, output_place place,
                               pairs_of_lane const& pairs, bool in_boxes, float const (&sums)[Cols / 2]) {
     constexpr int each = Cols / 32;  // pairs of an eighth
-    const float by = factor, beta = p.beta;
+    const float beta = p.beta;
     float2 old[8][each];
     const auto load = [&](int eighth) {
       if constexpr (Adds) {
@@ -241,11 +258,11 @@ struct output_rows_of_warp {
     };
     if (in_boxes) {
       if constexpr (Memory::has_more) {
-        add_in_boxes<Adds>(p, m, there, row, col, by, sums);
+        add_in_boxes<Adds>(p, m, there, by, place, sums);
         return;
       }
       load(4);
-      add_in_boxes<Adds>(p, m, there, row, col, by, sums);
+      add_in_boxes<Adds>(p, m, there, by, place, sums);
     } else {
       FOURSCALE_UNROLL
       for (int eighth = 0; eighth < 4; ++eighth) load(eighth), store_eighth(eighth);
@@ -257,12 +274,12 @@ struct output_rows_of_warp {
   }
   /// Puts the outputs of the columns in boxes there, in place of D if it is added, and sends the boxes.
   template <bool Adds, class P, class Memory>
-  FOURSCALE_D void add_in_boxes(P const& p, Memory const& m, std::uint64_t* there, i32 row, i32 col, float by,
-                                float const (&sums)[Cols / 2]) {
+  FOURSCALE_D void add_in_boxes(P const& p, Memory const& m, std::uint64_t* there, float by,
+                                output_place place, float const (&sums)[Cols / 2]) {
     const u32 lane = threadIdx.x % 32, r = lane / 4;
     const float beta = p.beta;
     if constexpr (Adds) {
-      ask(p, m, there, row, col);
+      ask(p, m, there, place);
       __syncwarp();
       ptx::mbarrier_wait(ptx::shared_address(there), asked / 2 - 1 & 1);
     } else {
@@ -270,7 +287,7 @@ struct output_rows_of_warp {
     }
     // Pairs of both rows of the lane, eight columns after eight; several at a time where registers suffice.
     constexpr u32 pairs = Memory::has_more ? Cols / 4 : Cols / 8, at_once = Memory::has_more ? 8 : 1;
-    const auto place = [&](u32 i) -> float2& {
+    const auto pair = [&](u32 i) -> float2& {
       const u32 chunk = i / 2 % 4 * 2 + lane % 4 / 2;
       return *reinterpret_cast<float2*>(m.box(static_cast<int>(i / 8)) + (r + i % 2 * 8) * box_row_bytes +
                                         (chunk ^ r) * 16 + lane % 2 * 8);
@@ -280,13 +297,13 @@ struct output_rows_of_warp {
       float2 old[at_once] = {};
       if constexpr (Adds) {
         FOURSCALE_UNROLL
-        for (u32 k = 0; k < at_once; ++k) old[k] = place(first + k);
+        for (u32 k = 0; k < at_once; ++k) old[k] = pair(first + k);
       }
       FOURSCALE_UNROLL
       for (u32 k = 0; k < at_once; ++k)
-        place(first + k) = detail::output_pair<Adds>(by, beta, old[k], sums + 2 * (first + k));
+        pair(first + k) = detail::output_pair<Adds>(by, beta, old[k], sums + 2 * (first + k));
     }
-    send_boxes(p, m, row, col);
+    send_boxes(p, m, place);
     if (lane == 0) asked &= ~1u;
   }
 };

@@ -134,19 +134,19 @@ FOURSCALE_D void ask_for_outputs_of_group(P const& p, grouped_memory<Cols>& m, u
   const i32 row = of.row + strip * output_rows;
   if (row < of.row_end)
     m.outputs[strip].ask(outputs_of_group<typename decltype(p.d)::value_type>(p, of),
-                         m.of(m.output[strip], strip), m.outputs_there + strip, row, of.col);
+                         m.of(m.output[strip], strip), m.outputs_there + strip, {row, of.col});
 }
 /// A whole warp: output_rows_of_warp::store() for the same strip, under the factor of its GEMM.
 template <class P, int Cols>
 FOURSCALE_D void store_outputs_of_group(P const& p, grouped_memory<Cols>& m, u32 number, int strip,
                                         float const (&sums)[Cols / 2]) {
   const group_part of = m.parts_of_groups[number % tile<Cols>::parts];
-  const i32 row = of.row + strip * output_rows;
-  if (row >= of.row_end) return;
-  if (threadIdx.x % 32 == 0) m.outputs[strip].factor = of.factor;
-  __syncwarp();
-  m.outputs[strip].store(outputs_of_group<typename decltype(p.d)::value_type>(p, of),
-                         m.of(m.output[strip], strip), m.outputs_there + strip, row, of.col, sums);
+  const output_place at{of.row + strip * output_rows, of.col};
+  if (at.row >= of.row_end) return;
+  const output_how how{m.outputs[strip].how().way, of.factor};
+  m.outputs[strip].store(
+      outputs_of_group<typename decltype(p.d)::value_type>(p, of), m.of(m.output[strip], strip),
+      m.outputs_there + strip, how, at, [&] { return at; }, sums);
 }
 
 }  // namespace FOURSCALE_NAMESPACE::mma::wgmma

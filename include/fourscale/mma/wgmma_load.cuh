@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// The role `load` of the GEMM by wgmma (wgmma_roles.cuh): which tiles a CTA has, and the TMA copies that fill
-// the stages with their steps. Each CTA of a cluster loads half of what both need, by multicast.
+// How a CTA of the GEMM by wgmma begins, and its role `load` (wgmma_roles.cuh): which tiles it has, and the
+// TMA copies that fill the stages with their steps. Each CTA of a cluster loads half of what both need, by
+// multicast.
 #pragma once
 
+#include "../ptx/cluster.cuh"
 #include "wgmma_groups.cuh"
 
 namespace FOURSCALE_NAMESPACE::mma::wgmma {
@@ -19,6 +21,16 @@ FOURSCALE_D void find_tiles(P const& p, Memory<Cols>& m) {
     begin(group_walk<Cols>(p));
   else
     begin(typename tile<Cols>::walk(p, runs_of(p), p.split, p.lie));
+}
+
+/// All threads of a CTA, before the operands are decoded: initializes the barriers, prefetches the TMA maps,
+/// and finds the CTA's tiles. Threads may use these after barrier_cluster_wait() and then __syncthreads().
+template <class P, template <int> class Memory, int Cols>
+FOURSCALE_D void begin(P const& p, Memory<Cols>& m, bool low) {
+  if (threadIdx.x == 0) init_barriers(m, low);
+  if (threadIdx.x == 32) prefetch_maps(p);
+  ptx::barrier_cluster_arrive_relaxed();
+  if (threadIdx.x == 64) find_tiles(p, m);
 }
 
 /// One thread: fills the stages with the steps of all parts. It is ahead of the warps that multiply. So it
@@ -54,8 +66,8 @@ FOURSCALE_D void load(P const& p, Memory<Cols>& m) {
       if (step == begin) {
         if (walk.is_second_part())
           p.carried.template wait_for<strips>(static_cast<int>(blockIdx.x) - cluster_ctas);
-        m.parts[number % tile::parts] = {
-            walk.row, walk.col, walk.first, walk.runs, walk.is_first_part(), walk.is_second_part()};
+        m.parts[number % tile::parts] = {walk.row,  walk.col,   walk.is_first_part(),
+                                         walk.runs, walk.first, walk.is_second_part()};
         if constexpr (P::grouped) m.parts_of_groups[number % tile::parts] = walk.outputs(factor);
       }
       u8 *const to = m.stage[stage], *const to_b = to + a_bytes;

@@ -323,11 +323,30 @@ FOURSCALE_D bool multiply_with_care(P const& p, shared_memory<Cols>& m, multiply
   return x.left != 0 && next_is_fast(s, x, run + 1 < runs ? run + 1 : 0);
 }
 
+/// The end of part `number`: its sums are handed over, or stored as outputs. A whole warp.
+template <class P, template <int> class Memory, int Cols>
+FOURSCALE_D void end_part(P const& p, Memory<Cols>& m, u32 number, accumulator<Cols> const& sums) {
+  const int strip = __shfl_sync(~0u, strip_of_thread(), 0);  // the compiler learns: the same in all lanes
+  if constexpr (P::grouped) {
+    store_outputs_of_group(p, m, number, strip, sums);
+  } else {
+    const u32 part = ptx::shared_address(m.parts + number % tile<Cols>::parts);
+    const output_how how = m.outputs[strip].how();
+    const part_end end(part, strip);
+    if (end.is_first)
+      p.carried.template leave<128 * multiply_groups>(static_cast<int>(blockIdx.x),
+                                                      static_cast<int>(threadIdx.x) - 128, sums);
+    else
+      m.outputs[strip].store(
+          p, m.output[strip], m.outputs_there + strip, how, end.at, [&] { return part_end(part, strip).at; },
+          sums);
+  }
+}
+
 /// The role `multiply`: a warpgroup, with 64 rows of every part of a tile. While it stores the outputs of a
 /// part, the first products of the next part are made.
 template <class P, template <int> class Memory, int Cols>
 FOURSCALE_D void multiply(P const& p, Memory<Cols>& m, int group) {
-  constexpr int together = 128 * multiply_groups;  // threads
   const int strip = static_cast<int>(threadIdx.x) / 32 - 4;
   const multiply_state<Cols> s(m, group, has_low_tiles<Cols>(p));
   m.outputs[strip].prepare(p);
@@ -340,8 +359,8 @@ FOURSCALE_D void multiply(P const& p, Memory<Cols>& m, int group) {
   while (x.left != 0) {
     tile_part const& part = m.parts[x.part() % tile<Cols>::parts];
     if (part.is_second != 0) {
-      p.carried.template take<together>(static_cast<int>(blockIdx.x) - cluster_ctas,
-                                        static_cast<int>(threadIdx.x) - 128, sums);
+      p.carried.template take<128 * multiply_groups>(static_cast<int>(blockIdx.x) - cluster_ctas,
+                                                     static_cast<int>(threadIdx.x) - 128, sums);
     } else {
       FOURSCALE_UNROLL
       for (float& sum : sums) sum = 0.0f;
@@ -359,7 +378,7 @@ FOURSCALE_D void multiply(P const& p, Memory<Cols>& m, int group) {
           } else {
             if (run == 2 && part.is_first == 0)  // by then TMA has read the outputs before: no wait
               m.outputs[strip].ask(p, m.output[strip], m.outputs_there + strip,
-                                   part.row + strip * output_rows, part.col);
+                                   {part.row + strip * output_rows, part.col});
           }
           fast = multiply_run(s, x, run < runs ? run : 0, sums, chain);
         } while (fast && run < runs);
@@ -368,28 +387,11 @@ FOURSCALE_D void multiply(P const& p, Memory<Cols>& m, int group) {
         ++run;
       }
     }
-    if (part.is_first != 0)
-      p.carried.template leave<together>(static_cast<int>(blockIdx.x), static_cast<int>(threadIdx.x) - 128,
-                                         sums);
-    else if constexpr (P::grouped)
-      store_outputs_of_group(p, m, x.part(), strip, sums);
-    else
-      m.outputs[strip].store(p, m.output[strip], m.outputs_there + strip, part.row + strip * output_rows,
-                             part.col, sums);
+    end_part(p, m, x.part(), sums);
     x.next_part();
   }
   ptx::wgmma_wait_group<0>();
   m.outputs[strip].finish();
-}
-
-/// All threads of a CTA, before the operands are decoded: initializes the barriers, prefetches the TMA maps,
-/// and finds the CTA's tiles. Threads may use these after barrier_cluster_wait() and then __syncthreads().
-template <class P, template <int> class Memory, int Cols>
-FOURSCALE_D void begin(P const& p, Memory<Cols>& m, bool low) {
-  if (threadIdx.x == 0) init_barriers(m, low);
-  if (threadIdx.x == 32) prefetch_maps(p);
-  ptx::barrier_cluster_arrive_relaxed();
-  if (threadIdx.x == 64) find_tiles(p, m);
 }
 
 }  // namespace FOURSCALE_NAMESPACE::mma::wgmma

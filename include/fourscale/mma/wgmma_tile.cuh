@@ -67,9 +67,25 @@ struct window_words {
 };
 
 /// A part of a tile along K, which `load` writes for the warps that multiply.
-struct tile_part {
-  i32 row, col, first, runs;  ///< as in tile_parts
-  u32 is_first, is_second;
+struct alignas(16) tile_part {
+  i32 row, col;  ///< this, `runs` and `first` as in tile_parts
+  u32 is_first;
+  i32 runs, first;
+  u32 is_second;
+};
+/// What the end of a part needs of it, by one load: where the outputs of a strip go, and if the part is a
+/// first one, whose sums are handed over.
+struct part_end {
+  output_place at;
+  bool is_first;
+
+  /// `part`: shared address of a tile_part.
+  FOURSCALE_D part_end(u32 part, int strip) {
+    static_assert(offsetof(tile_part, col) == 4 && offsetof(tile_part, is_first) == 8);
+    const uint4 x = ptx::load_shared_u32x4(part);
+    at = {static_cast<i32>(x.x) + strip * output_rows, static_cast<i32>(x.y)};
+    is_first = x.z != 0;
+  }
 };
 
 /// The magnitudes of a step, and the bounds that give their units: of each eight rows of a tile, then of each

@@ -96,6 +96,13 @@ FOURSCALE_D inline void store_shared_u32([[maybe_unused]] u32 address, [[maybe_u
   asm volatile("st.shared.b32 [%0], %1;" ::"r"(address), "r"(x) : "memory");
 #endif
 }
+FOURSCALE_D inline uint2 load_shared_u32x2([[maybe_unused]] u32 address) {
+  uint2 x{};
+#if FOURSCALE_DEVICE_PASS
+  asm volatile("ld.shared.v2.b32 {%0, %1}, [%2];" : "=r"(x.x), "=r"(x.y) : "r"(address) : "memory");
+#endif
+  return x;
+}
 FOURSCALE_D inline uint4 load_shared_u32x4([[maybe_unused]] u32 address) {
   uint4 x{};
 #if FOURSCALE_DEVICE_PASS
