@@ -10,7 +10,6 @@
 #include <cstdint>
 #include <cuda/ptx>
 
-#include "../ptx/elect.cuh"
 #include "../ptx/ldmatrix.cuh"
 #include "../ptx/mbarrier.cuh"
 #include "../ptx/tma_box.hpp"
@@ -132,9 +131,8 @@ struct output_rows_of_warp {
   FOURSCALE_D void ask(P const& p, Memory const& m, std::uint64_t* there, output_place place) {
     using T = typename decltype(p.d)::value_type;
     if constexpr (sizeof(T) == 4) {
-      if (p.beta == 0.0f) return;
-      finish();
-      if (threadIdx.x % 32 == 0 && found.way == output_way::boxes && asked % 2 == 0) {
+      if (threadIdx.x % 32 == 0 && found.way == output_way::boxes && p.beta != 0.0f && asked % 2 == 0) {
+        cuda::ptx::cp_async_bulk_wait_group_read(cuda::ptx::n32_t<0>{});
         cuda::ptx::mbarrier_arrive_expect_tx(cuda::ptx::sem_release, cuda::ptx::scope_cta,
                                              cuda::ptx::space_shared, there,
                                              (Memory::has_more ? 2 : 1) * count * box_bytes);
@@ -221,7 +219,7 @@ struct output_rows_of_warp {
   FOURSCALE_D void send_boxes(P const& p, Memory const& m, output_place place) {
     cuda::ptx::fence_proxy_async(cuda::ptx::space_shared);
     __syncwarp();
-    if (ptx::elect_sync()) {
+    if (threadIdx.x % 32 == 0) {
       copy_boxes(p.d, m, place, [&](u8* box, i32 const(&at)[3]) {
         cuda::ptx::cp_async_bulk_tensor(cuda::ptx::space_global, cuda::ptx::space_shared, &p.map_d, at, box);
       });
