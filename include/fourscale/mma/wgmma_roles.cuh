@@ -60,7 +60,7 @@ struct multiply_state {
   FOURSCALE_D u32 b_word() const { return static_cast<u32>(ptx::wgmma_descriptor_b128(base + a_bytes)); }
   /// The number of a run. Where stages depend on it, the compiler learns that it is the same in all lanes.
   FOURSCALE_D static u32 same_in_all(u32 run) {
-    return tile<Cols>::stage_runs == 1 ? run : __shfl_sync(~0u, run, 0);
+    return tile<Cols>::stage_runs == 1 ? run : __reduce_max_sync(~0u, run);
   }
   /// The index of the stage that step `step` of a run has.
   FOURSCALE_D static u32 stage(int step, u32 run) {
