@@ -147,8 +147,8 @@ struct output_rows_of_warp {
 
   /// Stores the warp's 16 x Cols outputs to D from `at` on. The order of `sums` is that of output_store.
   /// P: .map_d, too. Boxes are clipped at the end of map_d's D, not of p.d. `how`: from how(). `again`: finds
-  /// `at` once more, for ways that are short of registers. `at` would be spilled before it is known which way
-  /// it is, and 16-bit outputs would wait for it while the tensor cores are idle.
+  /// `at` once more, for ways that are short of registers. If these used `at`, the compiler would spill it
+  /// ahead of all ways, and 16-bit outputs would wait for local memory while the tensor cores are idle.
   template <class P, class Memory, class Again>
   FOURSCALE_D void store(P const& p, Memory const& m, std::uint64_t* there, output_how how, output_place at,
                          Again const& again, float const (&sums)[Cols / 2]) {
