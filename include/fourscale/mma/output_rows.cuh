@@ -93,6 +93,13 @@ union output_memory {
   FOURSCALE_D warp_output_memory operator[](int warp) { return {boxes[warp], strips[warp]}; }
 };
 
+/// Tells the compiler that `x` is the same in all lanes. Else it looks for lanes with other values ahead of a
+/// TMA copy. Not in tiles of 64 columns, where it then has a move to a uniform register between two products.
+template <int Cols>
+FOURSCALE_D i32 same_in_warp(i32 x) {
+  return Cols == 64 ? x : __shfl_sync(~0u, x, 0);
+}
+
 /// The first row and column of a warp's outputs.
 struct output_place {
   i32 row, col;
@@ -186,8 +193,7 @@ struct output_rows_of_warp {
   FOURSCALE_D void store_boxes(P const& p, Memory const& m, float factor, output_place place,
                                float const (&sums)[Cols / 2]) {
     using T = typename decltype(p.d)::value_type;
-    // The compiler learns that the place is the same in all lanes. Else it looks for lanes with other places.
-    place = {__shfl_sync(~0u, place.row, 0), __shfl_sync(~0u, place.col, 0)};
+    place = {same_in_warp<Cols>(place.row), same_in_warp<Cols>(place.col)};
     const u32 lane = threadIdx.x % 32;
     const u32 at = ptx::shared_address(m.boxes) + lane % 16 * 128 + 16 * (lane / 16 ^ lane % 8);
     FOURSCALE_UNROLL

@@ -60,7 +60,7 @@ struct multiply_state {
   FOURSCALE_D u32 b_word() const { return static_cast<u32>(ptx::wgmma_descriptor_b128(base + a_bytes)); }
   /// The number of a run. Where stages depend on it, the compiler learns that it is the same in all lanes.
   FOURSCALE_D static u32 same_in_all(u32 run) {
-    return tile<Cols>::stage_runs == 1 ? run : __reduce_max_sync(~0u, run);
+    return tile<Cols>::stage_runs == 1 ? run : __shfl_sync(~0u, run, 0);
   }
   /// The index of the stage that step `step` of a run has.
   FOURSCALE_D static u32 stage(int step, u32 run) {
@@ -326,7 +326,7 @@ FOURSCALE_D bool multiply_with_care(P const& p, shared_memory<Cols>& m, multiply
 /// The end of part `number`: its sums are handed over, or stored as outputs. A whole warp.
 template <class P, template <int> class Memory, int Cols>
 FOURSCALE_D void end_part(P const& p, Memory<Cols>& m, u32 number, accumulator<Cols> const& sums) {
-  const int strip = __shfl_sync(~0u, strip_of_thread(), 0);  // the compiler learns: the same in all lanes
+  const int strip = same_in_warp<Cols>(strip_of_thread());
   if constexpr (P::grouped) {
     store_outputs_of_group(p, m, number, strip, sums);
   } else {
