@@ -161,7 +161,8 @@ struct wgmma_plan {
 /// Memory for accumulators that are handed over (mma/carried_sums.cuh): a part for each cluster's tile of
 /// 128 columns, at most for as many clusters as Hopper has, and none for fewer than `fewest` tiles.
 struct carried_memory {
-  static constexpr i64 most_clusters = 72, fewest = 33, sum_bytes = mma::carried_sums::bytes_of_cta(256, 96),
+  static constexpr i64 most_clusters = 72, fewest = 33,
+                       sum_bytes = mma::carried_sums::bytes_of_cta(mma::wgmma::multiply_threads, 96),
                        ctas = mma::wgmma::cluster_ctas;
   static i64 clusters(i64 rows, i64 cols) {
     const i64 tiles = clusters_of(rows, cols, 128);

@@ -334,8 +334,8 @@ FOURSCALE_D void end_part(P const& p, Memory<Cols>& m, u32 number, accumulator<C
     const output_how how = m.outputs[strip].how();
     const part_end end(part, strip);
     if (end.is_first)
-      p.carried.template leave<128 * multiply_groups>(static_cast<int>(blockIdx.x),
-                                                      static_cast<int>(threadIdx.x) - 128, sums);
+      p.carried.template leave<multiply_threads>(static_cast<int>(blockIdx.x),
+                                                 static_cast<int>(threadIdx.x) - 128, sums);
     else
       m.outputs[strip].store(
           p, m.output[strip], m.outputs_there + strip, how, end.at, [&] { return part_end(part, strip).at; },
@@ -359,8 +359,8 @@ FOURSCALE_D void multiply(P const& p, Memory<Cols>& m, int group) {
   while (x.left != 0) {
     tile_part const& part = m.parts[x.part() % tile<Cols>::parts];
     if (part.is_second != 0) {
-      p.carried.template take<128 * multiply_groups>(static_cast<int>(blockIdx.x) - cluster_ctas,
-                                                     static_cast<int>(threadIdx.x) - 128, sums);
+      p.carried.template take<multiply_threads>(static_cast<int>(blockIdx.x) - cluster_ctas,
+                                                static_cast<int>(threadIdx.x) - 128, sums);
     } else {
       FOURSCALE_UNROLL
       for (float& sum : sums) sum = 0.0f;

@@ -22,7 +22,8 @@
 
 namespace FOURSCALE_NAMESPACE::mma::wgmma {
 
-inline constexpr int cluster_ctas = 2, multiply_groups = 2, threads = 128 * (1 + multiply_groups);
+inline constexpr int cluster_ctas = 2, multiply_groups = 2, multiply_threads = 128 * multiply_groups;
+inline constexpr int threads = 128 + multiply_threads;
 inline constexpr int tile_rows = 64 * multiply_groups;
 inline constexpr int low_tile_rows = tile_rows / 2, low_tile_cols = 64;  ///< cluster_tiles::low
 /// Registers of a thread, by setmaxnreg. Two warpgroups that multiply and the one with the other roles have
