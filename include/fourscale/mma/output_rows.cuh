@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <cuda/ptx>
 
+#include "../ptx/elect.cuh"
 #include "../ptx/ldmatrix.cuh"
 #include "../ptx/mbarrier.cuh"
 #include "../ptx/tma_box.hpp"
@@ -193,7 +194,6 @@ struct output_rows_of_warp {
   FOURSCALE_D void store_boxes(P const& p, Memory const& m, float factor, output_place place,
                                float const (&sums)[Cols / 2]) {
     using T = typename decltype(p.d)::value_type;
-    place = {same_in_warp<Cols>(place.row), same_in_warp<Cols>(place.col)};
     const u32 lane = threadIdx.x % 32;
     const u32 at = ptx::shared_address(m.boxes) + lane % 16 * 128 + 16 * (lane / 16 ^ lane % 8);
     FOURSCALE_UNROLL
@@ -204,7 +204,7 @@ struct output_rows_of_warp {
       for (int k = 0; k < 4; ++k) words[k] = gemm_output_pair<T>(factor, x[2 * k + 1], x[2 * k]);
       ptx::stmatrix_m8n8_x4_b16((at ^ 32 * (i % 4)) + i / 4 * box_bytes, words);
     }
-    send_boxes(p, m, place);
+    send_boxes<false>(p, m, place);
   }
   /// Calls copy(box, coordinates) for each TMA copy of the boxes from `place` on: see tensor_of_outputs().
   template <class T, class Memory, class Copy>
@@ -220,12 +220,14 @@ struct output_rows_of_warp {
         copy(m.box(i), {place.col + i * box_cols<T>, place.row, 0});
     }
   }
-  /// Starts the copy from the boxes to D, which goes on while the warp works.
-  template <class P, class Memory>
+  /// Starts the copy from the boxes to D, which goes on while the warp works. `Adds`: by lane 0, in which
+  /// ask() waits until the copy has read the boxes. The compiler does not know that this is a single lane,
+  /// and looks for lanes with other values.
+  template <bool Adds, class P, class Memory>
   FOURSCALE_D void send_boxes(P const& p, Memory const& m, output_place place) {
     cuda::ptx::fence_proxy_async(cuda::ptx::space_shared);
     __syncwarp();
-    if (threadIdx.x % 32 == 0) {
+    if (Adds ? threadIdx.x % 32 == 0 : ptx::elect_sync()) {
       copy_boxes(p.d, m, place, [&](u8* box, i32 const(&at)[3]) {
         cuda::ptx::cp_async_bulk_tensor(cuda::ptx::space_global, cuda::ptx::space_shared, &p.map_d, at, box);
       });
@@ -307,7 +309,7 @@ struct output_rows_of_warp {
       for (u32 k = 0; k < at_once; ++k)
         pair(first + k) = detail::output_pair<Adds>(by, beta, old[k], sums + 2 * (first + k));
     }
-    send_boxes(p, m, place);
+    send_boxes<Adds>(p, m, place);
     if (lane == 0) asked &= ~1u;
   }
 };

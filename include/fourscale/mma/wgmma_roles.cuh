@@ -15,7 +15,6 @@
 #pragma once
 
 #include "../ptx/cluster.cuh"
-#include "../ptx/elect.cuh"
 #include "../ptx/mbarrier.cuh"
 #include "../ptx/wgmma.cuh"
 #include "wgmma_certify.cuh"
