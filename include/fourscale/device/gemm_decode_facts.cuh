@@ -4,6 +4,7 @@
 // largest. Magnitudes are in a unit that eight rows share, so they need the widths of all eight first.
 #pragma once
 
+#include "../ptx/shfl.cuh"
 #include "gemm_decode_input.cuh"
 
 namespace FOURSCALE_NAMESPACE::device {
@@ -45,7 +46,7 @@ struct alignas(8) half_facts {
   u32 others;     ///< a signed byte, largest_scale; from bit 8 on `lowest`, or in_units that OR
 
   half_facts() = default;
-  FOURSCALE_D half_facts(uint4 const& codes, model::scale_parts const (&scales)[lane_groups]) {
+  FOURSCALE_D half_facts(uint4 const& codes, lane_scales const& scales) {
     model::code_facts const of[lane_groups] = {facts_of_codes(selectors(codes.x), selectors(codes.y)),
                                                facts_of_codes(selectors(codes.z), selectors(codes.w))};
     model::value_facts all;
@@ -53,17 +54,17 @@ struct alignas(8) half_facts {
     FOURSCALE_UNROLL
     for (int i = 0; i < lane_groups; ++i) {
       if constexpr (in_units) {
-        const float scale = scales[i].value, shifted = scale + 0x1p14f;  // a float of which bit 0 is 2^-9
+        const float scale = scales.of[i].value, shifted = scale + 0x1p14f;  // a float of which bit 0 is 2^-9
         any |= (bit_cast<u32>(shifted) - bit_cast<u32>(0x1p14f)) * of[i].bits;
         all.squares = ptx::fma_rn_f32(static_cast<float>(of[i].squares), scale * scale, all.squares);
-        if (!scales[i].nan) all.largest_scale = max(all.largest_scale, scales[i].exponent);
+        all.largest_scale = max(all.largest_scale, scales.exponent(i));
       } else {
-        all.add(model::value_facts(of[i], scales[i]));
+        all.add(model::value_facts(of[i], scales.of[i]));
         any = static_cast<u32>(all.lowest);
       }
     }
     squares = all.squares;
-    others = any << 8 | (static_cast<u32>(all.largest_scale) & 0xff);
+    others = ptx::prmt_b32(any, static_cast<u32>(all.largest_scale), 0x2104u);
   }
   /// The facts of both halves of a step.
   FOURSCALE_D static model::value_facts of_step(half_facts const& x, half_facts const& y) {
@@ -111,22 +112,17 @@ struct alignas(4) bounds_word {
 /// gemm_decode_short.cuh.
 template <u32 Steps = window_steps>
 FOURSCALE_D bounds_word bounds_of_row(model::value_facts const& facts, model::value_facts& before) {
-  const u32 step = threadIdx.x % Steps;
   // An inclusive scan over the steps of a row, then the exclusive one.
   float squares = facts.squares;
   int lowest = facts.lowest;
   FOURSCALE_UNROLL
   for (u32 distance = 1; distance < Steps; distance *= 2) {
-    const float other_squares = __shfl_up_sync(~0u, squares, distance);
-    const int other_lowest = __shfl_up_sync(~0u, lowest, distance);
-    squares += step >= distance ? other_squares : 0.0f;
-    lowest = min(lowest, step >= distance ? other_lowest : lowest);
+    ptx::add_shfl_up<Steps>(squares, squares, distance);
+    ptx::min_shfl_up<Steps>(lowest, lowest, distance);
   }
   model::value_facts mine_before = before;
-  const float other_squares = __shfl_up_sync(~0u, squares, 1);
-  const int other_lowest = __shfl_up_sync(~0u, lowest, 1);
-  mine_before.squares += step > 0 ? other_squares : 0.0f;
-  mine_before.lowest = min(before.lowest, step > 0 ? other_lowest : before.lowest);
+  ptx::add_shfl_up<Steps>(mine_before.squares, squares, 1);
+  ptx::min_shfl_up<Steps>(mine_before.lowest, lowest, 1);
   before.squares += __shfl_sync(~0u, squares, 31);
   before.lowest = min(before.lowest, __shfl_sync(~0u, lowest, 31));
   const model::known_bounds x = bounds_of_step(facts, mine_before, width_of(facts));

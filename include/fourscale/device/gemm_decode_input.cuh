@@ -26,6 +26,14 @@ struct decode_input {
   u32 scales[32];
 };
 
+/// The scales of a lane's groups.
+struct lane_scales {
+  model::scale_parts of[lane_groups];
+
+  /// Their exponents. That of NaN is the least, below that of 0.
+  FOURSCALE_D int exponent(int i) const { return of[i].nan ? int{mma::nan_exponent} : of[i].exponent; }
+};
+
 /// Reads what one lane has of a row, a part at a time: 32 codes from column `first` on, and in each further
 /// part the 32 codes that are 32 * lane_values columns further.
 template <class F, class Layout>
@@ -77,6 +85,7 @@ struct row_reader {
       scales -= first_bit / 8;
     else
       first_bit = 0;
+    ptx::keep(first_bit);  // else it is found again for each part
   }
 
   /// Starts to copy the lane's next part to its place in `to`, as one cp.async group. All lanes call it.
@@ -92,9 +101,20 @@ struct row_reader {
     ptx::cp_async_commit_group();
     codes += together / 2, scales += stride, col += together, left -= together;
   }
-  /// The scale of the lane's group i, from the lane's word in decode_input.
-  FOURSCALE_D typename F::scale scale(u32 word, int i) const {
-    return {static_cast<u8>(word >> (first_bit + (F::block_size == lane_values ? 0 : 8 * i)))};
+  /// The scales of the lane's groups, from the lane's word in decode_input.
+  FOURSCALE_D lane_scales scales_of(u32 word) const {
+    using scale = typename F::scale;
+    word >>= first_bit;
+    if constexpr (F::block_size == lane_values) {
+      const model::scale_parts both(scale{static_cast<u8>(word)});
+      return {{both, both}};
+    } else {
+      word &= 0x7f7fu;  // the MMA ignores their signs
+      float x[lane_groups];
+      decode(packed<scale, lane_groups>{static_cast<u16>(word)}, x);
+      return {{model::scale_parts(scale{static_cast<u8>(word)}, x[0]),
+               model::scale_parts(scale{static_cast<u8>(word >> 8)}, x[1])}};
+    }
   }
 
  private:

@@ -82,15 +82,11 @@ struct half_step {
 template <bool Certify, class F, class Layout>
 FOURSCALE_D half_step look_at(row_reader<F, Layout> const& reader, decode_input const& part, row_facts& to,
                               int i) {
-  const u32 lane = threadIdx.x % 32, word = part.scales[lane];
-  const model::scale_parts scales[lane_groups] = {model::scale_parts(reader.scale(word, 0)),
-                                                  model::scale_parts(reader.scale(word, 1))};
+  const u32 lane = threadIdx.x % 32;
+  const lane_scales scales = reader.scales_of(part.scales[lane]);
   if constexpr (Certify) to.put(i, half_facts<typename F::scale>(part.codes[lane], scales));
-  const auto exponent = [&](int k) {
-    return static_cast<u32>(scales[k].nan ? mma::nan_exponent : scales[k].exponent);
-  };
-  return {{bit_cast<u32>(scales[0].value), bit_cast<u32>(scales[1].value)},
-          ptx::prmt_b32(exponent(0), exponent(1), 0x0040u)};
+  return {{bit_cast<u32>(scales.of[0].value), bit_cast<u32>(scales.of[1].value)},
+          ptx::prmt_b32(static_cast<u32>(scales.exponent(0)), static_cast<u32>(scales.exponent(1)), 0x0040u)};
 }
 
 /// A warp on its way along a row.
@@ -165,7 +161,7 @@ template <class To>
 struct facts_finder {
   To const& to;
   i64 row_group;
-  u32 window = 0;
+  u32 window = 0, steps;
   largest_word largest;
   u32* magnitudes;  ///< where the thread's word of the window's first part goes
   i64 part_stride;  ///< to that of the next part
@@ -173,6 +169,7 @@ struct facts_finder {
   FOURSCALE_D facts_finder(To const& x, i64 of_rows)
       : to(x),
         row_group(of_rows),
+        steps(static_cast<u32>(x.steps)),
         magnitudes(reinterpret_cast<u32*>(x.magnitudes + largest.step * x.row_groups() + of_rows) +
                    largest.word),
         part_stride(decode_steps * largest.in_step * x.row_groups()) {
@@ -184,8 +181,8 @@ struct facts_finder {
   template <class Scale>
   FOURSCALE_D void next(decoded_window const& mine, decode_memory& m, model::value_facts& before) {
     const u32 lane = threadIdx.x % 32, warp = threadIdx.x / 32;
-    const i64 step = i64{window} * window_steps + lane;
-    const bool there = step < to.steps;
+    const u32 first = window * window_steps, step = first + lane;
+    const bool there = step < steps;
     rows_memory& rows = m.rows[window % 2];
     model::value_facts facts = m.facts[warp].of_step<Scale>(there);
     if (step >= model::most_steps) facts.squares = model::value_facts::infinite();
@@ -193,7 +190,7 @@ struct facts_finder {
     if (window % decode_warps == warp && there) rows.store(to, row_group, step, lane);  // warps take turns
     FOURSCALE_UNROLL
     for (int i = 0; i < window_parts; ++i, magnitudes += part_stride)
-      if (window * window_steps + static_cast<u32>(i * decode_steps) + largest.step < to.steps)
+      if (first + static_cast<u32>(i * decode_steps) + largest.step < steps)
         *magnitudes = largest.of(m.magnitudes[i]);
     ++window;
   }

@@ -114,10 +114,12 @@ struct scale_parts {
   int exponent = detail::zero_exponent;
   bool nan = false, far = false;  ///< far: outside 2^-most .. 2^most; E4M3 never is
 
-  FOURSCALE_HD constexpr explicit scale_parts(e4m3 scale) {
+  FOURSCALE_HD constexpr explicit scale_parts(e4m3 scale)
+      : scale_parts(scale, decode(e4m3{static_cast<u8>(scale.bits & 0x7fu)})) {}
+  /// The same where the scale's magnitude is already decoded.
+  FOURSCALE_HD constexpr scale_parts(e4m3 scale, float of_magnitude) : value(of_magnitude) {
     const u32 magnitude = scale.bits & 0x7fu;
     nan = magnitude == e4m3::nan_bits;
-    value = decode(e4m3{static_cast<u8>(magnitude)});
     const int of_value = detail::exponent_of(value), least = 1 - e4m3::bias;
     if (magnitude != 0) exponent = of_value > least ? of_value : least;
   }
