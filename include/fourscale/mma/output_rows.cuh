@@ -94,13 +94,6 @@ union output_memory {
   FOURSCALE_D warp_output_memory operator[](int warp) { return {boxes[warp], strips[warp]}; }
 };
 
-/// Tells the compiler that `x` is the same in all lanes. Else it looks for lanes with other values ahead of a
-/// TMA copy. Not in tiles of 64 columns, where it then has a move to a uniform register between two products.
-template <int Cols>
-FOURSCALE_D i32 same_in_warp(i32 x) {
-  return Cols == 64 ? x : __shfl_sync(~0u, x, 0);
-}
-
 /// The first row and column of a warp's outputs.
 struct output_place {
   i32 row, col;

@@ -325,7 +325,9 @@ FOURSCALE_D bool multiply_with_care(P const& p, shared_memory<Cols>& m, multiply
 /// The end of part `number`: its sums are handed over, or stored as outputs. A whole warp.
 template <class P, template <int> class Memory, int Cols>
 FOURSCALE_D void end_part(P const& p, Memory<Cols>& m, u32 number, accumulator<Cols> const& sums) {
-  const int strip = same_in_warp<Cols>(strip_of_thread());
+  // The shuffle tells the compiler that lanes have the same strip: FP32 outputs then spill less. In tiles of
+  // 64 columns it would put a move to a uniform register between two products.
+  const int own = strip_of_thread(), strip = Cols == 64 ? own : __shfl_sync(~0u, own, 0);
   if constexpr (P::grouped) {
     store_outputs_of_group(p, m, number, strip, sums);
   } else {
