@@ -90,8 +90,8 @@ struct stage_copies {
   }
 };
 
-/// Waits for all of this thread's groups of copies but the latest ones, then arrives. All threads arrive: one
-/// lane for its warp is 2 % faster, but racecheck does not follow it.
+/// Waits for all of this thread's groups of copies but the latest ones, then arrives. All threads arrive:
+/// racecheck does not follow one lane that arrives for its warp.
 template <int LatestGroups>
 FOURSCALE_D void arrive(u32 barrier) {
   ptx::cp_async_wait_group<LatestGroups>();
