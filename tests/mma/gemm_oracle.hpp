@@ -112,7 +112,8 @@ void store_sums(std::vector<float> const& sums, block_scaled_view<F, LA, BA> con
         volatile float c = factors.beta * to_float(d.at(i, j));
         value = value + c;
       }
-      d.at(i, j) = from_float<T>(value);
+      const float of_gpu = value == value ? value : bit_cast<float>(0x7fff'ffffu);  // its only NaN
+      d.at(i, j) = from_float<T>(of_gpu);
     }
 }
 

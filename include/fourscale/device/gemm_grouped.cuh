@@ -20,7 +20,7 @@ using mma::wgmma::most_groups;
 /// the same K and as many rows of B. `k`: all have the same M and N.
 enum class groups_along : u8 { rows, k };
 
-/// One GEMM of many.
+/// One GEMM of many. A has a multiple of 16 rows: TMA stores 16 rows of D at a time, up to D's last row.
 template <class F, class L>
 struct grouped_operands {
   block_scaled_view<F, L, u8 const> a, b;
