@@ -173,6 +173,13 @@ TEST_CASE("device gemm bf16: care from any step on, with two to four stages", "[
   check_care(300, 70, 290, {127, 128, 131, 256, 289}, false);
 }
 
+TEST_CASE("device gemm bf16: drawn at random", "[device][gemm][blackwell]") {
+  const auto by_bf16 = [](dice&, auto const&, gemm_steps* steps) { return bf16_gemm{steps}; };
+  check_random<nvfp4, linear, float>(60, 4000, by_bf16);
+  check_random<nvfp4, swizzled_128x4, bf16>(60, 4000, by_bf16);
+  check_random<mxfp4, linear, float>(60, 4000, by_bf16);
+}
+
 TEST_CASE("device gemm bf16: the same bits again", "[device][gemm][blackwell]") {
   if (!gpu_or_warn()) return;
   gemm_case<nvfp4, swizzled_128x4, nvfp4, swizzled_128x4, bf16> c({900, 1100, 2048});

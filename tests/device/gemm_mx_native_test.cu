@@ -126,6 +126,11 @@ TEST_CASE("device gemm native mx: all codes and scales", "[device][gemm][native]
   check_mx_codes<native_by_bf16>();
 }
 
+TEST_CASE("device gemm native mx: drawn at random", "[device][gemm][native]") {
+  check_random_native<native_gemm, mxfp8_e4m3, mxfp8_e4m3, linear, float>(40, 1000);
+  check_random_native<native_by_bf16, mxfp8_e4m3, mxfp8_e4m3, linear, float>(40, 1000);
+}
+
 TEST_CASE("device gemm native mx: kinds of data", "[device][gemm][native]") {
   if (!gpu_or_warn()) return;
   const auto check = []<class F>(F, kind of_a, kind of_b) {

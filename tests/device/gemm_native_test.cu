@@ -16,6 +16,11 @@ TEST_CASE("device gemm native: all scales, NaN among them", "[device][gemm][nati
   check_native_scales<native_gemm>();
 }
 
+TEST_CASE("device gemm native: drawn at random", "[device][gemm][native]") {
+  check_random_native<native_gemm, nvfp4, nvfp4, linear, float>(40, 1000);
+  check_random_native<native_gemm, nvfp4, nvfp4, swizzled_128x4, bf16>(40, 1000);
+}
+
 TEST_CASE("device gemm native: beta = 0 reads no D", "[device][gemm][native]") {
   check_native_reads_no_d<native_gemm>();
 }

@@ -2,10 +2,43 @@
 // device::gemm_weight_only compared with sums in double of the values that codes and scales stand for: bit by
 // bit where no sum of FP32 is rounded, within a derived bound elsewhere; and what lies around D.
 #include "device/gemm_small_checks.cuh"
+#include "support/dice.hpp"
 
 using namespace fourscale;
 using namespace fourscale::test;
 using namespace fourscale::test::weight_only;
+
+namespace {
+
+small_options drawn_options(dice& d) {
+  const bool few = d.one_in(2);  // rows of W
+  small_options o{d.size(100), few ? d.size(300) : d.size(4000), 16 * (few ? d.size(700) : d.size(150))};
+  o.factors = {d.one_of({1.0f, -0.37f, 0.0f}), d.one_of({0.0f, 0.0f, 1.0f, -0.75f})};
+  o.gap = d.one_of({0, 0, 8, 1}), o.gap_x = d.one_of({0, 0, 8, 3});
+  o.start_x = d.one_of({0, 0, 8, 1}), o.start_w = d.one_of({0, 0, 16, 4, 1}),
+  o.start_s = d.one_of({0, 0, 16, 1});
+  using enum amax_place;
+  o.amax = d.one_of({view, device, rows, unit, encode});
+  return o;
+}
+
+/// A case drawn at random: the exact bits where no sum is rounded, or any data within the bound.
+template <class T, class Layout, class TD>
+void check_drawn(u64 seed) {
+  dice d(seed);
+  small_options o = drawn_options(d);
+  INFO("seed " << seed << ": start of X " << o.start_x << ", of W " << o.start_w << ", of scales "
+               << o.start_s << ", gap of X " << o.gap_x);
+  if (d.one_in(3)) return check_random<T, Layout, TD>(o);
+  small_case<T, Layout, TD> c(o, data::exact, seed);
+  if (d.one_in(2)) return check_plan(c, plans[d.below(static_cast<i64>(sizeof(plans) / sizeof(plans[0])))]);
+  INFO(o.m << " x " << o.n << " x " << o.k << ", gap " << o.gap);
+  const auto got = c.on_device(), want = c.oracle();
+  INFO(first_difference(got, want, o.n + o.gap));
+  CHECK(same_bits(got, want));
+}
+
+}  // namespace
 
 TEST_CASE("device gemm_weight_only: exact sums, bf16 and linear scales", "[device][gemm][small]") {
   check_exact<bf16, linear, float>(sizes());
@@ -140,4 +173,13 @@ TEST_CASE("device gemm_weight_only: broken rules are refused and D stays as it w
   refused(a, other, {d, 16, 64}, errc::overlap);
   CHECK(device::gemm_weight_only(a, w, matrix_view<float>{d, 16, 64}) == errc::no_amax);
   for (const float v : d) REQUIRE(v == -1.5f);
+}
+
+TEST_CASE("device gemm_weight_only: drawn at random, by drawn plans", "[device][gemm][small]") {
+  if (!gpu_or_warn()) return;
+  const u64 count = exhaustive() ? 2000 : 60;
+  for (u64 seed = 0; seed < count; ++seed) {
+    check_drawn<bf16, linear, float>(seed);
+    check_drawn<bf16, swizzled_128x4, bf16>(seed);
+  }
 }

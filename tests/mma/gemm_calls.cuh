@@ -75,9 +75,46 @@ struct f16_gemm {
   }
 };
 
-/// That of Hopper with tiles of so many columns, likewise; if it is not 0, by so many clusters, which share
-/// the last tiles. `ByBlocks`: whatever the data, and else never. `Lie`: how a cluster's tiles do. `Ahead`:
-/// strips are certified ahead, whatever the data.
+/// That of Hopper, likewise, whatever the plan and the samples say.
+struct wgmma_gemm_by {
+  device::detail::wgmma_plan::cut cut;
+  int clusters;           ///< that share the last tiles; 0: as the plan has it
+  float by_blocks_above;  ///< mma::wgmma::problem::by_blocks_above
+  bool ahead;             ///< whether strips are certified ahead
+  gemm_steps* counted;
+
+  template <class A, class B, class T>
+  errc operator()(A const& a, B const& b, matrix_view<T> const& d, gemm_factors factors) const {
+    if (const errc e = validate_gemm(a, b, d); e != errc::ok) return e;
+    using strips = mma::wgmma::certified_strips;
+    const i64 others = round_up<i64>(device::gemm_workspace_bytes(a.rows, b.rows, a.cols) +
+                                         device::detail::carried_memory::bytes(clusters),
+                                     mma::decoded_operand::alignment),
+              bytes = others +
+                      strips::in(nullptr, a.rows, b.rows).bytes(ceil_div<i64>(a.cols, mma::decoded_step));
+    return in_workspace(bytes, counted, [&](u8* workspace, gemm_steps* steps) {
+      const auto may = [&](device::detail::wgmma_plan::cut const& c) {
+        return c.cols == cut.cols && c.lie == cut.lie;
+      };
+      device::detail::wgmma_call call(a, b, d, factors, workspace, steps, may, clusters);
+      call.p.by_blocks_above = by_blocks_above;
+      if (ahead) {
+        call.p.certified = strips::in(workspace + others, a.rows, b.rows);
+        call.p.certified.least_open = 0;
+      }
+      if (clusters != 0) {
+        CHECK(device::detail::clusters_of(d.rows, d.cols, cut.cols, cut.lie) > clusters);
+        call.plan.split = call.p.split = true;
+      }
+      errc e = call.state;
+      if (e == errc::ok) e = call.decode(nullptr);
+      return e == errc::ok ? call.multiply(nullptr) : e;
+    });
+  }
+};
+
+/// The same with tiles of so many columns; if it is not 0, by so many clusters, which share the last tiles.
+/// `ByBlocks`: whatever the data, and else never. `Lie`: how a cluster's tiles do.
 template <int Cols, int Clusters = 0, bool ByBlocks = false,
           mma::cluster_tiles Lie = mma::cluster_tiles::stacked, bool Ahead = false>
 struct wgmma_gemm {
@@ -86,31 +123,8 @@ struct wgmma_gemm {
 
   template <class A, class B, class T>
   errc operator()(A const& a, B const& b, matrix_view<T> const& d, gemm_factors factors) const {
-    if (const errc e = validate_gemm(a, b, d); e != errc::ok) return e;
-    using strips = mma::wgmma::certified_strips;
-    const i64 others = round_up<i64>(device::gemm_workspace_bytes(a.rows, b.rows, a.cols) +
-                                         device::detail::carried_memory::bytes(Clusters),
-                                     mma::decoded_operand::alignment),
-              bytes = others +
-                      strips::in(nullptr, a.rows, b.rows).bytes(ceil_div<i64>(a.cols, mma::decoded_step));
-    return in_workspace(bytes, counted, [&](u8* workspace, gemm_steps* steps) {
-      const auto may = [](device::detail::wgmma_plan::cut const& c) {
-        return c.cols == Cols && c.lie == Lie;
-      };
-      device::detail::wgmma_call call(a, b, d, factors, workspace, steps, may, Clusters);
-      call.p.by_blocks_above = ByBlocks ? -1.0f : 1.0f;
-      if (Ahead) {
-        call.p.certified = strips::in(workspace + others, a.rows, b.rows);
-        call.p.certified.least_open = 0;
-      }
-      if (Clusters != 0) {  // whatever the plan would be
-        CHECK(device::detail::clusters_of(d.rows, d.cols, Cols, Lie) > Clusters);
-        call.plan.split = call.p.split = true;
-      }
-      errc e = call.state;
-      if (e == errc::ok) e = call.decode(nullptr);
-      return e == errc::ok ? call.multiply(nullptr) : e;
-    });
+    const wgmma_gemm_by gemm{{Cols, Lie, 0}, Clusters, ByBlocks ? -1.0f : 1.0f, Ahead, counted};
+    return gemm(a, b, d, factors);
   }
 };
 

@@ -8,6 +8,7 @@
 
 #include "gemm_blackwell_cases.cuh"
 #include "gemm_calls.cuh"
+#include "gemm_random.hpp"
 #include "gemm_within_bound.hpp"
 
 namespace fourscale::test {
@@ -108,6 +109,22 @@ void check_native_scales() {
   c.a.amax = amax_from::device;
   c.a.data.amax = 0.0f;
   check_within_bound(c, c.on_device(Gemm{}));
+}
+
+/// GEMMs drawn at random: of the first `count` seeds, or of `all` if the test is exhaustive.
+template <class Gemm, class F, class G, class Layout, class T>
+void check_random_native(u64 count, u64 all) {
+  if (!gpu_or_warn()) return;
+  for (u64 seed = 0; seed < (exhaustive() ? all : count); ++seed) {
+    auto c = random_gemm<F, G, Layout, T>(seed, 300, 2048);
+    dice d(seed);
+    c.o.factors = {d.one_of({1.0f, -0.37f}),
+                   d.one_of({0.0f, 1.0f, -0.75f})};  // 0 times an infinite sum is NaN
+    for (size_t i = 0; i < c.before.size(); ++i) c.before[i] = from_float<T>(gaussian(i) * 100.0f);
+    INFO("seed " << seed << ": " << F::name << " by " << G::name << ", " << c.o.m << " x " << c.o.n << " x "
+                 << c.o.k << ", gap " << c.o.gap);
+    check_within_bound(c, c.on_device(Gemm{}));
+  }
 }
 
 /// D is not read where beta is 0.
