@@ -6,6 +6,8 @@
 
 #include "matches_host.cuh"
 #include "recipe/linear_case.hpp"
+#include "support/drawn_values.hpp"
+#include "support/same_bits.hpp"
 
 namespace fourscale::test {
 
@@ -14,11 +16,11 @@ template <class OnDevice>
 void check_same_as_host(OnDevice const& d) {
   REQUIRE(cudaDeviceSynchronize() == cudaSuccess);
   const bool same_w = d.weights.to_host() == d.h.weights, same_saved = d.saved.to_host() == d.h.saved,
-             same_dw = d.dw.to_host() == d.h.dw;
+             same_dw = same_bits(d.dw.to_host(), d.h.dw);
   CHECK(same_w);
   CHECK(same_saved);
-  CHECK(same_values(d.y.to_host(), d.h.y));
-  CHECK(same_values(d.dx.to_host(), d.h.dx));
+  CHECK(same_bits(d.y.to_host(), d.h.y));
+  CHECK(same_bits(d.dx.to_host(), d.h.dx));
   CHECK(same_dw);
 }
 
@@ -107,6 +109,20 @@ void check_linear(linear_shape s, auto const& prepare) {
 template <linear_recipe R, class L = linear, class How = accumulate::blackwell>
 void check_linear(linear_shape s) {
   check_linear<R, L, How>(s, [](auto const&) {});
+}
+
+/// Layers drawn at random: of the first `count` seeds, or of ten times as many if the test is exhaustive.
+template <linear_recipe R, class L = linear>
+void check_drawn_linear(i64 unit, u64 count) {
+  for (u64 seed = 0; seed < (exhaustive() ? 10 * count : count); ++seed) {
+    INFO("seed " << seed);
+    dice d(seed);
+    const linear_shape s{unit * d.size(400 / unit), unit * d.size(400 / unit), unit * d.size(400 / unit)};
+    check_linear<R, L>(s, [&](linear_case<R, L>& h) {
+      h.x = drawn_values<bf16>(d, s.tokens, s.in), h.dy = drawn_values<bf16>(d, s.tokens, s.out);
+      h.w = drawn_values<float>(d, s.out, s.in);
+    });
+  }
 }
 
 }  // namespace fourscale::test

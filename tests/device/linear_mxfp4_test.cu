@@ -12,6 +12,10 @@ TEST_CASE("device linear: mxfp4 equals the host", "[device][recipe][linear]") {
   check_linear<presets::mxfp4().linear>({288, 160, 224});
 }
 
+TEST_CASE("device linear: mxfp4 drawn at random equals the host", "[device][recipe][linear]") {
+  check_drawn_linear<presets::mxfp4().linear>(32, 20);
+}
+
 TEST_CASE("device linear: mxfp4 by native equals the host", "[device][recipe][linear][native]") {
   check_linear<presets::mxfp4().linear, linear, accumulate::native<plan_but_for>>({96, 64, 160});
 }

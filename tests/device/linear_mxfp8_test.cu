@@ -20,6 +20,10 @@ TEST_CASE("device linear: mxfp8 equals the host", "[device][recipe][linear]") {
   check_linear<with_e5m2>({96, 64, 160});
 }
 
+TEST_CASE("device linear: mxfp8 drawn at random equals the host", "[device][recipe][linear]") {
+  check_drawn_linear<mx>(32, 10);
+}
+
 TEST_CASE("device linear: mxfp8 by native is within its bound", "[device][recipe][linear][native]") {
   if (!gpu_or_warn()) return;
   for (const linear_shape s : {linear_shape{32, 32, 32}, {96, 64, 160}, {288, 160, 416}}) {

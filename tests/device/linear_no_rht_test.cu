@@ -10,6 +10,10 @@ TEST_CASE("device linear: te_nvfp4_no_rht equals the host", "[device][recipe][li
   check_linear<presets::te_nvfp4_no_rht().linear, swizzled_128x4>({144, 272, 160});
 }
 
+TEST_CASE("device linear: te_nvfp4_no_rht drawn at random equals the host", "[device][recipe][linear]") {
+  check_drawn_linear<presets::te_nvfp4_no_rht().linear, swizzled_128x4>(16, 20);
+}
+
 TEST_CASE("device linear: a producer's values are quantized as those of its matrix",
           "[device][recipe][linear]") {
   if (!gpu_or_warn()) return;

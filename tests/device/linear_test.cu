@@ -21,6 +21,10 @@ TEST_CASE("device linear: te_nvfp4 equals the host", "[device][recipe][linear]")
   check_linear<te>({16, 16, 16});
 }
 
+TEST_CASE("device linear: te_nvfp4 drawn at random equals the host", "[device][recipe][linear]") {
+  check_drawn_linear<te>(16, 20);
+}
+
 TEST_CASE("device linear: amaxes are reduced between amax and quantize", "[device][recipe][linear]") {
   if (!gpu_or_warn()) return;
   linear_case<te> h({48, 64, 80});

@@ -2,40 +2,12 @@
 // Matrices drawn at random: shapes, strides, addresses and values. Each quantizer's codes and scales compared
 // with the host's, byte for byte, and what they dequantize to.
 #include "matches_host.cuh"
-#include "support/dice.hpp"
+#include "support/drawn_values.hpp"
 
 using namespace fourscale;
 using namespace fourscale::test;
 
 namespace {
-
-/// How the values of a matrix are drawn.
-struct value_pattern {
-  u64 seed;
-  i64 middle, spread;             ///< of exponents
-  i64 zeros, specials, outliers;  ///< one in so many, or none if 0
-  bool by_rows;                   ///< whether a row shares an exponent
-
-  explicit value_pattern(dice& d)
-      : seed(d.bits()),
-        middle(d.one_of({i64{0}, i64{0}, i64{-20}, i64{-120}, i64{100}})),
-        spread(d.one_of({i64{1}, i64{1}, i64{4}, i64{30}})),
-        zeros(d.one_of({0, 0, 2, 20})),
-        specials(d.one_of({0, 0, 0, 3000, 10})),
-        outliers(d.one_of({0, 0, 100, 10000})),
-        by_rows(d.one_in(2)) {}
-
-  float operator()(i64 row, i64 i) const {
-    const u64 r = mix(seed + static_cast<u64>(i));
-    const auto chance = [&](i64 one_in, int shift) {
-      return one_in != 0 && static_cast<i64>(r >> shift & 0xffff) % one_in == 0;
-    };
-    if (chance(zeros, 0)) return r >> 63 != 0 ? -0.0f : 0.0f;
-    if (chance(specials, 8)) return ugly(r);
-    const i64 noise = static_cast<i64>(mix(by_rows ? seed ^ static_cast<u64>(row) : r) >> 8) % spread;
-    return std::ldexp(gaussian(r), static_cast<int>(middle + noise + (chance(outliers, 16) ? 12 : 0)));
-  }
-};
 
 /// A multiple of `unit`, often of the sizes of tiles.
 i64 drawn_size(dice& d, i64 unit) {
@@ -55,14 +27,8 @@ struct drawn_matrix {
         cols(drawn_size(d, col_unit)),
         ld(cols + d.one_of({i64{0}, i64{0}, i64{8}, i64{16}, i64{5}})),
         start(d.one_of({i64{0}, i64{0}, i64{8}, i64{4}, i64{1}})),
-        values(drawn(value_pattern(d))),
+        values(drawn_values<T>(d, rows + 1, ld)),
         copy(values) {}
-  std::vector<T> drawn(value_pattern const& p) const {
-    std::vector<T> x(static_cast<size_t>(start + rows * ld));
-    for (size_t i = 0; i < x.size(); ++i)
-      x[i] = from_float<T>(p(static_cast<i64>(i) / ld, static_cast<i64>(i)));
-    return x;
-  }
   matrix_view<T const> on_host() const { return {values.data() + start, rows, cols, ld}; }
   matrix_view<T const> on_device() const { return {copy.data() + start, rows, cols, ld}; }
 };
@@ -77,7 +43,7 @@ struct drawn_output {
 
   drawn_output(dice& d, i64 rows, i64 cols, tensor_amax<F> amax)
       : codes_at(d.one_of({0, 0, 0, 16, 8, 4, 1})),
-        scales_at(d.one_of({0, 0, 0, 16, 4, 1})),
+        scales_at(block_scale_bytes<F> * d.one_of({0, 0, 0, 16, 4, 1})),
         codes(static_cast<size_t>(codes_at + code_bytes<F>(rows, cols) + canary), poison),
         scales(static_cast<size_t>(scales_at + scale_bytes<F, Layout>(rows, cols) + canary), poison),
         d_codes(codes),
@@ -131,13 +97,20 @@ void check(u64 seed, Rows const& of_rows, Columns const& of_columns, Blocks bloc
 TEST_CASE("device: quantizers of matrices drawn at random equal the host's", "[device][copies]") {
   if (!gpu_or_warn()) return;
   constexpr quantizer plain{};
+  constexpr quantizer drawing{stochastic{philox{7, 1}}};
+  constexpr quantizer over_six{nearest_even{}, four_over_six<>{}};
   constexpr quantizer wgrad{stochastic{philox{7, 1}}, two_level{}, hadamard<16>{te_signs}};
   const u64 count = exhaustive() ? 2000 : 30;
   for (u64 seed = 0; seed < count; ++seed) {
     check<nvfp4, linear, swizzled_128x4, bf16>(seed, plain, wgrad, blocks_1d{});
     check<nvfp4, swizzled_128x4, linear, float>(seed, plain, plain, blocks_1d{});
+    check<nvfp4, linear, linear, fp16>(seed, drawing, plain, blocks_1d{});
+    check<nvfp4, swizzled_128x4, linear, bf16>(seed, over_six, over_six, blocks_1d{});
     check<nvfp4, swizzled_128x4, swizzled_128x4, bf16>(seed, plain, plain, blocks_2d<16, 16>{});
     check<mxfp4, linear, linear, float>(seed, plain, plain, blocks_2d<32, 32>{});
+    check<mxfp6_e2m3, linear, swizzled_128x4, bf16>(seed, plain, plain, blocks_1d{});
     check<mxfp8_e4m3, swizzled_128x4, linear, fp16>(seed, plain, plain, blocks_1d{});
+    check<fp8_block_e4m3, linear, linear, bf16>(seed, plain, plain, blocks_1d{});
+    check<fp8_block_e4m3, linear, linear, float>(seed, plain, plain, blocks_2d<128, 128>{});
   }
 }
