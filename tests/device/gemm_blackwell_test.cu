@@ -2,6 +2,7 @@
 // Blackwell's bits on tensor cores that know bf16 only, compared with the chained model: every bit of D, what
 // lies around it, and how the steps were added. Of NVFP4 to bf16 and FP32: gemm_blackwell_types_test.cu has
 // the other types.
+#include <deque>
 #include <fourscale/device/explain_gemm.cuh>
 #include <string>
 
@@ -131,6 +132,42 @@ TEST_CASE("device gemm blackwell: broken rules are refused and D stays as it was
   CHECK(device::gemm(a.view, b.view, to, {}, accumulate::blackwell{}, {workspace.data() + 1, bytes}) ==
         errc::ok);
   CHECK(same_bits(d.to_host(), c.oracle()));
+}
+
+TEST_CASE("device gemm blackwell: GEMMs one behind the other share a workspace, in three streams",
+          "[device][gemm][blackwell]") {
+  if (!gpu_or_warn()) return;
+  using one = gemm_case<nvfp4, linear, nvfp4, linear, float>;
+  constexpr u64 streams = 3, count = 60;
+  struct queued {
+    one c;
+    device_gemm_operand<nvfp4, linear> a{c.a}, b{c.b};
+    device_buffer<float> d{c.before};
+
+    explicit queued(u64 seed) : c(random_gemm<nvfp4, nvfp4, linear, float>(seed, 1500, 2048)) {}
+  };
+  std::deque<queued> all;
+  i64 bytes = 0;
+  for (u64 seed = 0; seed < count; ++seed) {
+    gemm_options const& o = all.emplace_back(seed).c.o;
+    bytes = std::max(bytes, device::gemm_workspace_bytes(o.m, o.n, o.k));
+  }
+  const device_buffer<u8> workspace(streams * bytes);
+  std::vector<cudaStream_t> stream(streams);
+  for (cudaStream_t& s : stream) REQUIRE(cudaStreamCreateWithFlags(&s, cudaStreamNonBlocking) == cudaSuccess);
+  REQUIRE(cudaDeviceSynchronize() == cudaSuccess);
+  for (size_t i = 0; i < count; ++i) {
+    queued const& q = all[i];
+    REQUIRE(device::gemm(q.a.view, q.b.view, q.c.view_of(q.d.data()), q.c.o.factors, accumulate::blackwell{},
+                         {workspace.data() + static_cast<i64>(i % streams) * bytes, bytes},
+                         stream[i % streams]) == errc::ok);
+  }
+  REQUIRE(cudaDeviceSynchronize() == cudaSuccess);
+  for (u64 i = 0; i < count; ++i) {
+    INFO("seed " << i);
+    CHECK(same_bits(all[i].d.to_host(), all[i].c.on_host(cpu_gemm{})));
+  }
+  for (const cudaStream_t s : stream) CHECK(cudaStreamDestroy(s) == cudaSuccess);
 }
 
 TEST_CASE("device gemm blackwell: it can be captured, and gives the same bits again",
