@@ -22,7 +22,8 @@ class dice {
   bool one_in(i64 n) { return below(n) == 0; }
   /// 1 to `most`, small numbers as often as large ones.
   i64 size(i64 most) {
-    const i64 at_most = std::min(most, i64{1} << (1 + below(std::bit_width(static_cast<u64>(most)))));
+    const auto widths = static_cast<i64>(std::bit_width(static_cast<u64>(most)));
+    const i64 at_most = std::min(most, i64{1} << (1 + below(widths)));
     return 1 + below(at_most);
   }
   template <std::size_t N, class T>
