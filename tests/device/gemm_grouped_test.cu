@@ -151,7 +151,6 @@ void check_same_decoded(mma::decoded_part const& part, mma::decoded_operand cons
 /// A group of GEMMs drawn at random, compared with the CPU's.
 template <class F, class Layout, class T>
 void check_random_group(u64 seed) {
-  using data = gemm_operand_data<F, Layout>;
   dice d(seed);
   const auto along = d.one_of({groups_along::rows, groups_along::k});
   const i64 count = d.size(40), n = d.size(300), m = 16 * d.size(13), k = F::block_size * d.size(60),
