@@ -137,10 +137,9 @@ TEST_CASE("device gemm blackwell: broken rules are refused and D stays as it was
 TEST_CASE("device gemm blackwell: GEMMs one behind the other share a workspace, in three streams",
           "[device][gemm][blackwell]") {
   if (!gpu_or_warn()) return;
-  using one = gemm_case<nvfp4, linear, nvfp4, linear, float>;
   constexpr u64 streams = 3, count = 60;
   struct queued {
-    one c;
+    gemm_case<nvfp4, linear, nvfp4, linear, float> c;
     device_gemm_operand<nvfp4, linear> a{c.a}, b{c.b};
     device_buffer<float> d{c.before};
 

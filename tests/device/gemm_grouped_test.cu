@@ -154,7 +154,7 @@ void check_random_group(u64 seed) {
   dice d(seed);
   const auto along = d.one_of({groups_along::rows, groups_along::k});
   const i64 count = d.size(40), n = d.size(300), m = 16 * d.size(13), k = F::block_size * d.size(60),
-            ld = n + d.one_of({i64{0}, i64{4}, i64{3}});
+            ld = n + d.one_of({0, 4, 3});
   const gemm_factors factors{d.one_of({1.0f, -0.37f, 0.0f}), d.one_of({0.0f, 1.0f, -0.75f})};
   const auto cut = d.one_of(wgmma_plan::cuts);
   const bool by_blocks = d.one_in(3);
@@ -185,14 +185,12 @@ void check_random_group(u64 seed) {
     REQUIRE(host::gemm(a.on_host(), b.on_host(), own, factors, accumulate::blackwell{}) == errc::ok);
   }
   const auto gemm = [&](int i) { return all[static_cast<size_t>(i)]; };
-  const auto may = [&](wgmma_plan::cut const& c) { return c.cols == cut.cols && c.lie == cut.lie; };
   const errc e = in_workspace(place.bytes(), nullptr, [&](u8* workspace, gemm_steps*) {
-    grouped_call<F, Layout, T> call(gemm, place, matrix_view<T>{d_of_gpu.data(), rows, n, ld}, factors,
-                                    aligned_begin({workspace, place.bytes()}), may);
-    REQUIRE(call.state == errc::ok);
-    call.p.by_blocks_above = by_blocks ? -1.0f : 1.0f;
-    const errc decoded = call.template decode<true>(nullptr);
-    return decoded == errc::ok ? call.multiply(nullptr) : decoded;
+    const matrix_view<T> to{d_of_gpu.data(), rows, n, ld};
+    return multiply(
+        grouped_call<F, Layout, T>(gemm, place, to, factors, aligned_begin({workspace, place.bytes()}),
+                                   only(cut.cols, cut.lie)),
+        by_blocks);
   });
   REQUIRE(e == errc::ok);
   CHECK(same_bits(d_of_gpu.to_host(), want));

@@ -66,7 +66,9 @@ struct test_matrix {
     return v;
   }
   test_matrix(i64 r, i64 c, i64 leading, i64 first, float (*value)(u64, u64) = activation)
-      : rows(r), cols(c), ld(leading), start(first), values(make(r, leading, first, value)), copy(values) {}
+      : test_matrix(r, c, leading, first, make(r, leading, first, value)) {}
+  test_matrix(i64 r, i64 c, i64 leading, i64 first, std::vector<T> const& v)
+      : rows(r), cols(c), ld(leading), start(first), values(v), copy(values) {}
 
   matrix_view<T const> on_host() const { return {values.data() + start, rows, cols, ld}; }
   matrix_view<T const> on_device() const { return {copy.data() + start, rows, cols, ld}; }

@@ -319,15 +319,12 @@ void check_each() {
 template <class F, class Layout, class T>
 void check_random(u64 count, u64 all, auto const& gemm_for) {
   if (!gpu_or_warn()) return;
-  for (u64 seed = 0; seed < (exhaustive() ? all : count); ++seed) {
-    auto c = random_gemm<F, F, Layout, T>(seed, 700, 4096);
-    INFO("seed " << seed << ": " << F::name << ' ' << c.o.m << " x " << c.o.n << " x " << c.o.k << ", gap "
-                 << c.o.gap);
+  for_random_gemms<F, F, Layout, T>(count, all, 700, 4096, [&](auto& c, u64 seed) {
     dice d(seed + 1'000'000);
     gemm_steps steps;
     CHECK(same_bits(c.on_device(gemm_for(d, c, &steps)), c.on_host(cpu_gemm{})));
     CHECK(steps.in_f32 + steps.in_double + steps.by_model == c.o.m * c.o.n * ceil_div<i64>(c.o.k, 64));
-  }
+  });
 }
 
 }  // namespace fourscale::test

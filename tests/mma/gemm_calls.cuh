@@ -114,7 +114,8 @@ struct wgmma_gemm_by {
 };
 
 /// The same with tiles of so many columns; if it is not 0, by so many clusters, which share the last tiles.
-/// `ByBlocks`: whatever the data, and else never. `Lie`: how a cluster's tiles do.
+/// `ByBlocks`: whatever the data, and else never. `Lie`: how a cluster's tiles do. `Ahead`: strips are
+/// certified ahead, whatever the data.
 template <int Cols, int Clusters = 0, bool ByBlocks = false,
           mma::cluster_tiles Lie = mma::cluster_tiles::stacked, bool Ahead = false>
 struct wgmma_gemm {

@@ -115,16 +115,13 @@ void check_native_scales() {
 template <class Gemm, class F, class G, class Layout, class T>
 void check_random_native(u64 count, u64 all) {
   if (!gpu_or_warn()) return;
-  for (u64 seed = 0; seed < (exhaustive() ? all : count); ++seed) {
-    auto c = random_gemm<F, G, Layout, T>(seed, 300, 2048);
+  for_random_gemms<F, G, Layout, T>(count, all, 300, 2048, [](auto& c, u64 seed) {
     dice d(seed);
-    c.o.factors = {d.one_of({1.0f, -0.37f}),
-                   d.one_of({0.0f, 1.0f, -0.75f})};  // 0 times an infinite sum is NaN
+    c.o.factors.alpha = d.one_of({1.0f, -0.37f});  // not 0: times an infinite sum it is NaN
+    c.o.factors.beta = d.one_of({0.0f, 1.0f, -0.75f});
     for (size_t i = 0; i < c.before.size(); ++i) c.before[i] = from_float<T>(gaussian(i) * 100.0f);
-    INFO("seed " << seed << ": " << F::name << " by " << G::name << ", " << c.o.m << " x " << c.o.n << " x "
-                 << c.o.k << ", gap " << c.o.gap);
     check_within_bound(c, c.on_device(Gemm{}));
-  }
+  });
 }
 
 /// D is not read where beta is 0.

@@ -7,6 +7,7 @@
 
 #include "gemm_case.hpp"
 #include "support/dice.hpp"
+#include "support/everywhere.hpp"
 
 namespace fourscale::test {
 
@@ -23,7 +24,7 @@ struct operand_pattern {
     constexpr i64 rarely[] = {0, 0, 0, 4, 50, 1000};
     rows_together = d.one_of(groups), blocks_together = d.one_of(groups);
     middle = e4m3_scales ? d.below(127) : 8 * (100 + d.below(56));
-    spread = d.one_of({i64{1}, i64{8}, i64{24}, i64{64}, i64{127}});
+    spread = d.one_of({1, 8, 24, 64, 127});
     slope = d.one_in(3) ? d.below(255) - 127 : 0;
     zero_scales = d.one_of(rarely), far_scales = d.one_of(rarely);
     nan_scales = d.one_in(8) ? 2000 : 0;
@@ -85,9 +86,8 @@ gemm_case<F, Layout, G, Layout, T> random_gemm(u64 seed, i64 most, i64 most_k) {
   gemm_options o{d.size(most), d.size(most), unit * d.size(most_k / unit)};
   o.factors.alpha = d.one_of({1.0f, 1.0f, -0.37f, 0.0f, 0x1p-130f, 0x1p120f, not_a_number});
   if (!same_type<T, fp16>) o.factors.beta = d.one_of({0.0f, 0.0f, 1.0f, -0.75f, not_a_number});
-  o.gap = d.one_of({i64{0}, i64{0}, i64{8}, i64{1}, i64{6}});
-  o.start_a = d.one_of({i64{0}, i64{0}, i64{16}, i64{8}, i64{1}});
-  o.start_b = d.one_of({i64{0}, i64{0}, i64{16}, i64{8}, i64{2}});
+  o.gap = d.one_of({0, 0, 8, 1, 6});
+  o.start_a = d.one_of({0, 0, 16, 8, 1}), o.start_b = d.one_of({0, 0, 16, 8, 2});
   if (F::has_tensor_scale) o.amax_a = d.one_of(froms), o.amax_b = d.one_of(froms);
   const bool cancels = d.one_in(4);  // sums come back to 0
   const auto a = random_operand<F, Layout>(d, o.m, o.k, o.start_a, cancels, true);
@@ -96,6 +96,17 @@ gemm_case<F, Layout, G, Layout, T> random_gemm(u64 seed, i64 most, i64 most_k) {
   if (d.one_in(3))
     for (size_t i = 0; i < c.before.size(); ++i) c.before[i] = from_float<T>(ugly(i + seed));
   return c;
+}
+
+/// check(case, seed) of the first `count` seeds, or of `all` if the test is exhaustive.
+template <class F, class G, class Layout, class T>
+void for_random_gemms(u64 count, u64 all, i64 most, i64 most_k, auto const& check) {
+  for (u64 seed = 0; seed < (exhaustive() ? all : count); ++seed) {
+    auto c = random_gemm<F, G, Layout, T>(seed, most, most_k);
+    INFO("seed " << seed << ": " << F::name << " by " << G::name << ", " << c.o.m << " x " << c.o.n << " x "
+                 << c.o.k << ", gap " << c.o.gap);
+    check(c, seed);
+  }
 }
 
 }  // namespace fourscale::test

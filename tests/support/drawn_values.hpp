@@ -18,8 +18,8 @@ struct value_pattern {
 
   explicit value_pattern(dice& d)
       : seed(d.bits()),
-        middle(d.one_of({i64{0}, i64{0}, i64{-20}, i64{-120}, i64{100}})),
-        spread(d.one_of({i64{1}, i64{1}, i64{4}, i64{30}})),
+        middle(d.one_of({0, 0, -20, -120, 100})),
+        spread(d.one_of({1, 1, 4, 30})),
         zeros(d.one_of({0, 0, 2, 20})),
         specials(d.one_of({0, 0, 0, 3000, 10})),
         outliers(d.one_of({0, 0, 100, 10000})),
