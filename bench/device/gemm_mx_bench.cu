@@ -1,10 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// GEMMs of MXFP8 and MXFP6 with Blackwell's bits by mma.sync of fp16, and within a bound by
-// accumulate::native, compared with cublasLt's bf16 on the same values in the same run. `certified` is the
-// share of outputs of steps whose certificate holds, `by_model` that of those where the adder may drop bits;
-// decoding is part of `percent` and `percent_native`. gemm_mx_far: native with a scale that sums in f32 may
-// not hold, which is added in double.
+// GEMMs of MXFP8 and MXFP6 with Blackwell's bits, and within a bound by accumulate::native, compared with
+// cublasLt's bf16 on the same values in the same run. Blackwell's bits of MXFP8 are by mma.sync of fp16.
+// Those of MXFP6 are by wgmma, except for the outputs `left` to mma.sync. `certified` is the share of outputs
+// of steps whose certificate holds, `by_model` that of those where the adder may drop bits; decoding is part
+// of `percent` and `percent_native`. gemm_mx_far: native with a scale that sums in f32 may not hold, which is
+// added in double.
+#include <bit>
 #include <fourscale/device/gemm_native.cuh>
+#include <type_traits>
+#include <vector>
 
 #include "cublaslt.cuh"
 #include "data.cuh"
@@ -58,6 +62,21 @@ struct native_gemm {
   }
 };
 
+/// The share of outputs, in percent, that a call has left to gemm_kernel::f16.
+template <class Call>
+double percent_left(Call const& call, i64 m, i64 n) {
+  if constexpr (requires { call.failed; }) {
+    const i64 count = call.failed.words(m, n);
+    std::vector<f4::u32> words(static_cast<size_t>(count));
+    require(cudaMemcpy(words.data(), call.failed.any, words.size() * 4, cudaMemcpyDeviceToHost));
+    i64 failed = 0;
+    for (size_t i = 1; i < words.size(); ++i) failed += std::popcount(words[i]);  // bytes of 0 or 1
+    return 100 * static_cast<double>(failed * call.failed.rows * call.failed.cols) /
+           static_cast<double>(m * n);
+  }
+  return 100;
+}
+
 template <class F>
 void measure(benchmark::State& state, gemm_shape s, data kind_a, data kind_b) {
   const operand<F> a(s.m, s.k, kind_a, 1), b(s.n, s.k, kind_b, 2);
@@ -65,7 +84,9 @@ void measure(benchmark::State& state, gemm_shape s, data kind_a, data kind_b) {
   const buffer<f4::gemm_steps> steps(1);
   const f4::matrix_view<bf16> to{d.data(), s.m, s.n};
   const native_gemm<F> native(a, b, to);
-  using call_type = f4::device::detail::f16_call<F, linear, F, linear, bf16>;
+  using kernels = f4::device::detail::kernels_of_gemm<F, linear, F, linear, bf16>;
+  using call_type =
+      std::conditional_t<kernels::in_32s, typename kernels::by_wgmma_in_32s, typename kernels::by_f16>;
   const call_type counting(a.view, b.view, to, {}, native.workspace.data(), steps.data()),
       call(a.view, b.view, to, {}, native.workspace.data(), nullptr);
   require(cudaMemset(steps.data(), 0, steps.bytes()));
@@ -95,6 +116,7 @@ void measure(benchmark::State& state, gemm_shape s, data kind_a, data kind_b) {
     state.counters["native_TFLOP/s"] = s.flop() / of_native[1] * 1e-12;
     state.counters["percent_native"] = 100 * of_native[0] / of_native[1];
     state.counters["certified"] = 100 * static_cast<double>(counted.in_f32) / all;
+    state.counters["left"] = percent_left(counting, s.m, s.n);
     state.counters["by_model"] = 100 * static_cast<double>(counted.by_model) / all;
   }
 }
@@ -127,7 +149,10 @@ const bool registered = [] {
     add_gemm<f4::mxfp8_e4m3>(s, "lognormal_blocks", blocks, blocks);
     add_gemm<f4::mxfp8_e5m2>(s, "gaussian", gaussian, gaussian);
     add_gemm<f4::mxfp6_e2m3>(s, "gaussian", gaussian, gaussian);
+    add_gemm<f4::mxfp6_e2m3>(s, "t2", student, student);
+    add_gemm<f4::mxfp6_e2m3>(s, "lognormal_blocks", blocks, blocks);
     add_gemm<f4::mxfp6_e3m2>(s, "gaussian", gaussian, gaussian);
+    add_gemm<f4::mxfp6_e3m2>(s, "t2", student, student);
     add_gemm<f4::mxfp6_e3m2>(s, "lognormal_blocks", blocks, blocks);
     add("gemm_mx_far/mxfp8_e4m3/" + s.name(),
         [=](benchmark::State& state) { measure_far<f4::mxfp8_e4m3>(state, s); });

@@ -229,6 +229,14 @@ inline constexpr bool has_cvt_narrow = FOURSCALE_HAS_CVT_NARROW;
 inline constexpr bool has_cvt_fma = FOURSCALE_HAS_CVT_FMA;
 /// cvt.rs, stochastic rounding: sm_100a and sm_103a only.
 inline constexpr bool has_cvt_rs = FOURSCALE_HAS_CVT_RS;
+/// Whether this unit is compiled by -rdc=true. A call in a kernel may then be to another unit, and even a
+/// division is a call. So ptxas serializes wgmma (C7509) and ignores setmaxnreg (C7504); mma.sync is faster.
+/// And it refuses a kernel that calls a function with more registers than the kernel may have.
+#if defined(__CUDACC_RDC__)
+inline constexpr bool is_relocatable = true;
+#else
+inline constexpr bool is_relocatable = false;
+#endif
 /// wgmma and setmaxnreg of Hopper: sm_90a only (PTX ISA 9.7.15).
 inline constexpr bool has_wgmma = FOURSCALE_HAS_WGMMA;
 /// Clusters of CTAs that reach each other's shared memory: sm_90 and later.

@@ -13,9 +13,9 @@ using namespace fourscale;
 
 errc multiply(block_scaled_view<mxfp8_e4m3> const& a, block_scaled_view<mxfp6_e2m3> const& b,
               mma::decoded_operand const& to_a, mma::decoded_operand const& to_b,
-              mma::wgmma::way_sample* samples) {
+              device::detail::decoded_besides const& besides) {
   const block_scaled_view<mxfp8_e4m3, linear, u8 const> from_a = a;
   const block_scaled_view<mxfp6_e2m3, linear, u8 const> from_b = b;
-  device::detail::decode_mx_kernel<<<1, 256>>>(from_a, from_b, to_a, to_b, samples, {});
+  device::detail::decode_mx_kernel<0><<<1, 256>>>(from_a, from_b, to_a, to_b, besides);
   return device::detail::launched();
 }

@@ -71,6 +71,13 @@ TEST_CASE("explain_gemm: each kernel", "[device][gemm][explain]") {
   CHECK(f16.count == 1);
 }
 
+TEST_CASE("explain_gemm: MXFP6 by Hopper's kernel", "[device][gemm][explain]") {
+  check<mxfp6_e2m3, linear>({4096, 4096, 4096}, {notes::gemm_in_32s});
+  check<mxfp6_e3m2, linear>({4096, 4096, 4096, 0, 8}, {notes::gemm_in_32s});
+  check<mxfp6_e2m3, swizzled_128x4>({4096, 4096, 4096, 0, 1}, {notes::gemm_in_32s, notes::gemm_bytes});
+  CHECK(contains(explain<mxfp6_e2m3, linear>(device::gemm_kernel::wgmma, {}).kernel, "128 x 192"));
+}
+
 TEST_CASE("explain_gemm: what makes Hopper's kernel slower", "[device][gemm][explain]") {
   check({}, {});
   check({4096, 4096, 4128}, {});

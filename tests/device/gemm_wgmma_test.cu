@@ -167,11 +167,8 @@ TEST_CASE("device gemm wgmma: strips certified ahead, in tiles of every width", 
 TEST_CASE("device gemm wgmma: drawn at random, in drawn tiles and ways", "[device][gemm][blackwell]") {
   if (!hopper_or_warn()) return;
   const auto drawn = [](dice& d, auto const& c, gemm_steps* steps) {
-    const auto cut = d.one_of(device::detail::wgmma_plan::cuts);
-    const int clusters = static_cast<int>(1 + d.below(8));
-    const bool shares = d.one_in(3) && cut.lie != low &&
-                        device::detail::clusters_of(c.o.m, c.o.n, cut.cols, cut.lie) > clusters;
-    return wgmma_gemm_by{cut, shares ? clusters : 0, d.one_of({-1.0f, 1.0f, 1.0f}), d.one_in(3), steps};
+    const drawn_tiles tiles(d, c.o.m, c.o.n);
+    return wgmma_gemm_by{tiles.cut, tiles.clusters, d.one_of({-1.0f, 1.0f, 1.0f}), d.one_in(3), steps};
   };
   check_random<nvfp4, linear, float>(60, 4000, drawn);
   check_random<nvfp4, swizzled_128x4, bf16>(60, 4000, drawn);

@@ -3,9 +3,11 @@
 // receives how the steps were added.
 #pragma once
 
+#include <algorithm>
 #include <fourscale/device/gemm.cuh>
 
 #include "gemm_case.cuh"
+#include "support/dice.hpp"
 
 namespace fourscale::test {
 
@@ -72,6 +74,60 @@ struct f16_gemm {
       const errc e = call.decode(nullptr);
       return e == errc::ok ? call.multiply(nullptr) : e;
     });
+  }
+};
+
+/// A cut of Hopper's kernels, and how many clusters share the last tiles, or 0: drawn for D of m x n.
+struct drawn_tiles {
+  device::detail::wgmma_plan::cut cut;
+  int clusters;
+
+  drawn_tiles(dice& d, i64 m, i64 n) : cut(d.one_of(device::detail::wgmma_plan::cuts)) {
+    clusters = static_cast<int>(1 + d.below(8));
+    const bool shares = d.one_in(3) && cut.lie != mma::cluster_tiles::low &&
+                        device::detail::clusters_of(m, n, cut.cols, cut.lie) > clusters;
+    if (!shares) clusters = 0;
+  }
+};
+
+/// That of Hopper for MXFP6 and MXFP4 in steps of 32, likewise, with tiles of this cut; if it is not 0, by so
+/// many clusters, which share the last tiles. `left` receives how many strips of 16 x 64 outputs it leaves to
+/// f16.
+struct in_32s_gemm {
+  gemm_steps* counted = nullptr;
+  i64* left = nullptr;
+  device::detail::wgmma_plan::cut cut{192, mma::cluster_tiles::stacked, 0};
+  int clusters = 0;
+
+  template <class A, class B, class T>
+  errc operator()(A const& a, B const& b, matrix_view<T> const& d, gemm_factors factors) const {
+    if (const errc e = validate_gemm(a, b, d); e != errc::ok) return e;
+    const i64 bytes = device::gemm_workspace_bytes(a.rows, b.rows, a.cols) +
+                      device::detail::carried_memory::bytes(clusters);
+    return in_workspace(bytes, counted, [&](u8* workspace, gemm_steps* steps) {
+      const auto may = [&](device::detail::wgmma_plan::cut const& c) {
+        return c.cols == cut.cols && c.lie == cut.lie;
+      };
+      device::detail::call_in_32s call(a, b, d, factors, workspace, steps, may, clusters);
+      if (clusters != 0) {
+        CHECK(device::detail::clusters_of(d.rows, d.cols, cut.cols, cut.lie) > clusters);
+        call.plan.split = call.p.split = true;
+      }
+      errc e = call.state;
+      if (e == errc::ok) e = call.decode(nullptr);
+      if (e == errc::ok) e = call.multiply(nullptr);
+      if (e == errc::ok && left != nullptr) *left = count_left(call.failed, d.rows, d.cols);
+      return e;
+    });
+  }
+
+ private:
+  static i64 count_left(mma::failed_strips const& x, i64 m, i64 n) {
+    std::vector<u8> bytes(static_cast<size_t>(x.bytes(m, n)));
+    REQUIRE(cudaMemcpy(bytes.data(), x.any, bytes.size(), cudaMemcpyDeviceToHost) == cudaSuccess);
+    const i64 failed = std::count(bytes.begin() + 4, bytes.end(), u8{1});
+    CHECK((bytes[0] != 0) == (failed != 0));
+    return failed;
   }
 };
 

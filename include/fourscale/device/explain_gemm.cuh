@@ -26,8 +26,11 @@ inline constexpr char const
         "fewer tiles than processors: a sum goes along K in order, so that no two CTAs share it",
     gemm_few_rows[] = "128 rows or fewer: to decode the other operand takes about as long as to multiply",
     gemm_steps_of_32[] =
-        "MXFP8 and MXFP6: before Blackwell these bits take mma.sync of fp16, a few percent of bf16's speed; "
+        "MXFP8 and MXFP6: these bits take mma.sync of fp16 here, a few percent of bf16's speed; "
         "accumulate::native multiplies in bf16, within a bound",
+    gemm_in_32s[] =
+        "MXFP6: outputs whose sums may lose bits, as where blocks of a row differ by orders of magnitude, are "
+        "left to mma.sync of fp16, a tenth as fast; accumulate::native leaves none",
     gemm_rdc[] =
         "this unit was compiled by -rdc=true, under which ptxas lets each wgmma wait for the one before: "
         "mma.sync takes its place; compile it without",
@@ -53,6 +56,12 @@ void explain_decoding(explanation& why, block_scaled_view<F, Layout, u8 const> c
   why.add(!groups, notes::gemm_bytes);
   why.add(groups && !reader::has_wide_codes(q), notes::gemm_codes);
   why.add(!reader::has_words_of_scales(q), notes::gemm_scales);
+}
+
+/// The same for operands in steps of 32.
+template <class F, class Layout>
+void explain_decoding_in_32s(explanation& why, block_scaled_view<F, Layout, u8 const> const& q) {
+  why.add(!cta::are_words<typename F::element, 8>(q.codes), notes::gemm_bytes);
 }
 
 /// Says which tiles the plan chooses, and adds what makes them slower.
@@ -105,8 +114,12 @@ explanation explain_gemm(gemm_kernel kernel, block_scaled_view<F, LA, BA> const&
   }
   if (kernel != gemm_kernel::wgmma) why.add(!detail::rows_are_vectors(to), notes::gemm_output);
   if (kernel == gemm_kernel::wgmma || kernel == gemm_kernel::bf16) {
-    detail::explain_decoding<F, LA>(why, a);
-    detail::explain_decoding<G, LB>(why, b);
+    if constexpr (mma::has_run_limits<F, G>) {
+      why.add(true, notes::gemm_in_32s);
+      detail::explain_decoding_in_32s<F, LA>(why, a), detail::explain_decoding_in_32s<G, LB>(why, b);
+    } else {
+      detail::explain_decoding<F, LA>(why, a), detail::explain_decoding<G, LB>(why, b);
+    }
     why.add(d.rows <= 128 || d.cols <= 128, notes::gemm_few_rows);
   }
   return why;
@@ -125,7 +138,7 @@ explanation explain_gemm(block_scaled_view<F, LA, BA> const& a, block_scaled_vie
   const gemm_kernel best = detail::best_kernel(major, tma);
   why.add((major == 10 || major == 11) && !tma, notes::gemm_no_tma);
   const bool slower = kernel != best && kernels::takes(best),
-             relocatable = detail::is_relocatable && major == 9;
+             relocatable = arch::is_relocatable && major == 9;
   why.add(slower && relocatable, notes::gemm_rdc);
   why.add(slower && !relocatable, notes::gemm_not_compiled);
   return why;

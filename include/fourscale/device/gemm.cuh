@@ -9,7 +9,7 @@
 #include "gemm_bf16.cuh"
 #include "gemm_f16.cuh"
 #include "gemm_tcgen05.cuh"
-#include "gemm_wgmma.cuh"
+#include "gemm_wgmma_in_32s.cuh"
 
 namespace FOURSCALE_NAMESPACE::device {
 inline namespace FOURSCALE_ARCH {
@@ -24,20 +24,23 @@ struct gemm_workspace {
 enum class gemm_kernel : u8 {
   tcgen05,   ///< sm_100, 103, 110: block-scaled tensor cores, operands by TMA
   mma_sync,  ///< sm_120, 121: block-scaled mma.sync
-  wgmma,     ///< sm_90a: operands decoded to bf16; one addition toward zero for each step of K = 64
+  wgmma,     ///< sm_90a: operands decoded to bf16; one addition toward zero for each step of 64 or 32
   bf16,      ///< sm_80 and later: as wgmma, but by mma.sync
   f16        ///< sm_80 and later: MXFP8, MXFP6 and MXFP4 in steps of K = 32, by mma.sync of fp16
 };
 
 /// The bytes of workspace for A (m x k) and B (n x k), enough for every kernel: about 2.2 bytes a value; at
-/// most 14 MB for accumulators that one cluster hands to the next along K; and, where m * n * k is 2^36 or
-/// more, 2^-16 times that for certificates. Only gemm_kernel::wgmma, bf16 and f16 use a workspace.
+/// most 14 MB for accumulators that one cluster hands to the next along K; and, for certificates, 2^-10 times
+/// m * n or, where m * n * k is 2^36 or more, 2^-16 times that. Only gemm_kernel::wgmma, bf16 and f16 use a
+/// workspace.
 inline i64 gemm_workspace_bytes(i64 m, i64 n, i64 k, accumulate::blackwell = {}) {
   using mma::decoded_operand;
   const i64 steps = ceil_div<i64>(k, mma::decoded_step);
+  const i64 certified = detail::strips_of(nullptr, m, n, steps).bytes(steps),
+            failed = mma::failed_strips::bytes(m, n);
   return decoded_operand::in(nullptr, m, k).bytes() + decoded_operand::in(nullptr, n, k).bytes() +
          detail::sample_bytes + detail::carried_memory::bytes(detail::carried_memory::clusters(m, n)) +
-         detail::strips_of(nullptr, m, n, steps).bytes(steps) + decoded_operand::alignment;
+         (certified > failed ? certified : failed) + decoded_operand::alignment;
 }
 
 namespace detail {
@@ -59,9 +62,10 @@ struct kernels_of_gemm {
   using b_type = block_scaled_view<G, LB, u8 const>;
   using by_wgmma = wgmma_call<F, LA, G, LB, T>;
   using by_mma_sync = bf16_call<F, LA, G, LB, T>;
+  using by_wgmma_in_32s = call_in_32s<F, LA, G, LB, T>;
   using by_f16 = f16_call<F, LA, G, LB, T>;
   static constexpr bool decodes = same_type<F, G> && model::has_steps_of_64<F>;
-  static constexpr bool has_steps_of_32 = model::has_steps_of_32<F, G>;
+  static constexpr bool has_steps_of_32 = model::has_steps_of_32<F, G>, in_32s = mma::has_run_limits<F, G>;
   /// Blackwell has a block-scaled instruction that takes these codes as they lie in memory.
   static constexpr bool has_instruction = mma::has_instruction<F, G>;
   static_assert(decodes || has_steps_of_32,
@@ -71,9 +75,10 @@ struct kernels_of_gemm {
 
   /// Whether there is such a kernel for these formats, whatever the code was compiled for.
   static constexpr bool takes(gemm_kernel which) {
-    return which == gemm_kernel::f16                                   ? has_steps_of_32
-           : which == gemm_kernel::wgmma || which == gemm_kernel::bf16 ? decodes
-                                                                       : has_instruction;
+    return which == gemm_kernel::f16     ? has_steps_of_32
+           : which == gemm_kernel::wgmma ? decodes || in_32s
+           : which == gemm_kernel::bf16  ? decodes
+                                         : has_instruction;
   }
   static bool tma_can_read(a_type const& a, b_type const& b) {
     if constexpr (swizzled) return tcgen05_refusal(a) == nullptr && tcgen05_refusal(b) == nullptr;
@@ -94,6 +99,7 @@ struct kernels_of_gemm {
       }
     }
     if constexpr (decodes) return which == gemm_kernel::bf16 || by_wgmma::available();
+    if constexpr (in_32s) return which == gemm_kernel::wgmma && by_wgmma_in_32s::available();
     return false;
   }
   static gemm_kernel choose(a_type const& a, b_type const& b) {
@@ -155,7 +161,7 @@ gemm_kernel kernel_of_gemm(block_scaled_view<F, LA, BA> const& a, block_scaled_v
 /// view/gemm_epilogue.hpp. D is not read when beta = 0. `steps` is null or in device memory:
 /// gemm_kernel::wgmma, bf16 and f16 add to it how they added their steps; the other kernels leave it alone.
 ///
-/// Launches three kernels or fewer on the stream; never synchronises, never allocates. Errors: those of
+/// Launches four kernels or fewer on the stream; never synchronises, never allocates. Errors: those of
 /// host::gemm; no_workspace, if the kernel needs a workspace and gets too little; overlap, if the workspace
 /// shares a byte with a matrix or an amax; too_large, for more than the kernel counts (from 2^28 tiles, or
 /// 2^30 rows, columns or values along K on). D is then untouched. And cuda_failed.
@@ -174,6 +180,10 @@ errc gemm(block_scaled_view<F, LA, BA> const& a, block_scaled_view<G, LB, BB> co
     if (kernel == gemm_kernel::mma_sync) return gemm_mma_sync(a, b, to, factors, stream);
   const i64 bytes = gemm_workspace_bytes(a.rows, b.rows, a.cols);
   if (const errc e = detail::check_workspace(a, b, to, workspace, bytes); e != errc::ok) return e;
+  if constexpr (kernels::in_32s)
+    if (kernel == gemm_kernel::wgmma)
+      return detail::decode_and_multiply<typename kernels::by_wgmma_in_32s, true>(a, b, to, factors,
+                                                                                  workspace, stream, steps);
   if constexpr (kernels::decodes)
     return detail::run_decoded<kernels>(kernel, a, b, to, factors, workspace, stream, steps);
   else

@@ -53,19 +53,21 @@ FOURSCALE_D void decode_block(block_scaled_view<F, Layout, u8 const> const& q, m
   to.facts[step * to.rows + row] = mma::block_word(block.scale, bounds, width).bits;
 }
 
-/// Decodes both operands, a block of 32 elements a thread. `Parts` is about A.
+/// Decodes both operands, a block of 32 elements a thread at a time. `Parts` is about A.
 template <bool Parts, class F, class LA, class G, class LB>
 FOURSCALE_KERNEL void __launch_bounds__(128)
     decode_to_f16_kernel(block_scaled_view<F, LA, u8 const> a, block_scaled_view<G, LB, u8 const> b,
-                         mma::f16_operand to_a, mma::f16_operand to_b) {
-  const i64 i = i64{blockIdx.x} * 128 + threadIdx.x, of_a = to_a.rows * to_a.steps, j = i - of_a;
-  if (i < of_a)
-    decode_block<Parts>(a, to_a, i / to_a.steps, i % to_a.steps);
-  else if (j < to_b.rows * to_b.steps)
-    decode_block<false>(b, to_b, j / to_b.steps, j % to_b.steps);
+                         mma::f16_operand to_a, mma::f16_operand to_b, mma::failed_strips failed) {
+  if (failed.has_none()) return;
+  const i64 of_a = to_a.rows * to_a.steps, all = of_a + to_b.rows * to_b.steps;
+  for (i64 i = i64{blockIdx.x} * 128 + threadIdx.x; i < all; i += i64{gridDim.x} * 128)
+    if (const i64 j = i - of_a; j < 0)
+      decode_block<Parts>(a, to_a, i / to_a.steps, i % to_a.steps);
+    else
+      decode_block<false>(b, to_b, j / to_b.steps, j % to_b.steps);
 }
 
-/// A CTA computes one tile of D.
+/// A CTA computes one tile of D, or takes tiles in turn where outputs have failed.
 template <bool Parts, class P>
 FOURSCALE_KERNEL void __launch_bounds__(mma::f16_tile::threads, 1)
     gemm_f16_kernel(const __grid_constant__ P p) {
@@ -73,25 +75,30 @@ FOURSCALE_KERNEL void __launch_bounds__(mma::f16_tile::threads, 1)
   extern __shared__ __align__(1024) u8 bytes[];
   if (p.steps != nullptr && threadIdx.x == 0 && blockIdx.x == 0)
     mma::detail::add_count(p.steps->in_f32, p.d.rows * p.d.cols * p.a.steps);
-  const mma::tile_walk<t::tile_rows, t::tile_cols, 1> at(p);
-  t::multiply<Parts>(p, at.row(), at.col(), *reinterpret_cast<t::cta_memory*>(bytes));
+  auto& m = *reinterpret_cast<t::cta_memory*>(bytes);
+  mma::tile_walk<t::tile_rows, t::tile_cols, 1> at(p);
+  if constexpr (!t::is_of_failed<P>)
+    t::multiply<Parts>(p, at.row(), at.col(), m);
+  else if (!p.failed.has_none())
+    for (; at.more(); at.next()) t::multiply<Parts>(p, at.row(), at.col(), m);
 }
 
 /// A GEMM by these kernels whose arguments have been checked. Both decoded operands lie in `workspace`, which
-/// begins at a multiple of 256 bytes. First decode(), then multiply().
-template <class F, class LA, class G, class LB, class T>
+/// begins at a multiple of 256 bytes. First decode(), then multiply(). With problem_of_failed they make no
+/// other outputs than those that a kernel before has marked.
+template <class F, class LA, class G, class LB, class T, class Problem = mma::f16_tile::problem<T>>
 struct f16_call {
   /// Whether elements of A are multiplied in two parts.
   static constexpr bool parts = same_type<typename F::element, e4m3>;
   block_scaled_view<F, LA, u8 const> a;
   block_scaled_view<G, LB, u8 const> b;
-  mma::f16_tile::problem<T> p;
+  Problem p;
   errc state = errc::ok;
 
   template <class BA, class BB>
   f16_call(block_scaled_view<F, LA, BA> const& x, block_scaled_view<G, LB, BB> const& y,
            matrix_view<T> const& d, gemm_factors factors, void* workspace, gemm_steps* steps)
-      : a(x), b(y), p{{}, {}, d, {factors.alpha, a.amax, b.amax}, factors.beta, steps} {
+      : a(x), b(y), p(of({{}, {}, d, {factors.alpha, a.amax, b.amax}, factors.beta, steps})) {
     u8* const at = static_cast<u8*>(workspace);
     p.a = mma::f16_operand::in(at, a.rows, a.cols);
     p.b = mma::f16_operand::in(at + p.a.bytes(), b.rows, b.cols);
@@ -108,17 +115,36 @@ struct f16_call {
   errc decode(cudaStream_t stream) const {
     const i64 blocks = p.a.rows * p.a.steps + p.b.rows * p.b.steps;
     decode_to_f16_kernel<parts>
-        <<<static_cast<unsigned>(ceil_div<i64>(blocks, 128)), 128, 0, stream>>>(a, b, p.a, p.b);
+        <<<ctas_of(ceil_div<i64>(blocks, 128), 16), 128, 0, stream>>>(a, b, p.a, p.b, failed());
     return launched();
   }
   errc multiply(cudaStream_t stream) const {
     namespace t = mma::f16_tile;
-    auto* const kernel = &gemm_f16_kernel<parts, mma::f16_tile::problem<T>>;
+    auto* const kernel = &gemm_f16_kernel<parts, Problem>;
     constexpr int bytes = sizeof(t::cta_memory);
     if (cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes) != cudaSuccess)
       return errc::cuda_failed;
-    kernel<<<static_cast<unsigned>(tiles()), t::threads, static_cast<size_t>(bytes), stream>>>(p);
+    kernel<<<ctas_of(tiles(), 1), t::threads, static_cast<size_t>(bytes), stream>>>(p);
     return launched();
+  }
+
+ private:
+  static constexpr bool only_failed = mma::f16_tile::is_of_failed<Problem>;
+  static Problem of(mma::f16_tile::problem<T> const& x) {
+    if constexpr (only_failed)
+      return {x, {}};
+    else
+      return x;
+  }
+  mma::failed_strips failed() const {
+    if constexpr (only_failed) return p.failed;
+    return {};
+  }
+  /// A CTA for each of `count`. For what has failed, mostly nothing, only as many as run at once, `of_sm` on
+  /// each processor.
+  static unsigned ctas_of(i64 count, int of_sm) {
+    const i64 most = i64{of_sm} * device_attribute(cudaDevAttrMultiProcessorCount);
+    return static_cast<unsigned>(only_failed && most < count ? most : count);
   }
 };
 

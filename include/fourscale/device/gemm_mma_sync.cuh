@@ -93,10 +93,11 @@ errc check_available(Kernel* kernel, u64 memory) {
   }
   return has_code(attributes, memory) ? errc::ok : errc::no_instruction;
 }
-/// Whether this device has code of this kernel of wgmma in which wgmma is not serialized: see is_relocatable.
+/// Whether this device has code of this kernel of wgmma in which wgmma is not serialized: see
+/// arch::is_relocatable.
 template <class Kernel>
 bool has_fast_wgmma(Kernel* kernel) {
-  return !is_relocatable && check_available(kernel, 1) == errc::ok;
+  return !arch::is_relocatable && check_available(kernel, 1) == errc::ok;
 }
 
 }  // namespace detail

@@ -91,11 +91,11 @@ struct native_mx_call : Call {
   }
   template <bool>
   errc decode(cudaStream_t stream) const {
-    zero_words zeros{};
-    if constexpr (requires { this->zeros(); }) zeros = this->zeros();
+    decoded_besides besides{{}, {}, p.samples, {}};
+    if constexpr (requires { this->zeros(); }) besides.zeros[0] = this->zeros();
     const i64 ctas = mma::wgmma::way_samples + p.a.row_groups() + p.b.row_groups();
-    decode_mx_kernel<<<static_cast<unsigned>(ctas), 32 * decode_warps, 0, stream>>>(a, b, p.a, p.b, p.samples,
-                                                                                    zeros);
+    decode_mx_kernel<0>
+        <<<static_cast<unsigned>(ctas), 32 * decode_warps, 0, stream>>>(a, b, p.a, p.b, besides);
     return launched();
   }
   errc multiply(cudaStream_t stream) const {

@@ -121,7 +121,8 @@ errc gemm(block_scaled_view<F, LA, BA> const& a, block_scaled_view<G, LB, BB> co
     }
   }
   if constexpr (model::has_steps_of_32<F, G>) {
-    if (kernels::choose(a, b) == gemm_kernel::f16) {
+    if (const gemm_kernel kernel = kernels::choose(a, b);
+        kernel == gemm_kernel::f16 || kernel == gemm_kernel::wgmma) {
       const i64 bytes = gemm_workspace_bytes(a.rows, b.rows, a.cols);
       if (const errc e = detail::check_workspace(a, b, to, workspace, bytes); e != errc::ok) return e;
       using native_kernels = detail::native_mx_kernels<F, LA, G, LB, own>;

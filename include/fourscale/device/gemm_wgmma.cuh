@@ -49,6 +49,14 @@ FOURSCALE_D void multiply_decoded(P const& p, Memory<Cols>& m) {
   }
 }
 
+/// Static shared memory of a kernel, which tells check_available() that it is not the empty one. Dynamic
+/// memory begins behind it, and in debug builds nvcc aligns that no further; so this takes a whole KiB.
+struct alignas(1024) own_kilobyte {
+  u32 not_empty;
+
+  FOURSCALE_D void keep() { asm volatile("" ::"r"(ptx::shared_address(this))); }
+};
+
 /// Persistent, in clusters of two. In a compilation pass without the instructions the kernel is empty.
 template <int Cols, class P>
 FOURSCALE_KERNEL void __launch_bounds__(mma::wgmma::threads, 1)
@@ -56,10 +64,8 @@ FOURSCALE_KERNEL void __launch_bounds__(mma::wgmma::threads, 1)
   if constexpr (arch::has_wgmma) {
     namespace w = mma::wgmma;
     extern __shared__ __align__(1024) u8 bytes[];
-    // `own` tells check_available() that this is not the empty kernel. `bytes` begins behind `own`, and in
-    // debug builds nvcc aligns it no further than that; so `own` takes a whole KiB.
-    __shared__ struct alignas(1024) own_memory { u32 not_empty; } own;
-    asm volatile("" ::"r"(ptx::shared_address(&own)));
+    __shared__ own_kilobyte own;
+    own.keep();
     auto& m = *reinterpret_cast<w::shared_memory<Cols>*>(bytes);
     static_assert(sizeof(m) + sizeof(own) <= mma::hopper_shared_bytes);
     multiply_decoded(p, m);

@@ -18,20 +18,12 @@ inline constexpr int cta_threads = cta::threads;
 /// The result of a launch. cudaGetLastError() still has CUDA's own error.
 inline errc launched() { return cudaPeekAtLastError() == cudaSuccess ? errc::ok : errc::cuda_failed; }
 
-/// Whether this unit is compiled by -rdc=true. A call in a kernel may then be to another unit, and even a
-/// division is a call. So ptxas serializes wgmma (C7509) and ignores setmaxnreg (C7504); mma.sync is faster.
-#if defined(__CUDACC_RDC__)
-inline constexpr bool is_relocatable = true;
-#else
-inline constexpr bool is_relocatable = false;
-#endif
-
 /// Whether a kernel has code for the device. In a compilation pass without its instructions the kernel is
 /// empty; else it has at least `memory` bytes of static shared memory. For relocatable code the runtime
 /// reports no shared memory. Registers tell there: an empty kernel has 4, or 10 in a debug build, and any
 /// other kernel 26 or more.
 inline bool has_code(cudaFuncAttributes const& a, u64 memory) {
-  return a.sharedSizeBytes >= memory || (is_relocatable && a.numRegs > 16);
+  return a.sharedSizeBytes >= memory || (arch::is_relocatable && a.numRegs > 16);
 }
 
 /// An attribute of the current device; 0 if the runtime does not tell.

@@ -55,7 +55,7 @@ errc weight_only_machine_of(weight_only::machine& m) {
     m.shared_bytes -= static_cast<int>(attributes.sharedSizeBytes);
     // Whether the kernel was compiled for clusters.
     m.clusters = attributes.ptxVersion >= 90 &&
-                 (!Variant::may_be_empty || (!is_relocatable && has_code(attributes, 1)));
+                 (!Variant::may_be_empty || (!arch::is_relocatable && has_code(attributes, 1)));
   } else {
     m = of_known;
   }

@@ -151,14 +151,20 @@ FOURSCALE_D inline void read_block(f16_operand const& x, i64 row, i64 step,
 }
 
 /// The accumulator after the step, by the integers of the model, for any codes, scales and c.
-__noinline__ FOURSCALE_D inline float add_block_by_model(f16_operand const& a, f16_operand const& b, i64 row,
-                                                         i64 col, i64 step, float c) {
+FOURSCALE_D inline float add_block_by_model(f16_operand const& a, f16_operand const& b, i64 row, i64 col,
+                                            i64 step, float c) {
   constexpr auto fp8 = fourscale::model::mxfp8_mma;
   const fourscale::model::mma_format format{fp8.kind, fp8.block, fp8.scale, a.type, b.type};
   fourscale::model::operand_row x, y;
   read_block(a, row, step, x);
   read_block(b, col, step, y);
   return block_scaled_dot(format, x, y, c);
+}
+
+/// The same as a function that is called, which keeps the code before it fast. Not if arch::is_relocatable.
+__noinline__ FOURSCALE_D inline float add_block_by_model_apart(f16_operand const& a, f16_operand const& b,
+                                                               i64 row, i64 col, i64 step, float c) {
+  return add_block_by_model(a, b, row, col, step, c);
 }
 
 }  // namespace detail

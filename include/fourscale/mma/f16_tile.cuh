@@ -13,6 +13,7 @@
 #include "../ptx/mma_sync_f16.cuh"
 #include "f16_exact_step.cuh"
 #include "output_strip.cuh"
+#include "run_limits.cuh"
 #include "step_counts.cuh"
 #include "tile_walk.cuh"
 
@@ -32,6 +33,15 @@ struct problem {
   one_factor factor_of;
   float beta;
   gemm_steps* steps;  ///< counts how steps are added, or null
+};
+/// The same where only outputs that a kernel before has marked are made.
+template <class T>
+struct problem_of_failed : problem<T> {
+  failed_strips failed;
+};
+template <class P>
+concept is_of_failed = requires(P const& p) {
+  p.failed;
 };
 
 /// A warp's outputs without a certificate: accumulators, and where they belong: lane * 32 + element.
@@ -183,7 +193,7 @@ struct step_place {
 
 /// Adds the step to the first `count` accumulators of a list, a lane each, and counts them. A whole warp.
 template <class P>
-__noinline__ FOURSCALE_D void add_listed(P const& p, step_place at, output_list& list, int count) {
+FOURSCALE_D void add_listed(P const& p, step_place at, output_list& list, int count) {
   const place warp;
   u32 in_double = 0, by_model = 0;
   for (int i = warp.lane; i < count; i += 32) {
@@ -200,8 +210,13 @@ __noinline__ FOURSCALE_D void add_listed(P const& p, step_place at, output_list&
     if (at.row + row >= p.d.rows || at.col + col >= p.d.cols) continue;
     float c = list.sums[i];
     (mma::detail::is_kept(rows.of_a, rows.of_b, c) ? in_double : by_model) += 1;
-    if (!mma::detail::add_in_floats(rows, c))
-      c = mma::detail::add_block_by_model(p.a, p.b, at.row + row, at.col + col, at.step, c);
+    if (!mma::detail::add_in_floats(rows, c)) {
+      const i64 r = at.row + row, n = at.col + col;
+      if constexpr (arch::is_relocatable)
+        c = mma::detail::add_block_by_model(p.a, p.b, r, n, at.step, c);
+      else
+        c = mma::detail::add_block_by_model_apart(p.a, p.b, r, n, at.step, c);
+    }
     list.sums[i] = c;
   }
   if (p.steps == nullptr) return;
@@ -212,6 +227,12 @@ __noinline__ FOURSCALE_D void add_listed(P const& p, step_place at, output_list&
   mma::detail::add_count(p.steps->in_f32, -(all_in_double + all_by_model));
   mma::detail::add_count(p.steps->in_double, all_in_double);
   mma::detail::add_count(p.steps->by_model, all_by_model);
+}
+
+/// The same as a function that is called.
+template <class P>
+__noinline__ FOURSCALE_D void add_listed_apart(P const& p, step_place at, output_list& list, int count) {
+  add_listed(p, at, list, count);
 }
 
 /// The sum of x over the lanes before this one; `all`: over all lanes. Called by a whole warp.
@@ -247,7 +268,10 @@ FOURSCALE_D void add_others(P const& p, step_place const& at, u32 without, outpu
         list.where[slot++] = static_cast<u16>(lane * 32 + i);
       }
     __syncwarp();
-    add_listed(p, at, list, all);
+    if constexpr (arch::is_relocatable)
+      add_listed(p, at, list, all);
+    else
+      add_listed_apart(p, at, list, all);
     __syncwarp();
     slot = first;
     FOURSCALE_UNROLL
@@ -258,9 +282,26 @@ FOURSCALE_D void add_others(P const& p, step_place const& at, u32 without, outpu
 }
 static_assert(8 * 32 <= output_list::capacity && warp_rows * warp_cols == 32 * 32);
 
-/// Adds the tile's steps to the sums. All threads of the CTA.
+/// Which of a warp's outputs are to be made, a bit for each 16 rows: those at (row, col) of D that have
+/// failed.
+template <class P>
+FOURSCALE_D u32 wanted_rows(P const& p, int row, int col) {
+  u32 wanted = 0;
+  FOURSCALE_UNROLL
+  for (int i = 0; i < row_blocks; ++i) {
+    const int at = row + 16 * i;
+    if (at < p.d.rows && col < p.d.cols && p.failed.of(at, col) != 0) wanted |= 1u << i;
+  }
+  return wanted;
+}
+
+inline constexpr u32 all_rows = (1u << row_blocks) - 1;
+
+/// Adds the tile's steps to the sums, of a warp's outputs that are `wanted` at least: others, which another
+/// kernel has made, have certificates, so that they are counted once. All threads of the CTA.
 template <bool Parts, class P>
-FOURSCALE_D void multiply_steps(P const& p, int row, int col, cta_memory& memory, accumulators& sums) {
+FOURSCALE_D void multiply_steps(P const& p, int row, int col, u32 wanted, cta_memory& memory,
+                                accumulators& sums) {
   const place at;
   const int steps = static_cast<int>(p.a.steps);
   const u32 first_stage = ptx::shared_address(memory.stage);
@@ -284,7 +325,7 @@ FOURSCALE_D void multiply_steps(P const& p, int row, int col, cta_memory& memory
     }
     u8 const* const stage = memory.stage[step % stages];
     block_numbers const* const numbers = memory.numbers[step % 2];
-    const u32 without = add_step<Parts>(stage, numbers, at, sums);
+    const u32 without = wanted != 0 ? add_step<Parts>(stage, numbers, at, sums) : 0;
     if (__any_sync(~0u, without != 0))
       add_others(p, {stage, numbers, row, col, step}, without, memory.lists[at.warp], sums);
   }
@@ -294,14 +335,21 @@ FOURSCALE_D void multiply_steps(P const& p, int row, int col, cta_memory& memory
 template <bool Parts, class P>
 FOURSCALE_D void multiply(P const& p, int row, int col, cta_memory& memory) {
   const place at;
+  u32 wanted = all_rows;
+  if constexpr (is_of_failed<P>) {
+    wanted = wanted_rows(p, row + at.row, col + at.col);
+    // The barrier also ends the tile before, whose strips are where the stages are.
+    if (__syncthreads_or(wanted != 0) == 0) return;
+  }
   accumulators sums{};
-  multiply_steps<Parts>(p, row, col, memory, sums);
+  multiply_steps<Parts>(p, row, col, wanted, memory, sums);
   ptx::bar_sync<0, threads>();  // the epilogue's strips overwrite the stages
   const output_store store(p);
   FOURSCALE_UNROLL
   for (int i = 0; i < row_blocks; ++i)
-    store.template outputs<warp_cols>(p, row + at.row + 16 * i, col + at.col, sums[i],
-                                      reinterpret_cast<output_strip*>(memory.stage)[at.warp]);
+    if ((wanted >> i & 1) != 0)
+      store.template outputs<warp_cols>(p, row + at.row + 16 * i, col + at.col, sums[i],
+                                        reinterpret_cast<output_strip*>(memory.stage)[at.warp]);
 }
 
 }  // namespace FOURSCALE_NAMESPACE::mma::f16_tile

@@ -175,6 +175,15 @@ struct output_rows_of_warp {
     else
       output_store(p).template by_strips<Cols>(p, place.row, place.col, sums, m.strip);
   }
+  /// In place of store(): if D was asked for, waits until it is there, and leaves it alone.
+  FOURSCALE_D void leave_alone(std::uint64_t* there) {
+    const u32 before = asked;
+    __syncwarp();
+    if (before % 2 == 0) return;
+    ptx::mbarrier_wait(ptx::shared_address(there), before / 2 - 1 & 1);
+    if (threadIdx.x % 32 == 0) asked &= ~1u;
+    __syncwarp();
+  }
   /// Waits until TMA has read the boxes that it stores: they may then be overwritten.
   FOURSCALE_D static void finish() {
     cuda::ptx::cp_async_bulk_wait_group_read(cuda::ptx::n32_t<0>{});

@@ -33,6 +33,24 @@ FOURSCALE_D void begin(P const& p, Memory<Cols>& m, bool low) {
   if (threadIdx.x == 64) find_tiles(p, m);
 }
 
+/// Steps that share their limits: whole runs.
+template <class P>
+inline constexpr int limit_steps = P::limit_runs* run_steps;
+/// One thread: starts the copies of the limits of runs, of `rows` rows and Cols columns, which `full` waits
+/// for.
+template <class P, int Cols>
+FOURSCALE_D void load_limits(P const& p, limits_of_run<Cols>& to, i32 runs, i32 row, i32 rows, i32 col,
+                             std::uint64_t* full) {
+  const auto copy = [&](run_limits const& of, i32 first, i32 count, run_limit* at) {
+    // A tile behind the last row is none of D's: its limits may be any.
+    const i64 begin = min(i64{first}, of.rows - count);
+    cuda::ptx::cp_async_bulk(cuda::ptx::space_cluster, cuda::ptx::space_global, at,
+                             of.of + (runs * of.rows + begin),
+                             static_cast<u32>(count) * u32{sizeof(run_limit)}, full);
+  };
+  copy(p.limits_a, row, rows, to.rows), copy(p.limits_b, col, Cols, to.cols);
+}
+
 /// One thread: fills the stages with the steps of all parts. It is ahead of the warps that multiply. So it
 /// writes to `parts` where each part lies, and before a second part it waits until the sums of the first part
 /// are there. It returns when all stages have been read, in both CTAs.
@@ -41,7 +59,13 @@ FOURSCALE_D void load(P const& p, Memory<Cols>& m) {
   using tile = wgmma::tile<Cols>;
   const i32 rank = static_cast<i32>(blockIdx.x % cluster_ctas);
   constexpr i32 half_bytes = tile::b_bytes / cluster_ctas;
-  const u32 bytes = tile::stage_bytes - (has_low_tiles<Cols>(p) ? a_bytes / 2 : 0);
+  const i32 rows = has_low_tiles<Cols>(p) ? low_tile_rows : tile_rows;
+  const u32 bytes = tile::stage_bytes - static_cast<u32>((tile_rows - rows) * decoded_row_bytes);
+  const auto bytes_of_limits = [&]([[maybe_unused]] i32 step) {
+    if constexpr (has_limits<P>)
+      return step % limit_steps<P> == 0 ? static_cast<u32>(rows + Cols) * u32{sizeof(run_limit)} : 0u;
+    return 0u;
+  };
   int stage = 0;
   u32 parity = 1;  // the first time around, a wait passes at once
   const auto next_stage = [&] {
@@ -73,7 +97,10 @@ FOURSCALE_D void load(P const& p, Memory<Cols>& m) {
       u8 *const to = m.stage[stage], *const to_b = to + a_bytes;
       std::uint64_t* const full = m.full + stage;
       cuda::ptx::mbarrier_arrive_expect_tx(cuda::ptx::sem_release, cuda::ptx::scope_cta,
-                                           cuda::ptx::space_shared, full, bytes);
+                                           cuda::ptx::space_shared, full, bytes + bytes_of_limits(step));
+      if constexpr (has_limits<P>)
+        if (step % limit_steps<P> == 0)
+          load_limits(p, m.of_runs[stage / run_steps], step / limit_steps<P>, row, rows, col, full);
       const auto copy = [&](CUtensorMap const& map, u8* at, i32 first) {
         cuda::ptx::cp_async_bulk_tensor(cuda::ptx::space_cluster, cuda::ptx::space_global, at, &map,
                                         {step * decoded_step, first}, full);

@@ -359,13 +359,7 @@ FOURSCALE_D void multiply(P const& p, Memory<Cols>& m, int group) {
   bool fast = next_is_fast(s, x, 0);
   while (x.left != 0) {
     tile_part const& part = m.parts[x.part() % tile<Cols>::parts];
-    if (part.is_second != 0) {
-      p.carried.template take<multiply_threads>(static_cast<int>(blockIdx.x) - cluster_ctas,
-                                                static_cast<int>(threadIdx.x) - 128, sums);
-    } else {
-      FOURSCALE_UNROLL
-      for (float& sum : sums) sum = 0.0f;
-    }
+    begin_part(p, part.is_second != 0, sums);
     const int runs = part.runs;
     [[maybe_unused]] const int ask_at = runs < 2 ? runs : 2;  // many GEMMs: one may have one run
     int run = 0;

@@ -16,6 +16,7 @@
 #include "decoded_operand.cuh"
 #include "exact_step.cuh"
 #include "output_rows.cuh"
+#include "run_limits.cuh"
 #include "step_counts.cuh"
 #include "tile_parts.cuh"
 #include "wgmma_way.cuh"
@@ -98,6 +99,12 @@ struct magnitudes_of_step {
   fourscale::model::step_bounds bounds[groups];
 };
 
+/// Of problems in steps of 32 (wgmma_in_32s.cuh): the limits of a run, which come with its first stage.
+template <int Cols>
+struct alignas(16) limits_of_run {
+  run_limit rows[tile_rows], cols[Cols];
+};
+
 template <int Cols>
 struct shared_memory {
   alignas(1024) u8 stage[tile<Cols>::stages][tile<Cols>::stage_bytes];  ///< A, then B
@@ -119,8 +126,11 @@ struct shared_memory {
   /// The least limit of a strip's accumulators: if all are below, the adder drops nothing where scales drop
   /// nothing. Compared first.
   float limits[depth_runs][run_steps][strips];
-  exact_columns redone[strips];                        ///< of each multiplying warp, for add_exactly()
-  magnitudes_of_step<Cols> magnitudes[certify_warps];  ///< of each warp that certifies
+  exact_columns redone[strips];  ///< of each multiplying warp, for add_exactly()
+  union {
+    magnitudes_of_step<Cols> magnitudes[certify_warps];   ///< of each warp that certifies
+    limits_of_run<Cols> of_runs[tile<Cols>::stage_runs];  ///< in their place, in steps of 32
+  };
   /// Not 0 if all certificates of the step hold for the warpgroup's rows.
   alignas(16) u32 fast[certified_runs][multiply_groups][run_steps];
   window_words window[2];
@@ -151,6 +161,11 @@ struct problem {
   certified_strips certified = {};             ///< if a kernel before this one certifies strips
 };
 
+template <class P>
+concept has_limits = requires(P const& p) {
+  p.limits_a, p.limits_b;
+};
+
 /// Whether tiles are low (64 x 64). Constant for tiles of more columns.
 template <int Cols, class P>
 FOURSCALE_D bool has_low_tiles(P const& p) {
@@ -161,6 +176,18 @@ FOURSCALE_D bool has_low_tiles(P const& p) {
 template <class P>
 FOURSCALE_D int runs_of(P const& p) {
   return static_cast<int>(ceil_div<i64>(p.a.steps, run_steps));
+}
+
+/// The sums of a thread where a part begins: zeros or, if it is a second part, those of the first.
+template <class P, int N>
+FOURSCALE_D void begin_part(P const& p, bool is_second, float (&sums)[N]) {
+  if (is_second) {
+    p.carried.template take<multiply_threads>(static_cast<int>(blockIdx.x) - cluster_ctas,
+                                              static_cast<int>(threadIdx.x) - 128, sums);
+  } else {
+    FOURSCALE_UNROLL
+    for (float& sum : sums) sum = 0.0f;
+  }
 }
 
 /// One thread. The first copies then do not wait for their maps.

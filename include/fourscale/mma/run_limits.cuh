@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: Apache-2.0
+// Certificates for steps of 32 whose elements have six bits or fewer, MXFP6 and MXFP4, a run of eight steps
+// at a time: one inequality for each output proves that the adder drops nothing in the run.
+// docs/exact_gemm.md has the reasons (claims 20 to 22). Outputs without one are made again by another kernel:
+// failed_strips.
+#pragma once
+
+#include "../model/certificate_8bit.hpp"
+#include "decoded_operand.cuh"
+
+namespace FOURSCALE_NAMESPACE::mma {
+
+/// True for formats whose sums of 32 products are exact in f32 whatever the data are.
+template <class F, class G>
+inline constexpr bool has_run_limits =
+    fourscale::model::has_steps_of_32<F, G>&& F::element::width <= 6 && G::element::width <= 6;
+
+/// Exponents of the lowest bit that an element may have, and of the largest element.
+template <class E>
+inline constexpr int lowest_bit_of = 1 - E::bias - E::mantissa_bits;
+template <class E>
+inline constexpr int largest_exponent_of = static_cast<int>(E::max_bits >> E::mantissa_bits) - E::bias;
+template <class E>
+inline constexpr int bits_apart = largest_exponent_of<E> - lowest_bit_of<E>;
+
+/// Values along K of a run.
+inline constexpr i64 run_values = 256;
+/// How many runs of 256 values along K share their limits. Long ones are asked for less often, and certify
+/// less: here formats whose elements have few bits below the largest one have room.
+template <class F, class G>
+inline constexpr int runs_of_limits =
+    bits_apart<typename F::element> + bits_apart<typename G::element> <= 11 ? 4 : 1;
+
+/// What is known of a row in as many runs. An output keeps all bits in them if its accumulator c, before or
+/// at any place in these runs, is
+///   abs(c) * scale_b + norm_a * norm_b < scale_a.
+/// The numbers are (1 - 2^-16) 2^(l + 26) and a norm for a row of A, and 2^-l and the norm over 2^l for a row
+/// of B; l is the exponent of the lowest bit that values of the row may have in these runs.
+struct alignas(8) run_limit {
+  static constexpr int kept_bits = 25;
+  float scale, norm;
+
+  /// `of_a`: the row is one of A. `of_zeros`: whose accumulators lose nothing. `none`: with which nothing is
+  /// certified, not even an accumulator of 0 with a row of zeros.
+  FOURSCALE_HD static run_limit of_zeros(bool of_a) { return {of_a ? 0x1p127f : 0.0f, 0.0f}; }
+  FOURSCALE_HD static run_limit none(bool of_a) {
+    return of_a ? run_limit{-1.0f, 0.0f} : run_limit{0.0f, bit_cast<float>(0x7fff'ffffu)};
+  }
+  /// `lowest`: l; `apart`: the largest exponent of a value in these runs minus the least l up to them;
+  /// `norm`: of the values, not rounded down.
+  FOURSCALE_HD static run_limit of(bool of_a, int lowest, int apart, float norm) {
+    const auto power = fourscale::model::detail::power_of_two;
+    const float width = norm * power(-lowest), least = power(apart), both = width > least ? width : least;
+    return of_a ? run_limit{power(lowest + kept_bits + 1) * (1.0f - 0x1p-16f), both * power(lowest)}
+                : run_limit{power(-lowest), both};
+  }
+};
+
+/// The limits of all rows of an operand, [runs][row], in memory that its other bounds would take: rows are
+/// padded to whole tiles, whose further rows are like zeros.
+struct run_limits {
+  run_limit* of = nullptr;
+  i64 rows = 0;
+
+  /// Tiles begin at multiples of 64, 128 or 192.
+  FOURSCALE_HD static constexpr i64 padded(i64 rows) {
+    const i64 by_128 = round_up<i64>(rows, 128), by_192 = round_up<i64>(rows, 192);
+    return by_128 > by_192 ? by_128 : by_192;
+  }
+  /// If no runs share their limits, else less.
+  FOURSCALE_HD static constexpr i64 bytes(i64 rows, i64 steps) {
+    return ceil_div<i64>(steps * decoded_step, run_values) * padded(rows) * i64{sizeof(run_limit)};
+  }
+  FOURSCALE_HD static run_limits in(decoded_operand const& x) {
+    return {reinterpret_cast<run_limit*>(x.exponents), padded(x.rows)};
+  }
+};
+
+/// Which outputs a kernel left alone, as it had no certificate for them: a byte for each strip of 16 rows by
+/// 64 columns. The first word says whether there are any. Without memory, all outputs count as failed.
+struct failed_strips {
+  static constexpr int rows = 16, cols = 64;
+  u32* any = nullptr;
+  i64 across = 0;  ///< strips side by side
+
+  FOURSCALE_HD static constexpr i64 words(i64 m, i64 n) {
+    return 1 + ceil_div<i64>(ceil_div<i64>(m, rows) * ceil_div<i64>(n, cols), 4);
+  }
+  FOURSCALE_HD static constexpr i64 bytes(i64 m, i64 n) { return 4 * words(m, n); }
+  FOURSCALE_HD static failed_strips in(u8* at, i64 n) {
+    return {reinterpret_cast<u32*>(at), ceil_div<i64>(n, cols)};
+  }
+  FOURSCALE_D bool has_none() const { return any != nullptr && *any == 0; }
+  FOURSCALE_HD u8& of(i64 row, i64 col) const {
+    return reinterpret_cast<u8*>(any + 1)[row / rows * across + col / cols];
+  }
+};
+
+}  // namespace FOURSCALE_NAMESPACE::mma
