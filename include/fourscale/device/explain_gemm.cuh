@@ -29,7 +29,8 @@ inline constexpr char const
         "MXFP8 and MXFP6: these bits take mma.sync of fp16 here, a few percent of bf16's speed; "
         "accumulate::native multiplies in bf16, within a bound",
     gemm_in_32s[] =
-        "MXFP6: outputs whose sums may lose bits, as where blocks of a row differ by orders of magnitude, are "
+        "MXFP6: outputs whose sums may lose bits, as where blocks of a row differ by orders of magnitude, "
+        "are "
         "left to mma.sync of fp16, a tenth as fast; accumulate::native leaves none",
     gemm_rdc[] =
         "this unit was compiled by -rdc=true, under which ptxas lets each wgmma wait for the one before: "

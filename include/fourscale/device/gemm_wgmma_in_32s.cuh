@@ -48,18 +48,21 @@ struct call_in_32s : wgmma_call<F, LA, G, LB, T> {
   using base = wgmma_call<F, LA, G, LB, T>;
   static constexpr int limit_runs = mma::runs_of_limits<F, G>;
   using problem = mma::wgmma::problem_in_32s<T, mma::factor_of_output<F, G>, limit_runs>;
-  using base::a, base::b, base::p, base::plan;
-  gemm_steps* steps;
+  using base::a, base::b, base::p, base::plan, base::state;
   mma::failed_strips failed;
+  f16_call<F, LA, G, LB, T, mma::f16_tile::problem_of_failed<T>> others;  ///< makes what has failed
 
   template <class BA, class BB, class May = any_cut>
   call_in_32s(block_scaled_view<F, LA, BA> const& x, block_scaled_view<G, LB, BB> const& y,
               matrix_view<T> const& d, gemm_factors factors, void* workspace, gemm_steps* counts,
               May const& may = {}, int most = 0)
       : base(x, y, d, factors, workspace, nullptr, may, most),
-        steps(counts),
         failed(mma::failed_strips::in(this->behind() + sample_bytes + carried_memory::bytes(this->carries),
-                                      d.cols)) {}
+                                      d.cols)),
+        others(x, y, d, factors, workspace, counts) {
+    others.p.failed = failed;
+    if (state == errc::ok) state = others.state;
+  }
 
   template <bool = true>
   errc decode(cudaStream_t stream) const {
@@ -75,22 +78,14 @@ struct call_in_32s : wgmma_call<F, LA, G, LB, T> {
   }
   errc multiply(cudaStream_t stream) const {
     const problem all{p, mma::run_limits::in(p.a), mma::run_limits::in(p.b), failed};
-    const errc e = for_tile_cols(plan.tile_cols, [&]<int Cols>() {
+    errc e = for_tile_cols(plan.tile_cols, [&]<int Cols>() {
       return launch_wgmma<mma::wgmma::shared_memory<Cols>>(&gemm_in_32s_kernel<Cols, problem>, all,
                                                            plan.clusters, stream);
     });
-    return e != errc::ok ? e : multiply_failed(stream);
-  }
-  static bool available() { return has_fast_wgmma(&gemm_in_32s_kernel<192, problem>); }
-
- private:
-  errc multiply_failed(cudaStream_t stream) const {
-    f16_call<F, LA, G, LB, T, mma::f16_tile::problem_of_failed<T>> others(
-        a, b, p.d, {p.factor_of.alpha, p.beta}, p.a.values, steps);
-    others.p.failed = failed;
-    const errc e = others.decode(stream);
+    if (e == errc::ok) e = others.decode(stream);
     return e != errc::ok ? e : others.multiply(stream);
   }
+  static bool available() { return has_fast_wgmma(&gemm_in_32s_kernel<192, problem>); }
 };
 
 }  // namespace detail
