@@ -92,6 +92,13 @@ def ways_table(found):
     return markdown(["A x B", "uncertified samples", "alike", "by certificates, TFLOP/s", "by blocks"], rows)
 
 
+def share(value):
+    """Of outputs: none and all only where that is exact."""
+    if value in (0, 100):
+        return "none" if value == 0 else "all"
+    return percent(value, next(d for d in range(9) if 0 < float(f"{value:.{d}f}") < 100))
+
+
 def mx_table(found):
     rows = []
     for (kind, *name), b in found.items():
@@ -100,11 +107,15 @@ def mx_table(found):
         both = [b, found.get((kind, name[0], name[1], MX_SHAPES[1]))]
         if None in both:
             continue
-        rows.append([f"{FORMATS[name[0]]}, {DATA[name[1]]}", percent(b["certified"], 1), percent(b["by_model"], 1),
-                     "; ".join(f"{x['TFLOP/s']:.3g}" for x in both), "; ".join(f"{x['percent']:.1f}" for x in both) + " %",
+        left = [share(x["left"]) for x in both]
+        rows.append([f"{FORMATS[name[0]]}, {DATA[name[1]]}", left[0] if left[0] == left[1] else "; ".join(left),
+                     share(b["by_model"]), "; ".join(f"{x['TFLOP/s']:.3g}" for x in both),
+                     "; ".join(f"{x['percent']:.1f}" for x in both) + " %",
+                     "; ".join(f"{x['percent_decoded']:.1f}" for x in both) + " %" if "percent_decoded" in b else "",
                      "; ".join(f"{x['native_TFLOP/s']:.0f}" for x in both),
                      "; ".join(f"{x['percent_native']:.0f}" for x in both) + " %"])
-    return markdown(["A x B", "certified", "may drop", "TFLOP/s", "of cublasLt", "native, TFLOP/s", "of cublasLt"], rows)
+    return markdown(["A x B", "left", "may drop", "TFLOP/s", "of cublasLt", "decoded", "native, TFLOP/s",
+                     "of cublasLt"], rows)
 
 
 def linear_table(found):
