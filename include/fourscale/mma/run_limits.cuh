@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Certificates for steps of 32 whose elements have six bits or fewer, MXFP6 and MXFP4, a run of eight steps
-// at a time: one inequality for each output proves that the adder drops nothing in the run.
+// Certificates for steps of 32 whose elements have six bits or fewer, MXFP6 and MXFP4, for 256 or 1024 values
+// along K at a time: one inequality for each output proves that the adder drops nothing there.
 // docs/exact_gemm.md has the reasons (claims 20 to 22). Outputs without one are made again by another kernel:
 // failed_strips.
 #pragma once
