@@ -66,6 +66,22 @@ struct rule_of_strip {
 };
 static_assert(strip_cols == 32, "find_exponents() takes as many columns as a step has values.");
 
+/// Eight codes of E, which lie in the low bits of x, as containers of the model: a byte each.
+template <class E>
+constexpr u64 containers_of_eight(u64 x) {
+  static_assert(E::width == 8 || E::width == 6 || E::width == 4);
+  if constexpr (E::width == 6) {
+    x = (x & 0xffffffu) | (x & 0xffff'ff00'0000u) << 8;
+    x = (x & 0x0000'0fff'0000'0fffu) | (x & 0x00ff'f000'00ff'f000u) << 4;
+    x = (x & 0x003f'003f'003f'003fu) | (x & 0x0fc0'0fc0'0fc0'0fc0u) << 2;
+  } else if constexpr (E::width == 4) {
+    x = (x & 0xffffu) | (x & 0xffff'0000u) << 16;
+    x = (x & 0x0000'00ff'0000'00ffu) | (x & 0x0000'ff00'0000'ff00u) << 8;
+    x = (x & 0x000f'000f'000f'000fu) << 2 | (x & 0x00f0'00f0'00f0'00f0u) << 6;
+  }
+  return x;
+}
+
 /// How an operand of format F is read and decoded in steps of 32 (kind mxf8f6f4): MXFP8, MXFP6, and MXFP4
 /// with one of them.
 template <class F>
@@ -82,9 +98,11 @@ struct steps_of_32 {
     if (row >= q.rows) return result;
     const packed_block<F> p = q.load(row, step);
     result.scales = p.scale.bits;
-    for (int i = 0; i < values; ++i) {
-      const u32 container = u32{p.get(i).bits} << (fp4_format<F> ? 2 : 0);
-      result.words[i / 8] |= u64{container} << (8 * (i % 8));
+    constexpr int bytes = F::element::width;  // of eight codes
+    for (int i = 0; i < values / 8; ++i) {
+      u64 codes = 0;
+      for (int k = 0; k < bytes; ++k) codes |= u64{p.codes[bytes * i + k]} << (8 * k);
+      result.words[i] = containers_of_eight<typename F::element>(codes);
     }
     return result;
   }
@@ -93,13 +111,16 @@ struct steps_of_32 {
     element_table const& table = of_element<typename F::element>;
     const e8m0 scale{static_cast<u8>(x.scales)};
     const float factor = fourscale::decode(scale);
-    model::block_facts facts;
-    for (int i = 0; i < values; ++i) {
-      model::element_facts const& of = table.facts[x.words[i / 8] >> (8 * (i % 8)) & 0xffu];
-      facts.add(of);
-      to[i] = of.value * factor;
+    model::block_facts facts[4];  // of every fourth value: so no addition waits for the one before
+    for (int first = 0; first < values; first += 4) FOURSCALE_UNROLL
+    for (int i = 0; i < 4; ++i) {
+      const u64 containers = x.words[first / 8] >> (8 * (first % 8));
+      model::element_facts const& of = table.facts[containers >> (8 * i) & 0xffu];
+      facts[i].add(of);
+      to[first + i] = of.value * factor;
     }
-    return facts.under(scale);
+    for (int i = 1; i < 4; ++i) facts[0].add(facts[i]);
+    return facts[0].under(scale);
   }
 };
 
@@ -111,14 +132,27 @@ requires has_steps_of_64<F, G>
 struct steps_of<F, G> : steps_of_64<F> {
 };
 
+/// model::kept_accumulators::have() of each: -1 where it is true.
+inline int_lanes have_all(model::kept_accumulators const& kept, float_lanes c) {
+  const float_lanes m = magnitude(c), whole = float_lanes{} + kept.whole();
+  return (m < kept.below()) & ((m >= whole) | ((m + whole) - whole == m));
+}
+inline bool all_are_set(int_lanes x) {
+  u64 words[sizeof x / sizeof(u64)], all = ~u64{0};
+  __builtin_memcpy(words, &x, sizeof x);
+  for (const u64 word : words) all &= word;
+  return all == ~u64{0};
+}
+
 /// True if the step's sums in f32 are exact and the adder drops nothing. Each accumulator of the row, `sums`,
-/// is tested.
+/// is tested, as by model::kept_accumulators.
 inline bool is_fast(model::block_bounds a, model::block_bounds b, float const* sums) {
   if (!sums_are_exact(a, b) || !nothing_is_dropped(a, b)) return false;
   const model::kept_accumulators kept(a, b);
-  int lost = 0;
-  for (int j = 0; j < strip_cols; ++j) lost |= !kept.have(sums[j]);
-  return lost == 0;
+  int_lanes all = ~int_lanes{};
+  FOURSCALE_UNROLL
+  for (int l = 0; l < strip_lanes; ++l) all &= have_all(kept, load_lanes(sums, l));
+  return all_are_set(all);
 }
 
 /// The exponent of a block's scale; for rows beyond the matrix, that of a zero byte.

@@ -95,6 +95,13 @@ class block_facts {
     top_ = x.top > top_ ? x.top : top_;
     finite_ = finite_ && x.finite;
   }
+  /// Adds the facts of other elements of the block. Squares of all types but E5M2 add up without rounding.
+  FOURSCALE_HD constexpr void add(block_facts const& other) {
+    squares_ += other.squares_;
+    lowest_ = other.lowest_ < lowest_ ? other.lowest_ : lowest_;
+    top_ = other.top_ > top_ ? other.top_ : top_;
+    finite_ = finite_ && other.finite_;
+  }
   FOURSCALE_HD constexpr block_bounds under(e8m0 scale) const {
     const int s = static_cast<int>(scale.bits) - e8m0::bias;
     if (!finite_ || scale.bits == e8m0::nan_bits) return block_bounds::none();
@@ -131,6 +138,8 @@ class kept_accumulators {
     const float m = bit_cast<float>(bit_cast<u32>(c) & 0x7fff'ffffu);
     return m < below_ && (m >= whole_ || (m + whole_) - whole_ == m);
   }
+  FOURSCALE_HD constexpr float below() const { return below_; }
+  FOURSCALE_HD constexpr float whole() const { return whole_; }
 
  private:
   FOURSCALE_HD static constexpr float power(int exponent) {
