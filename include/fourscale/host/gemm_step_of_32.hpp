@@ -149,7 +149,7 @@ inline bool all_are_set(int_lanes x) {
 inline bool is_fast(model::block_bounds a, model::block_bounds b, float const* sums) {
   if (!sums_are_exact(a, b) || !nothing_is_dropped(a, b)) return false;
   const model::kept_accumulators kept(a, b);
-  int_lanes all = ~int_lanes{};
+  int_lanes all = int_lanes{} - 1;  // nvcc 13.0 fails on ~int_lanes{}
   FOURSCALE_UNROLL
   for (int l = 0; l < strip_lanes; ++l) all &= have_all(kept, load_lanes(sums, l));
   return all_are_set(all);
