@@ -32,13 +32,15 @@ def percent(value, digits=0):
     return f"{value:.{digits}f} %"
 
 
+def not_all(value):
+    """A share that is neither none nor all, and does not look so: with a digit or more behind the point."""
+    return percent(value, next(d for d in range(1, 9) if 0 < float(f"{value:.{d}f}") < 100))
+
+
 def certified(b):
-    """Never rounded up to 100 %; nothing is certified only where a kernel goes by blocks."""
-    share = b["certified"]
-    if share == 0:
-        return "by blocks"
-    digits = 0 if share == 100 else next(d for d in range(1, 9) if float(f"{share:.{d}f}") < 100)
-    return percent(share, digits)
+    """Nothing is certified only where a kernel goes by blocks."""
+    value = b["certified"]
+    return "by blocks" if value == 0 else percent(value) if value == 100 else not_all(value)
 
 
 def gemm_table(found):
@@ -93,10 +95,7 @@ def ways_table(found):
 
 
 def share(value):
-    """Of outputs: none and all only where that is exact."""
-    if value in (0, 100):
-        return "none" if value == 0 else "all"
-    return percent(value, next(d for d in range(9) if 0 < float(f"{value:.{d}f}") < 100))
+    return "none" if value == 0 else "all" if value == 100 else not_all(value)
 
 
 def mx_table(found):

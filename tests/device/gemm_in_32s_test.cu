@@ -35,8 +35,7 @@ void check_random() {
   for_random_gemms<F, G, Layout, T>(60, 2000, 400, 4096, [](auto& c, u64 seed) {
     dice d(seed + 1'000'000);
     const drawn_tiles tiles(d, c.o.m, c.o.n);
-    CHECK(same_bits(c.on_device(in_32s_gemm{nullptr, nullptr, tiles.cut, tiles.clusters}),
-                    c.on_host(cpu_gemm{})));
+    CHECK(same_bits(c.on_device(in_32s_gemm{nullptr, nullptr, tiles}), c.on_host(cpu_gemm{})));
   });
 }
 
@@ -50,12 +49,12 @@ i64 check_cuts(gemm_options const& o, kind of_a, kind of_b) {
   i64 left = 0;
   for (auto const& cut : wgmma_plan::cuts) {
     INFO(cut.cols << " columns, " << static_cast<int>(cut.lie));
-    const i64 here = check(c, want, {nullptr, nullptr, cut});
+    const i64 here = check(c, want, {nullptr, nullptr, {cut}});
     if (cut.cols == 192) left = here;
     if (cut.lie == low) continue;
     for (const int clusters : {2, 5})
       if (device::detail::clusters_of(o.m, o.n, cut.cols, cut.lie) > clusters)
-        CHECK(check(c, want, {nullptr, nullptr, cut, clusters}) == here);
+        CHECK(check(c, want, {nullptr, nullptr, {cut, clusters}}) == here);
   }
   return left;
 }
@@ -109,8 +108,7 @@ void check_near_bounds() {
     const drawn_tiles tiles(d, o.m, o.n);
     INFO("seed " << seed << ": " << o.m << " x " << o.n << " x " << o.k);
     i64 here = 0;
-    CHECK(same_bits(c.on_device(in_32s_gemm{nullptr, &here, tiles.cut, tiles.clusters}),
-                    c.on_host(cpu_gemm{})));
+    CHECK(same_bits(c.on_device(in_32s_gemm{nullptr, &here, tiles}), c.on_host(cpu_gemm{})));
     left += here, all += ceil_div<i64>(o.m, 16) * ceil_div<i64>(o.n, 64);
   }
   CHECK(left > all / 10);
@@ -124,7 +122,7 @@ TEST_CASE("device gemm in 32s: shapes with each kind of data", "[device][gemm][b
   int number = 0;
   const auto run = [&](auto c, std::vector<float> const& sums) {
     const auto cut = wgmma_plan::cuts[number++ % std::size(wgmma_plan::cuts)];
-    CHECK(same_bits(c.on_device(in_32s_gemm{nullptr, nullptr, cut}), c.output_of(sums)));
+    CHECK(same_bits(c.on_device(in_32s_gemm{nullptr, nullptr, {cut}}), c.output_of(sums)));
   };
   for_each_of_table<mxfp6_e2m3, mxfp6_e2m3>(run, 0, 4);
   for_each_of_table<mxfp6_e3m2, mxfp6_e3m2>(run, 1, 4);

@@ -168,7 +168,7 @@ TEST_CASE("device gemm wgmma: drawn at random, in drawn tiles and ways", "[devic
   if (!hopper_or_warn()) return;
   const auto drawn = [](dice& d, auto const& c, gemm_steps* steps) {
     const drawn_tiles tiles(d, c.o.m, c.o.n);
-    return wgmma_gemm_by{tiles.cut, tiles.clusters, d.one_of({-1.0f, 1.0f, 1.0f}), d.one_in(3), steps};
+    return wgmma_gemm_by{tiles, d.one_of({-1.0f, 1.0f, 1.0f}), d.one_in(3), steps};
   };
   check_random<nvfp4, linear, float>(60, 4000, drawn);
   check_random<nvfp4, swizzled_128x4, bf16>(60, 4000, drawn);

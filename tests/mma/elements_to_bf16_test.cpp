@@ -24,7 +24,7 @@ void check_all_codes() {
         packed<E, 4> four;
         for (u32 i = 0; i < 4; ++i)
           four.set(static_cast<int>(i), E{static_cast<u8>(i == place ? code : other)});
-        const u32 bytes = mma::bytes_of_four<E>(static_cast<u32>(four.bits));
+        const u32 bytes = bytes_of_four<E>(static_cast<u32>(four.bits));
         u32 r[2];
         mma::bytes_to_bf16<E>(bytes, r);
         const bool special = mma::have_specials<E>(bytes);

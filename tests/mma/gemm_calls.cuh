@@ -31,6 +31,13 @@ errc in_workspace(i64 bytes, gemm_steps* counted, auto const& call) {
   return e;
 }
 
+/// Decodes the operands of a prepared call, and multiplies.
+errc decode_and_multiply(auto const& call, auto... more) {
+  errc e = call.state;
+  if (e == errc::ok) e = call.decode(nullptr);
+  return e == errc::ok ? call.multiply(nullptr, more...) : e;
+}
+
 /// device::gemm: whatever this device does it with.
 struct blackwell_gemm {
   gemm_steps* counted = nullptr;
@@ -55,8 +62,7 @@ struct bf16_gemm {
     const i64 bytes = decoded_bytes<mma::decoded_operand>(a, b);
     return in_workspace(bytes, counted, [&](u8* workspace, gemm_steps* steps) {
       const device::detail::bf16_call call(a, b, d, factors, workspace, steps);
-      const errc e = call.decode(nullptr);
-      return e == errc::ok ? call.multiply(nullptr, most_stages) : e;
+      return decode_and_multiply(call, most_stages);
     });
   }
 };
@@ -71,18 +77,30 @@ struct f16_gemm {
     const i64 bytes = decoded_bytes<mma::f16_operand>(a, b);
     return in_workspace(bytes, counted, [&](u8* workspace, gemm_steps* steps) {
       const device::detail::f16_call call(a, b, d, factors, workspace, steps);
-      const errc e = call.decode(nullptr);
-      return e == errc::ok ? call.multiply(nullptr) : e;
+      return decode_and_multiply(call);
     });
   }
 };
 
-/// A cut of Hopper's kernels, and how many clusters share the last tiles, or 0: drawn for D of m x n.
-struct drawn_tiles {
+/// How Hopper's kernels cut D.
+struct hopper_tiles {
   device::detail::wgmma_plan::cut cut;
-  int clusters;
+  int clusters = 0;  ///< that share the last tiles; 0: as the plan has it
 
-  drawn_tiles(dice& d, i64 m, i64 n) : cut(d.one_of(device::detail::wgmma_plan::cuts)) {
+  /// For wgmma_plan: no other cut.
+  bool operator()(device::detail::wgmma_plan::cut const& c) const {
+    return c.cols == cut.cols && c.lie == cut.lie;
+  }
+  /// Has the clusters of a prepared call share, whatever its plan says.
+  void share(auto& call) const {
+    if (clusters == 0) return;
+    CHECK(device::detail::clusters_of(call.p.d.rows, call.p.d.cols, cut.cols, cut.lie) > clusters);
+    call.plan.split = call.p.split = true;
+  }
+};
+/// Drawn for D of m x n.
+struct drawn_tiles : hopper_tiles {
+  drawn_tiles(dice& d, i64 m, i64 n) : hopper_tiles{d.one_of(device::detail::wgmma_plan::cuts)} {
     clusters = static_cast<int>(1 + d.below(8));
     const bool shares = d.one_in(3) && cut.lie != mma::cluster_tiles::low &&
                         device::detail::clusters_of(m, n, cut.cols, cut.lie) > clusters;
@@ -90,32 +108,22 @@ struct drawn_tiles {
   }
 };
 
-/// That of Hopper for MXFP6 and MXFP4 in steps of 32, likewise, with tiles of this cut; if it is not 0, by so
-/// many clusters, which share the last tiles. `left` receives how many strips of 16 x 64 outputs it leaves to
-/// f16.
+/// That of Hopper for MXFP6 and MXFP4 in steps of 32, likewise. `left` receives how many strips of 16 x 64
+/// outputs it leaves to f16.
 struct in_32s_gemm {
   gemm_steps* counted = nullptr;
   i64* left = nullptr;
-  device::detail::wgmma_plan::cut cut{192, mma::cluster_tiles::stacked, 0};
-  int clusters = 0;
+  hopper_tiles tiles{{192, mma::cluster_tiles::stacked, 0}};
 
   template <class A, class B, class T>
   errc operator()(A const& a, B const& b, matrix_view<T> const& d, gemm_factors factors) const {
     if (const errc e = validate_gemm(a, b, d); e != errc::ok) return e;
     const i64 bytes = device::gemm_workspace_bytes(a.rows, b.rows, a.cols) +
-                      device::detail::carried_memory::bytes(clusters);
+                      device::detail::carried_memory::bytes(tiles.clusters);
     return in_workspace(bytes, counted, [&](u8* workspace, gemm_steps* steps) {
-      const auto may = [&](device::detail::wgmma_plan::cut const& c) {
-        return c.cols == cut.cols && c.lie == cut.lie;
-      };
-      device::detail::call_in_32s call(a, b, d, factors, workspace, steps, may, clusters);
-      if (clusters != 0) {
-        CHECK(device::detail::clusters_of(d.rows, d.cols, cut.cols, cut.lie) > clusters);
-        call.plan.split = call.p.split = true;
-      }
-      errc e = call.state;
-      if (e == errc::ok) e = call.decode(nullptr);
-      if (e == errc::ok) e = call.multiply(nullptr);
+      device::detail::call_in_32s call(a, b, d, factors, workspace, steps, tiles, tiles.clusters);
+      tiles.share(call);
+      const errc e = decode_and_multiply(call);
       if (e == errc::ok && left != nullptr) *left = count_left(call.failed, d.rows, d.cols);
       return e;
     });
@@ -133,8 +141,7 @@ struct in_32s_gemm {
 
 /// That of Hopper, likewise, whatever the plan and the samples say.
 struct wgmma_gemm_by {
-  device::detail::wgmma_plan::cut cut;
-  int clusters;           ///< that share the last tiles; 0: as the plan has it
+  hopper_tiles tiles;
   float by_blocks_above;  ///< mma::wgmma::problem::by_blocks_above
   bool ahead;             ///< whether strips are certified ahead
   gemm_steps* counted;
@@ -144,27 +151,19 @@ struct wgmma_gemm_by {
     if (const errc e = validate_gemm(a, b, d); e != errc::ok) return e;
     using strips = mma::wgmma::certified_strips;
     const i64 others = round_up<i64>(device::gemm_workspace_bytes(a.rows, b.rows, a.cols) +
-                                         device::detail::carried_memory::bytes(clusters),
+                                         device::detail::carried_memory::bytes(tiles.clusters),
                                      mma::decoded_operand::alignment),
               bytes = others +
                       strips::in(nullptr, a.rows, b.rows).bytes(ceil_div<i64>(a.cols, mma::decoded_step));
     return in_workspace(bytes, counted, [&](u8* workspace, gemm_steps* steps) {
-      const auto may = [&](device::detail::wgmma_plan::cut const& c) {
-        return c.cols == cut.cols && c.lie == cut.lie;
-      };
-      device::detail::wgmma_call call(a, b, d, factors, workspace, steps, may, clusters);
+      device::detail::wgmma_call call(a, b, d, factors, workspace, steps, tiles, tiles.clusters);
       call.p.by_blocks_above = by_blocks_above;
       if (ahead) {
         call.p.certified = strips::in(workspace + others, a.rows, b.rows);
         call.p.certified.least_open = 0;
       }
-      if (clusters != 0) {
-        CHECK(device::detail::clusters_of(d.rows, d.cols, cut.cols, cut.lie) > clusters);
-        call.plan.split = call.p.split = true;
-      }
-      errc e = call.state;
-      if (e == errc::ok) e = call.decode(nullptr);
-      return e == errc::ok ? call.multiply(nullptr) : e;
+      tiles.share(call);
+      return decode_and_multiply(call);
     });
   }
 };
@@ -180,7 +179,7 @@ struct wgmma_gemm {
 
   template <class A, class B, class T>
   errc operator()(A const& a, B const& b, matrix_view<T> const& d, gemm_factors factors) const {
-    const wgmma_gemm_by gemm{{Cols, Lie, 0}, Clusters, ByBlocks ? -1.0f : 1.0f, Ahead, counted};
+    const wgmma_gemm_by gemm{{{Cols, Lie, 0}, Clusters}, ByBlocks ? -1.0f : 1.0f, Ahead, counted};
     return gemm(a, b, d, factors);
   }
 };

@@ -30,8 +30,7 @@ inline constexpr char const
         "accumulate::native multiplies in bf16, within a bound",
     gemm_in_32s[] =
         "MXFP6: outputs whose sums may lose bits, as where blocks of a row differ by orders of magnitude, "
-        "are "
-        "left to mma.sync of fp16, a tenth as fast; accumulate::native leaves none",
+        "are left to mma.sync of fp16, a tenth as fast; accumulate::native leaves none",
     gemm_rdc[] =
         "this unit was compiled by -rdc=true, under which ptxas lets each wgmma wait for the one before: "
         "mma.sync takes its place; compile it without",

@@ -70,7 +70,7 @@ class run_limits_of_row {
     if (far) return mma::run_limit::none(of_a_);
     if (smallest == none) return mma::run_limit::of_zeros(of_a_);
     constexpr float up = 1.0f + 0x1p-10f;  // more than what some thirty roundings take off
-    return mma::run_limit::of(of_a_, static_cast<int>(smallest) - e8m0::bias + mma::lowest_bit_of<E>,
+    return mma::run_limit::of(of_a_, static_cast<int>(smallest) - e8m0::bias + subnormal_exponent<E>,
                               static_cast<int>(largest - least_) + mma::bits_apart<E>, sqrtf(squares) * up);
   }
 

@@ -22,8 +22,8 @@ FOURSCALE_KERNEL void __launch_bounds__(mma::fp8::threads, 1)
   if constexpr (arch::has_wgmma) {
     namespace f = mma::fp8;
     extern __shared__ __align__(1024) u8 bytes[];
-    __shared__ struct alignas(1024) own_memory { u32 not_empty; } own;  // see gemm_wgmma_kernel
-    asm volatile("" ::"r"(ptx::shared_address(&own)));
+    __shared__ own_kilobyte own;
+    own.keep();
     auto& m = *reinterpret_cast<f::shared_memory<Cols>*>(bytes);
     static_assert(sizeof(m) + sizeof(own) <= mma::hopper_shared_bytes);
     const int warp = static_cast<int>(threadIdx.x) / 32;

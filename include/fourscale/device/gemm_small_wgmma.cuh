@@ -17,10 +17,8 @@ FOURSCALE_KERNEL void __launch_bounds__(weight_only::by_wgmma::threads(NTiles), 
     weight_only_wgmma_kernel([[maybe_unused]] __grid_constant__ P const a) {
   if constexpr (arch::has_wgmma) {
     extern __shared__ __align__(1024) u8 weight_only_bytes[];
-    // `own` tells weight_only_machine_of() that this is not the empty kernel. Dynamic shared memory begins
-    // behind it, so `own` takes a whole KiB.
-    __shared__ struct alignas(1024) own_memory { u32 not_empty; } own;
-    asm volatile("" ::"r"(ptx::shared_address(&own)));
+    __shared__ own_kilobyte own;
+    own.keep();
     weight_only::by_wgmma::run(a,
                                *reinterpret_cast<weight_only::by_wgmma::memory<NTiles>*>(weight_only_bytes));
   }

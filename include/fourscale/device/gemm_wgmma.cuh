@@ -49,14 +49,6 @@ FOURSCALE_D void multiply_decoded(P const& p, Memory<Cols>& m) {
   }
 }
 
-/// Static shared memory of a kernel, which tells check_available() that it is not the empty one. Dynamic
-/// memory begins behind it, and in debug builds nvcc aligns that no further; so this takes a whole KiB.
-struct alignas(1024) own_kilobyte {
-  u32 not_empty;
-
-  FOURSCALE_D void keep() { asm volatile("" ::"r"(ptx::shared_address(this))); }
-};
-
 /// Persistent, in clusters of two. In a compilation pass without the instructions the kernel is empty.
 template <int Cols, class P>
 FOURSCALE_KERNEL void __launch_bounds__(mma::wgmma::threads, 1)

@@ -46,7 +46,7 @@ FOURSCALE_HD constexpr float decode(F code) {
   }
   u32 bits = (magnitude << spare) + (static_cast<u32>(127 - F::bias) << 23);
   // A subnormal is an integer times the smallest one. The product is exact and needs no subnormal float.
-  constexpr float smallest = bit_cast<float>(power_of_two_bits(1 - F::bias - F::mantissa_bits));
+  constexpr float smallest = bit_cast<float>(power_of_two_bits(subnormal_exponent<F>));
   if (magnitude < (1u << F::mantissa_bits)) bits = bit_cast<u32>(static_cast<float>(magnitude) * smallest);
   if constexpr (F::has_nan)
     if (magnitude > F::max_bits)

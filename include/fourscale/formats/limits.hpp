@@ -58,7 +58,7 @@ struct limits {
   FOURSCALE_H static constexpr F signaling_NaN() noexcept { return F{}; }
 
  private:
-  static constexpr int least_exponent = 1 - F::bias - F::mantissa_bits;  ///< of the step of subnormals
+  static constexpr int least_exponent = subnormal_exponent<F>;  ///< of the step of subnormals
 
   /// 2^e, from least_exponent on.
   FOURSCALE_H static constexpr F power_of_two(int e) {

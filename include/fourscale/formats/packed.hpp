@@ -49,4 +49,16 @@ using e5m2x2 = packed<e5m2, 2>;
 using e5m2x4 = packed<e5m2, 4>;
 using e5m2x8 = packed<e5m2, 8>;
 
+/// Four elements, packed in the low bits of x, to a byte each: left-aligned, the sign in the highest bit,
+/// zeros below the element.
+template <element_format E>
+FOURSCALE_HD constexpr u32 bytes_of_four(u32 x) {
+  static_assert(E::width == 8 || E::width == 6 || E::width == 4);
+  if constexpr (E::width == 8) return x;
+  if constexpr (E::width == 6)
+    return (x << 2 & 0xfcu) | (x << 4 & 0xfc00u) | (x << 6 & 0xfc'0000u) | (x << 8 & 0xfc00'0000u);
+  const u32 two = (x & 0xffu) | (x << 8 & 0xff'0000u);  // in each half
+  return (two << 4 & 0x00f0'00f0u) | (two << 8 & 0xf000'f000u);
+}
+
 }  // namespace FOURSCALE_NAMESPACE

@@ -35,4 +35,8 @@ inline constexpr u32 magnitude_mask = F::is_signed ? (1u << (F::width - 1)) - 1 
 template <element_format F>
 inline constexpr int max_exponent = (F::max_bits >> F::mantissa_bits) - F::bias;
 
+/// The exponent of the step of subnormals, the lowest bit that a value may have: -1 for E2M1, -9 for E4M3.
+template <format F>
+inline constexpr int subnormal_exponent = 1 - F::bias - F::mantissa_bits;
+
 }  // namespace FOURSCALE_NAMESPACE

@@ -66,22 +66,6 @@ struct rule_of_strip {
 };
 static_assert(strip_cols == 32, "find_exponents() takes as many columns as a step has values.");
 
-/// Eight codes of E, which lie in the low bits of x, as containers of the model: a byte each.
-template <class E>
-constexpr u64 containers_of_eight(u64 x) {
-  static_assert(E::width == 8 || E::width == 6 || E::width == 4);
-  if constexpr (E::width == 6) {
-    x = (x & 0xffffffu) | (x & 0xffff'ff00'0000u) << 8;
-    x = (x & 0x0000'0fff'0000'0fffu) | (x & 0x00ff'f000'00ff'f000u) << 4;
-    x = (x & 0x003f'003f'003f'003fu) | (x & 0x0fc0'0fc0'0fc0'0fc0u) << 2;
-  } else if constexpr (E::width == 4) {
-    x = (x & 0xffffu) | (x & 0xffff'0000u) << 16;
-    x = (x & 0x0000'00ff'0000'00ffu) | (x & 0x0000'ff00'0000'ff00u) << 8;
-    x = (x & 0x000f'000f'000f'000fu) << 2 | (x & 0x00f0'00f0'00f0'00f0u) << 6;
-  }
-  return x;
-}
-
 /// How an operand of format F is read and decoded in steps of 32 (kind mxf8f6f4): MXFP8, MXFP6, and MXFP4
 /// with one of them.
 template <class F>
@@ -98,11 +82,14 @@ struct steps_of_32 {
     if (row >= q.rows) return result;
     const packed_block<F> p = q.load(row, step);
     result.scales = p.scale.bits;
-    constexpr int bytes = F::element::width;  // of eight codes
+    using E = typename F::element;
+    constexpr u32 four = 4 * E::width;  // bits
     for (int i = 0; i < values / 8; ++i) {
       u64 codes = 0;
-      for (int k = 0; k < bytes; ++k) codes |= u64{p.codes[bytes * i + k]} << (8 * k);
-      result.words[i] = containers_of_eight<typename F::element>(codes);
+      for (int k = 0; k < E::width; ++k) codes |= u64{p.codes[E::width * i + k]} << (8 * k);
+      const u64 bytes = bytes_of_four<E>(static_cast<u32>(codes)) |
+                        u64{bytes_of_four<E>(static_cast<u32>(codes >> four))} << 32;
+      result.words[i] = E::width == 8 ? bytes : bytes >> 2;  // a container has six bits
     }
     return result;
   }
@@ -132,10 +119,9 @@ requires has_steps_of_64<F, G>
 struct steps_of<F, G> : steps_of_64<F> {
 };
 
-/// model::kept_accumulators::have() of each: -1 where it is true.
-inline int_lanes have_all(model::kept_accumulators const& kept, float_lanes c) {
-  const float_lanes m = magnitude(c), whole = float_lanes{} + kept.whole();
-  return (m < kept.below()) & ((m >= whole) | ((m + whole) - whole == m));
+/// model::kept_accumulators::have() of each magnitude m: -1 where it is true.
+inline int_lanes are_kept(float_lanes m, float_lanes below, float_lanes whole) {
+  return (m < below) & ((m >= whole) | ((m + whole) - whole == m));
 }
 inline bool all_are_set(int_lanes x) {
   u64 words[sizeof x / sizeof(u64)], all = ~u64{0};
@@ -149,9 +135,10 @@ inline bool all_are_set(int_lanes x) {
 inline bool is_fast(model::block_bounds a, model::block_bounds b, float const* sums) {
   if (!sums_are_exact(a, b) || !nothing_is_dropped(a, b)) return false;
   const model::kept_accumulators kept(a, b);
+  const float_lanes below = float_lanes{} + kept.below(), whole = float_lanes{} + kept.whole();
   int_lanes all = int_lanes{} - 1;  // nvcc 13.0 fails on ~int_lanes{}
   FOURSCALE_UNROLL
-  for (int l = 0; l < strip_lanes; ++l) all &= have_all(kept, load_lanes(sums, l));
+  for (int l = 0; l < strip_lanes; ++l) all &= are_kept(magnitude(load_lanes(sums, l)), below, whole);
   return all_are_set(all);
 }
 
@@ -203,7 +190,7 @@ struct asked_accumulators {
       const float_lanes c = magnitude(load_lanes(sums, l)), below = power(lowest + (a.lowest + 26)),
                         whole = power(top + (a.top - 25 + 23));
       const int_lanes of_products = top - lowest <= 25 - (a.top - a.lowest),
-                      of_sums = (c < below) & ((c >= whole) | ((c + whole) - whole == c)),
+                      of_sums = are_kept(c, below, whole),
                       in_range = (c == 0.0f) | ((c >= 0x1p-100f) & (c < 0x1p100f));
       store_lanes(kept, l, of_products & of_sums);
       store_lanes(known, l, in_range & (lowest != block_bounds::none().lowest));

@@ -9,20 +9,8 @@
 
 namespace FOURSCALE_NAMESPACE::mma {
 
-/// Four elements, packed in the low bits of x, to a byte each: left-aligned, the sign in the highest bit,
-/// zeros below the element.
-template <element_format E>
-FOURSCALE_HD constexpr u32 bytes_of_four(u32 x) {
-  static_assert(E::width == 8 || E::width == 6 || E::width == 4);
-  if constexpr (E::width == 8) return x;
-  if constexpr (E::width == 6)
-    return (x << 2 & 0xfcu) | (x << 4 & 0xfc00u) | (x << 6 & 0xfc'0000u) | (x << 8 & 0xfc00'0000u);
-  const u32 two = (x & 0xffu) | (x << 8 & 0xff'0000u);  // in each half
-  return (two << 4 & 0x00f0'00f0u) | (two << 8 & 0xf000'f000u);
-}
-
-/// Converts four such bytes to two registers of two bf16 each, in order, each 2^(127 - E::bias) times too
-/// small. Infinity and NaN become finite: see with_specials().
+/// Converts four bytes of bytes_of_four() to two registers of two bf16 each, in order, each 2^(127 - E::bias)
+/// times too small. Infinity and NaN become finite: see with_specials().
 template <element_format E>
 FOURSCALE_HD constexpr void bytes_to_bf16(u32 bytes, u32 (&r)[2]) {
   // A byte has seven bits of magnitude; in bf16 an exponent begins at bit 7.

@@ -12,8 +12,8 @@
 #include "../ptx/cp_async.cuh"
 #include "../ptx/mma_sync_f16.cuh"
 #include "f16_exact_step.cuh"
+#include "failed_strips.cuh"
 #include "output_strip.cuh"
-#include "run_limits.cuh"
 #include "step_counts.cuh"
 #include "tile_walk.cuh"
 

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Certificates for steps of 32 whose elements have six bits or fewer, MXFP6 and MXFP4, for 256 or 1024 values
 // along K at a time: one inequality for each output proves that the adder drops nothing there.
-// docs/exact_gemm.md has the reasons (claims 20 to 22). Outputs without one are made again by another kernel:
-// failed_strips.
+// docs/exact_gemm.md has the reasons (claims 20 to 22).
 #pragma once
 
 #include "../model/certificate_8bit.hpp"
@@ -15,13 +14,9 @@ template <class F, class G>
 inline constexpr bool has_run_limits =
     fourscale::model::has_steps_of_32<F, G>&& F::element::width <= 6 && G::element::width <= 6;
 
-/// Exponents of the lowest bit that an element may have, and of the largest element.
+/// How far an element's lowest bit may be from the exponent of the largest element.
 template <class E>
-inline constexpr int lowest_bit_of = 1 - E::bias - E::mantissa_bits;
-template <class E>
-inline constexpr int largest_exponent_of = static_cast<int>(E::max_bits >> E::mantissa_bits) - E::bias;
-template <class E>
-inline constexpr int bits_apart = largest_exponent_of<E> - lowest_bit_of<E>;
+inline constexpr int bits_apart = max_exponent<E> - subnormal_exponent<E>;
 
 /// Values along K of a run.
 inline constexpr i64 run_values = 256;
@@ -73,26 +68,6 @@ struct run_limits {
   }
   FOURSCALE_HD static run_limits in(decoded_operand const& x) {
     return {reinterpret_cast<run_limit*>(x.exponents), padded(x.rows)};
-  }
-};
-
-/// Which outputs a kernel left alone, as it had no certificate for them: a byte for each strip of 16 rows by
-/// 64 columns. The first word says whether there are any. Without memory, all outputs count as failed.
-struct failed_strips {
-  static constexpr int rows = 16, cols = 64;
-  u32* any = nullptr;
-  i64 across = 0;  ///< strips side by side
-
-  FOURSCALE_HD static constexpr i64 words(i64 m, i64 n) {
-    return 1 + ceil_div<i64>(ceil_div<i64>(m, rows) * ceil_div<i64>(n, cols), 4);
-  }
-  FOURSCALE_HD static constexpr i64 bytes(i64 m, i64 n) { return 4 * words(m, n); }
-  FOURSCALE_HD static failed_strips in(u8* at, i64 n) {
-    return {reinterpret_cast<u32*>(at), ceil_div<i64>(n, cols)};
-  }
-  FOURSCALE_D bool has_none() const { return any != nullptr && *any == 0; }
-  FOURSCALE_HD u8& of(i64 row, i64 col) const {
-    return reinterpret_cast<u8*>(any + 1)[row / rows * across + col / cols];
   }
 };
 

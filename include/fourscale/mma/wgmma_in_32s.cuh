@@ -6,6 +6,7 @@
 // marked, and gemm_kernel::f16 makes it. So warps 1 to 3 have nothing to do.
 #pragma once
 
+#include "failed_strips.cuh"
 #include "run_limits.cuh"
 #include "wgmma_roles.cuh"
 
