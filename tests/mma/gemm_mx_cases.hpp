@@ -82,6 +82,17 @@ inline mx_case<mxfp8_e4m3> mx_large_sum(int down, float sign) {
   return c;
 }
 
+/// The same where A's elements are split at 2048: 31 of 3584, less in some rows, and one of 2^-down, times
+/// ones. The sum has 17 + down bits.
+inline mx_case<mxfp8_e5m2> mx_large_sum_of_e5m2(int down, float sign) {
+  mx_case<mxfp8_e5m2> c = mx_zeros<mxfp8_e5m2>(16, 32);
+  for (i64 k = 0; k < 32; ++k) mx_set(c.b.data, k, 1.0f);
+  for (i64 k = 0; k < 31; ++k) mx_set(c.a.data, k, 3584.0f);
+  for (i64 row = 0; row < 3; ++row) c.a.data.codes[static_cast<size_t>(row * 32)] -= static_cast<u8>(row);
+  mx_set(c.a.data, 31, sign / static_cast<float>(1 << down));
+  return c;
+}
+
 /// A product `apart` bits below another, in the same step, a step before it or a step behind: the adder drops
 /// it where they are more than 25 apart, and an exact sum, rounded toward zero, would not. run(case).
 void for_each_apart(int apart, auto const& run) {
@@ -111,6 +122,23 @@ inline mx_case<mxfp6_e3m2> mx_accumulator_below(int below) {
   mx_set(c.a.data, 0, -1.0f, 23 - below), mx_set(c.b.data, 0, 1.0f);
   mx_set(c.a.data, 32, -1.0f, -below), mx_set(c.b.data, 32, 1.0f);
   mx_set(c.a.data, 64, 1.0f), mx_set(c.b.data, 64, 1.0f);
+  return c;
+}
+
+/// The exponent of the least element of MXFP8.
+template <class F>
+inline constexpr int mx_least = F::element::has_infinity ? -16 : -9;
+
+/// An accumulator that is 2^bits times as large as the product of the lowest bits of A and of B, in a step
+/// whose products are `above` bits above that, as no element has the lowest bit of both sides.
+template <class F>
+mx_case<F> mx_apart_in_place(int above, int bits) {
+  constexpr int lowest = mx_least<F>;
+  const auto power = [](int e) { return bit_cast<float>(static_cast<u32>(127 + e) << 23); };
+  mx_case<F> c = mx_zeros<F>(4, 64);
+  mx_set(c.a.data, 0, 1.0f, 2 * lowest + bits), mx_set(c.b.data, 0, 1.0f);
+  mx_set(c.a.data, 35, -power(lowest)), mx_set(c.b.data, 35, power(lowest + above));
+  mx_set(c.a.data, 39, 1.0f), mx_set(c.b.data, 39, power(lowest));
   return c;
 }
 

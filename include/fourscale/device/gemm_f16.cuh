@@ -13,7 +13,7 @@ inline namespace FOURSCALE_ARCH {
 
 namespace detail {
 
-/// The facts of one part of an element (see mma::part_unit). A part need not be an element itself.
+/// The facts of one part of an element (see mma::parts). A part need not be an element itself.
 FOURSCALE_D inline model::element_facts facts_of_part(float x) {
   model::element_facts facts;
   facts.square = static_cast<double>(x) * static_cast<double>(x);
@@ -21,40 +21,61 @@ FOURSCALE_D inline model::element_facts facts_of_part(float x) {
   return facts;
 }
 
-/// Decodes block `step` of a row, by one thread: elements to fp16, and its word of facts. `Parts`: the
-/// elements are multiplied in two parts, so that the width is that of the wider part.
-template <bool Parts, class F, class Layout>
+/// A block of elements as fp16, and what is known of it.
+template <mma::parts Parts, class F>
+struct f16_block {
+  static constexpr model::element_type type = model::type_of_element<typename F::element>();
+  u32 elements[mma::block_values];
+  int lowest[mma::block_values];        ///< of each element
+  model::block_facts all, first, rest;  ///< of the elements, and of their parts
+
+  FOURSCALE_D explicit f16_block(packed_block<F> const& block) {
+    FOURSCALE_UNROLL
+    for (int i = 0; i < mma::block_values; ++i) {
+      const typename F::element element = block.get(i);
+      const model::element_facts facts(type, u32{element.bits} << (F::element::width == 4 ? 2 : 0));
+      const float x = decode(element);
+      all.add(facts);
+      lowest[i] = facts.lowest;
+      elements[i] = from_float<fp16>(x).bits;
+      if constexpr (Parts != mma::parts::none) {
+        const float part = to_float(fp16{static_cast<u16>(mma::first_parts<Parts>(elements[i]))});
+        first.add(facts_of_part(part));
+        rest.add(facts_of_part(x - part));
+      }
+    }
+  }
+  FOURSCALE_D mma::block_word word(e8m0 scale) const {
+    constexpr e8m0 one{static_cast<u8>(e8m0::bias)};
+    const model::block_bounds bounds = all.under(scale);
+    if constexpr (Parts == mma::parts::none) return {scale, bounds, u32{bounds.width}};
+    return {scale, bounds, max(u32{first.under(one).width}, u32{rest.under(one).width})};
+  }
+  /// Elements 2 i and 2 i + 1 with their reaches.
+  FOURSCALE_D u32 pair(int i) const {
+    constexpr e8m0 one{static_cast<u8>(e8m0::bias)};
+    const int of_row = all.under(one).lowest;
+    const auto reach_of = [&](int at) { return mma::reach::of(lowest[at], of_row); };
+    return ((elements[2 * i] | elements[2 * i + 1] << 16) & mma::reach::elements) | reach_of(2 * i) |
+           reach_of(2 * i + 1) << 16;
+  }
+};
+
+/// Decodes block `step` of a row, by one thread: elements with their reaches, and its word of facts.
+template <mma::parts Parts, class F, class Layout>
 FOURSCALE_D void decode_block(block_scaled_view<F, Layout, u8 const> const& q, mma::f16_operand const& to,
                               i64 row, i64 step) {
-  constexpr model::element_type type = model::type_of_element<typename F::element>();
-  constexpr u32 shift = F::element::width == 4 ? 2 : 0;
-  constexpr e8m0 one{static_cast<u8>(e8m0::bias)};
-  const packed_block<F> block = q.load(row, step);
-  model::block_facts all, high, low;
+  const packed_block<F> packed = q.load(row, step);
+  const f16_block<Parts, F> block(packed);
   uint4* const values = reinterpret_cast<uint4*>(to.values + (row * to.steps + step) * mma::block_values);
   FOURSCALE_UNROLL
-  for (int chunk = 0; chunk < 4; ++chunk) {
-    u32 words[4] = {};
-    FOURSCALE_UNROLL
-    for (int i = 0; i < 8; ++i) {
-      const typename F::element element = block.get(8 * chunk + i);
-      const float x = decode(element);
-      all.add(model::element_facts(type, u32{element.bits} << shift));
-      if constexpr (Parts) {
-        high.add(facts_of_part(mma::high_part(x)));
-        low.add(facts_of_part(x - mma::high_part(x)));
-      }
-      words[i / 2] |= u32{from_float<fp16>(x).bits} << (16 * (i % 2));
-    }
-    values[chunk] = {words[0], words[1], words[2], words[3]};
-  }
-  const model::block_bounds bounds = all.under(block.scale);
-  const u32 width = Parts ? max(u32{high.under(one).width}, u32{low.under(one).width}) : u32{bounds.width};
-  to.facts[step * to.rows + row] = mma::block_word(block.scale, bounds, width).bits;
+  for (int i = 0; i < 4; ++i)
+    values[i] = {block.pair(4 * i), block.pair(4 * i + 1), block.pair(4 * i + 2), block.pair(4 * i + 3)};
+  to.facts[step * to.rows + row] = block.word(packed.scale).bits;
 }
 
 /// Decodes both operands, a block of 32 elements a thread at a time. `Parts` is about A.
-template <bool Parts, class F, class LA, class G, class LB>
+template <mma::parts Parts, class F, class LA, class G, class LB>
 FOURSCALE_KERNEL void __launch_bounds__(128)
     decode_to_f16_kernel(block_scaled_view<F, LA, u8 const> a, block_scaled_view<G, LB, u8 const> b,
                          mma::f16_operand to_a, mma::f16_operand to_b, mma::failed_strips failed) {
@@ -64,11 +85,11 @@ FOURSCALE_KERNEL void __launch_bounds__(128)
     if (const i64 j = i - of_a; j < 0)
       decode_block<Parts>(a, to_a, i / to_a.steps, i % to_a.steps);
     else
-      decode_block<false>(b, to_b, j / to_b.steps, j % to_b.steps);
+      decode_block<mma::parts::none>(b, to_b, j / to_b.steps, j % to_b.steps);
 }
 
 /// A CTA computes one tile of D, or takes tiles in turn where outputs have failed.
-template <bool Parts, class P>
+template <mma::parts Parts, class P>
 FOURSCALE_KERNEL void __launch_bounds__(mma::f16_tile::threads, 1)
     gemm_f16_kernel(const __grid_constant__ P p) {
   namespace t = mma::f16_tile;
@@ -88,8 +109,7 @@ FOURSCALE_KERNEL void __launch_bounds__(mma::f16_tile::threads, 1)
 /// other outputs than those that a kernel before has marked.
 template <class F, class LA, class G, class LB, class T, class Problem = mma::f16_tile::problem<T>>
 struct f16_call {
-  /// Whether elements of A are multiplied in two parts.
-  static constexpr bool parts = same_type<typename F::element, e4m3>;
+  static constexpr mma::parts parts = mma::parts_of<typename F::element>();  ///< of A's elements
   block_scaled_view<F, LA, u8 const> a;
   block_scaled_view<G, LB, u8 const> b;
   Problem p;

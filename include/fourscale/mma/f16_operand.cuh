@@ -1,51 +1,88 @@
 // SPDX-License-Identifier: Apache-2.0
 // The decoded operand of f16_tile.cuh: MXFP8, MXFP6 or MXFP4 for tensor cores that know fp16. It has the
-// elements without their scales, which are exact in fp16, and for each block a word of facts: its scale, and
-// the bounds from which certificates are made. docs/exact_gemm.md has the reasons.
+// elements without their scales, which are exact in fp16, and with each its reach; and for each block a word
+// of facts: its scale, and the bounds from which certificates are made. docs/exact_gemm.md has the reasons.
 #pragma once
 
 #include "../formats/real.hpp"
 #include "../model/certificate_8bit.hpp"
+#include "../ptx/arith.hpp"
+#include "../ptx/mma_sync_f16.cuh"
 #include "../view/block_scaled_view.hpp"
 
 namespace FOURSCALE_NAMESPACE::mma {
 
 inline constexpr int block_values = 32;  ///< along K: a block, and a step of the MMA
 
-/// Elements of E4M3 in A are multiplied in two parts: a multiple of this unit, and the rest, at most half a
-/// unit. Each part has so few bits that its sums of products are exact where those of whole elements are not.
-inline constexpr float part_unit = 4.0f;
-/// x rounded to nearest even in units of part_unit: what fp16 gives for (x + 1536 units) - 1536 units.
-FOURSCALE_D inline float high_part(float x) { return rintf(x * (1.0f / part_unit)) * part_unit; }
+/// How the elements of A are multiplied: whole, or in two parts, each with so few bits that its sums of
+/// products are exact where those of whole elements are not. The first part of an element of E4M3 is the
+/// nearest multiple of 4, that of E5M2 the element itself if its magnitude is 2048 or more, else 0. The
+/// second part is the rest.
+enum class parts { none, of_e4m3, of_e5m2 };
+template <class E>
+FOURSCALE_HD constexpr parts parts_of() {
+  if constexpr (same_type<E, e4m3>) return parts::of_e4m3;
+  if constexpr (same_type<E, e5m2>) return parts::of_e5m2;
+  return parts::none;
+}
+/// The first parts of two elements.
+template <parts Parts>
+FOURSCALE_D u32 first_parts(u32 two) {
+  static_assert(Parts != parts::none);
+  if constexpr (Parts == parts::of_e5m2) return two & ptx::set_ge_abs_f16x2(two, 0x6800'6800u);  // 2048
+  constexpr u32 anchor = 0x6e00'6e00u;  // 6144: between 4096 and 8192 numbers of fp16 are 4 apart
+  return ptx::sub_rn_f16x2(ptx::add_rn_f16x2(two, anchor), anchor);
+}
+
+/// The reach of an element: 2^-d, where d, at most most_apart, is how far its lowest bit is above the lowest
+/// one of the row in the step; 0 if the element is 0. Sums of products of reaches bound the lowest bit of all
+/// products. An f16_operand has reaches as bytes, 2^most_apart times as large, in the lowest seven bits of
+/// each fp16: there no element has bits.
+struct reach {
+  static constexpr int most_apart = 6;
+  static constexpr u32 elements = 0xff80'ff80u;  ///< the bits of two elements in a word
+
+  /// `lowest`, `of_row`: exponents of lowest bits.
+  FOURSCALE_D static u32 of(int lowest, int of_row) {
+    if (lowest == fourscale::model::element_facts::no_bit) return 0;
+    return 1u << max(most_apart - (lowest - of_row), 0);
+  }
+  /// The bytes of two words.
+  FOURSCALE_D static u32 bytes(u32 x, u32 y) { return ptx::prmt_b32(x, y, 0x6420u) & 0x7f7f'7f7fu; }
+
+  /// Sums of products of bytes begin from the bits of this float, so that their bits are those of floats.
+  static constexpr float none = 0x1p23f;
+  /// The sum of the products of reaches, from such a float; 1 if it is more.
+  FOURSCALE_D static float of_products(float sum) {
+    constexpr float unit = 1.0f / (1 << 2 * most_apart);
+    return __saturatef(fmaf(sum, unit, -none * unit));
+  }
+};
 
 /// What is known of a row in a step, unpacked for certificates: see model/certificate_8bit.hpp, which defines
-/// width, lowest and top. For an output, the numbers of its row and column are multiplied, but limits added.
+/// width, lowest and top. For an output, the numbers of its row and column are multiplied.
 struct block_numbers {
   float scale;  ///< 2^s; 1 where the block is all zeros or not certified
-  u32 limits;   ///< width and top - lowest, biased so that sums which are too large reach bits 31 and 15
-  float below;  ///< 2^(lowest + 13); 2^127 if all are zeros, 0 if nothing is certified
+  int width;  ///< less than 12 bits, in eighths, or 12 bits less that: `width` of A is below that of B where
+              ///< sums are exact
+  float below;  ///< 2^(lowest + 12); 2^127 if all are zeros, 0 if nothing is certified
   float whole;  ///< 2^(top - 1)
 
-  static constexpr u32 too_wide = 0x8000'0000u, too_far = 0x8000u;
-  /// `width`: that of the elements or, if they are multiplied in parts, of the wider part.
-  FOURSCALE_D static u32 limits_of(u32 width, int apart) {
-    return (width + 0x4000u - 8 * 24 / 2) << 16 | static_cast<u32>(apart + 0x4000 - 26 / 2);
-  }
   FOURSCALE_D bool certified() const { return below > 0.0f; }
   FOURSCALE_D bool zeros() const { return below == 0x1p127f; }
 };
 
 /// The same in the four bytes of a word, from the lowest: scale; width; lowest and top without the scale.
 struct block_word {
-  static constexpr u32 of_zeros = 127, uncertified = fourscale::model::unbounded;
+  static constexpr int of_zeros = 127, uncertified = fourscale::model::unbounded;
   u32 bits;
 
   FOURSCALE_D block_word(e8m0 scale, fourscale::model::block_bounds of, u32 width) : bits(scale.bits) {
     const int s = static_cast<int>(scale.bits) - e8m0::bias;
     if (of.width == uncertified)
-      bits |= uncertified << 8;
+      bits |= u32{uncertified} << 8;
     else if (of.lowest == fourscale::model::element_facts::no_bit)
-      bits |= of_zeros << 16;
+      bits |= u32{of_zeros} << 16;
     else
       bits |=
           width << 8 | (static_cast<u32>(of.lowest - s) & 0xffu) << 16 | static_cast<u32>(of.top - s) << 24;
@@ -53,25 +90,24 @@ struct block_word {
   FOURSCALE_D explicit block_word(u32 word) : bits(word) {}
 
   FOURSCALE_D e8m0 scale() const { return {static_cast<u8>(bits)}; }
-  FOURSCALE_D block_numbers numbers() const {
+  FOURSCALE_D block_numbers numbers(bool of_a) const {
     const auto power = fourscale::model::detail::power_of_two;
     const int s = static_cast<int>(bits & 0xffu) - e8m0::bias, lowest = static_cast<signed char>(bits >> 16),
               top = static_cast<signed char>(bits >> 24);
-    const u32 width = bits >> 8 & 0xffu;
-    if (width == uncertified) return {1.0f, 0u, 0.0f, 0.0f};
+    const int width = static_cast<int>(bits >> 8 & 0xffu);
+    if (width == uncertified) return {1.0f, 0, 0.0f, 0.0f};
+    const int from_half = of_a ? width - 8 * 12 : 8 * 12 - width;
     // Zeros have no lowest bit, so `below` is very large. `whole` is at least 2^-120, even where 2^(top - 1)
     // is less: that keeps fewer accumulators, never more.
-    if (lowest == of_zeros)
-      return {1.0f, block_numbers::limits_of(0, -32), 0x1p127f, power(max(s - 127, -120))};
-    return {power(s), block_numbers::limits_of(width, top - lowest), power(lowest + s + 13),
-            power(top + s - 1)};
+    if (lowest == of_zeros) return {1.0f, from_half, 0x1p127f, power(max(s - 127, -120))};
+    return {power(s), from_half, power(lowest + s + 12), power(top + s - 1)};
   }
 };
 
 /// rows x k in device memory, k a multiple of 32. Each array starts at a multiple of 256 bytes. It takes no
 /// more bytes than a decoded_operand of this size.
 struct f16_operand {
-  fp16* values = nullptr;  ///< [row][k]
+  fp16* values = nullptr;  ///< [row][k], with reaches
   u32* facts = nullptr;    ///< [step][row], block_word
   i64 rows = 0, steps = 0;
   u8 const* codes = nullptr;  ///< the packed codes of the caller, which the model reads

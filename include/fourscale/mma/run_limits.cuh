@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Certificates for steps of 32 whose elements have six bits or fewer, MXFP6 and MXFP4, for 256 or 1024 values
 // along K at a time: one inequality for each output proves that the adder drops nothing there.
-// docs/exact_gemm.md has the reasons (claims 20 to 22).
+// docs/exact_gemm.md has the reasons (claims 21 to 23).
 #pragma once
 
 #include "../model/certificate_8bit.hpp"

@@ -96,6 +96,26 @@ FOURSCALE_D inline void store_shared_u32([[maybe_unused]] u32 address, [[maybe_u
   asm volatile("st.shared.b32 [%0], %1;" ::"r"(address), "r"(x) : "memory");
 #endif
 }
+/// Predicated: where `some` is not 0, stores x at `address` or loads it from there, and moves the address to
+/// the next float. An `if` around these would be a branch.
+FOURSCALE_D inline void store_next_shared_f32([[maybe_unused]] u32 some, [[maybe_unused]] u32& address,
+                                              [[maybe_unused]] float x) {
+#if FOURSCALE_DEVICE_PASS
+  asm volatile("{ .reg .pred p; setp.ne.u32 p, %1, 0; @p st.shared.f32 [%0], %2; @p add.u32 %0, %0, 4; }"
+               : "+r"(address)
+               : "r"(some), "f"(x)
+               : "memory");
+#endif
+}
+FOURSCALE_D inline void load_next_shared_f32([[maybe_unused]] u32 some, [[maybe_unused]] u32& address,
+                                             [[maybe_unused]] float& x) {
+#if FOURSCALE_DEVICE_PASS
+  asm volatile("{ .reg .pred p; setp.ne.u32 p, %2, 0; @p ld.shared.f32 %1, [%0]; @p add.u32 %0, %0, 4; }"
+               : "+r"(address), "+f"(x)
+               : "r"(some)
+               : "memory");
+#endif
+}
 FOURSCALE_D inline uint2 load_shared_u32x2([[maybe_unused]] u32 address) {
   uint2 x{};
 #if FOURSCALE_DEVICE_PASS

@@ -79,4 +79,12 @@ FOURSCALE_D inline u32 sub_rn_f16x2(u32 a, u32 b) {
   return d;
 }
 
+/// abs.f16x2; set.ge.u32.f16x2 d, abs(a), b; (PTX ISA 9.7.7.1): 0xffff in each half of d where the magnitude
+/// of a is b or more, else 0.
+FOURSCALE_D inline u32 set_ge_abs_f16x2(u32 a, u32 b) {
+  u32 d;
+  asm("{ .reg .b32 m; abs.f16x2 m, %1; set.ge.u32.f16x2 %0, m, %2; }" : "=r"(d) : "r"(a), "r"(b));
+  return d;
+}
+
 }  // namespace FOURSCALE_NAMESPACE::ptx
