@@ -34,19 +34,10 @@ FOURSCALE_D u32 first_parts(u32 two) {
   return ptx::sub_rn_f16x2(ptx::add_rn_f16x2(two, anchor), anchor);
 }
 
-/// The reach of an element: 2^-d, where d, at most most_apart, is how far its lowest bit is above the lowest
-/// one of the row in the step; 0 if the element is 0. Sums of products of reaches bound the lowest bit of all
-/// products. An f16_operand has reaches as bytes, 2^most_apart times as large, in the lowest seven bits of
-/// each fp16: there no element has bits.
-struct reach {
-  static constexpr int most_apart = 6;
+/// Reaches (model::reach) of two elements, in the lowest seven bits of each fp16: there no element has bits.
+struct reach : fourscale::model::reach {
   static constexpr u32 elements = 0xff80'ff80u;  ///< the bits of two elements in a word
 
-  /// `lowest`, `of_row`: exponents of lowest bits.
-  FOURSCALE_D static u32 of(int lowest, int of_row) {
-    if (lowest == fourscale::model::element_facts::no_bit) return 0;
-    return 1u << max(most_apart - (lowest - of_row), 0);
-  }
   /// The bytes of two words.
   FOURSCALE_D static u32 bytes(u32 x, u32 y) { return ptx::prmt_b32(x, y, 0x6420u) & 0x7f7f'7f7fu; }
 

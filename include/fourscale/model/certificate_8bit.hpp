@@ -65,6 +65,20 @@ struct element_facts {
   }
 };
 
+/// The reach of an element: 2^-d, where d, at most most_apart, is how far its lowest bit is above the lowest
+/// one of the row in the step; 0 if the element is 0. The sum of the products of both sides' reaches is at
+/// least 2^-n, where n is how far all products are above the product of both rows' lowest bits.
+struct reach {
+  static constexpr int most_apart = 6;
+
+  /// 2^most_apart times the reach, a byte. `lowest`, `of_row`: exponents of lowest bits.
+  FOURSCALE_HD static constexpr u32 of(int lowest, int of_row) {
+    if (lowest == element_facts::no_bit) return 0;
+    const int above = most_apart - (lowest - of_row);
+    return 1u << (above > 0 ? above : 0);
+  }
+};
+
 /// Bounds of one operand row in one step, which is a block of 32 elements under one scale.
 ///   width   8 * log2(Euclidean norm / lowest bit that any value has), rounded up; 0 if all values are zero
 ///   lowest  exponent of that lowest bit
