@@ -125,20 +125,16 @@ inline mx_case<mxfp6_e3m2> mx_accumulator_below(int below) {
   return c;
 }
 
-/// The exponent of the least element of MXFP8.
-template <class F>
-inline constexpr int mx_least = F::element::has_infinity ? -16 : -9;
-
 /// An accumulator that is 2^bits times as large as the product of the lowest bits of A and of B, in a step
 /// whose products are `above` bits above that, as no element has the lowest bit of both sides.
 template <class F>
 mx_case<F> mx_apart_in_place(int above, int bits) {
-  constexpr int lowest = mx_least<F>;
-  const auto power = [](int e) { return bit_cast<float>(static_cast<u32>(127 + e) << 23); };
+  using model::detail::power_of_two;
+  constexpr int lowest = subnormal_exponent<typename F::element>;
   mx_case<F> c = mx_zeros<F>(4, 64);
   mx_set(c.a.data, 0, 1.0f, 2 * lowest + bits), mx_set(c.b.data, 0, 1.0f);
-  mx_set(c.a.data, 35, -power(lowest)), mx_set(c.b.data, 35, power(lowest + above));
-  mx_set(c.a.data, 39, 1.0f), mx_set(c.b.data, 39, power(lowest));
+  mx_set(c.a.data, 35, -power_of_two(lowest)), mx_set(c.b.data, 35, power_of_two(lowest + above));
+  mx_set(c.a.data, 39, 1.0f), mx_set(c.b.data, 39, power_of_two(lowest));
   return c;
 }
 

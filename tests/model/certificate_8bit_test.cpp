@@ -5,6 +5,7 @@
 #include <cmath>
 #include <fourscale/formats/e4m3.hpp>
 #include <fourscale/formats/e5m2.hpp>
+#include <fourscale/host/gemm_step.hpp>
 #include <fourscale/model/certificate_8bit.hpp>
 
 #include "support/catch.hpp"
@@ -62,13 +63,6 @@ float draw_accumulator(u64 seed, int exponent) {
   return drawn >> 60 & 1 ? -c : c;
 }
 
-/// a + b rounded toward zero.
-float add_toward_zero(float a, float b) {
-  const float sum = a + b, part = sum - a;
-  const float error = (a - (sum - part)) + (b - part);  // Knuth's two-sum: exact
-  return error != 0.0f && (error < 0.0f) != (sum < 0.0f) ? std::nextafter(sum, 0.0f) : sum;
-}
-
 /// Of drawn steps: how many reaches certify, how many of these would not be certified without reaches, and
 /// how many have another result than the exact sum gives though a bound twice as large holds.
 struct counts {
@@ -100,8 +94,8 @@ counts check_reaches(u64 steps) {
     const float m = std::fabs(c), whole = std::ldexp(1.0f, a.top() + b.top() - 2);
     if (m < whole && (m + whole) - whole != m) continue;
     const float t = std::ldexp(static_cast<float>(sum), lowest);
-    const bool same = bit_cast<u32>(model::block_scaled_dot(format, a.row, b.row, c)) ==
-                      bit_cast<u32>(add_toward_zero(c, t));
+    const float want = host::detail::toward_zero(double{c} + double{t});  // both are near: exact in double
+    const bool same = bit_cast<u32>(model::block_scaled_dot(format, a.row, b.row, c)) == bit_cast<u32>(want);
     const double largest = double{m} / 4 + double{whole}, below = std::ldexp(1.0, lowest + 24);
     const auto holds = [&](double of, double bound) {
       return largest * of < bound && std::fabs(t) * of < bound;

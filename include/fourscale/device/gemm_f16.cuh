@@ -25,6 +25,7 @@ FOURSCALE_D inline model::element_facts facts_of_part(float x) {
 template <mma::parts Parts, class F>
 struct f16_block {
   static constexpr model::element_type type = model::type_of_element<typename F::element>();
+  static constexpr e8m0 one{static_cast<u8>(e8m0::bias)};
   u32 elements[mma::block_values];
   int lowest[mma::block_values];        ///< of each element
   model::block_facts all, first, rest;  ///< of the elements, and of their parts
@@ -46,14 +47,12 @@ struct f16_block {
     }
   }
   FOURSCALE_D mma::block_word word(e8m0 scale) const {
-    constexpr e8m0 one{static_cast<u8>(e8m0::bias)};
     const model::block_bounds bounds = all.under(scale);
     if constexpr (Parts == mma::parts::none) return {scale, bounds, u32{bounds.width}};
     return {scale, bounds, max(u32{first.under(one).width}, u32{rest.under(one).width})};
   }
   /// Elements 2 i and 2 i + 1 with their reaches.
   FOURSCALE_D u32 pair(int i) const {
-    constexpr e8m0 one{static_cast<u8>(e8m0::bias)};
     const int of_row = all.under(one).lowest;
     const auto reach_of = [&](int at) { return mma::reach::of(lowest[at], of_row); };
     return ((elements[2 * i] | elements[2 * i + 1] << 16) & mma::reach::elements) | reach_of(2 * i) |

@@ -25,8 +25,8 @@ struct f16_rows {
 
 namespace detail {
 
-/// Whether m is a multiple of the lowest bit that the adder keeps of an accumulator beside products, which is
-/// 2^-23 `whole`. m must not be negative. False for NaN.
+/// Whether an accumulator of magnitude m keeps all its bits when products are added: whether it is a multiple
+/// of 2^-23 `whole`. False for NaN.
 FOURSCALE_D inline bool is_whole(float m, float whole) { return (m >= whole) | ((m + whole) - whole == m); }
 
 /// Whether the adder drops nothing, neither of the products nor of the accumulator c. False for NaN.

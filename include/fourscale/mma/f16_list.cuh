@@ -45,7 +45,7 @@ struct step_place {
   i64 step;
 };
 
-/// Listed outputs of a lane, by what is known of their step.
+/// How many outputs of a list a lane has added, as gemm_steps counts them.
 struct listed_counts {
   u32 in_double = 0, by_model = 0;
 };

@@ -54,8 +54,8 @@ struct reach : fourscale::model::reach {
 /// width, lowest and top. For an output, the numbers of its row and column are multiplied.
 struct block_numbers {
   float scale;  ///< 2^s; 1 where the block is all zeros or not certified
-  int width;  ///< less than 12 bits, in eighths, or 12 bits less that: `width` of A is below that of B where
-              ///< sums are exact
+  int width;  ///< in eighths of a bit, of A minus 12 bits, of B 12 bits minus it: sums of products are exact
+              ///< where that of A is less than that of B
   float below;  ///< 2^(lowest + 12); 2^127 if all are zeros, 0 if nothing is certified
   float whole;  ///< 2^(top - 1)
 

@@ -253,7 +253,7 @@ FOURSCALE_D void multiply_steps(P const& p, int row, int col, u32 wanted, cta_me
   }
 }
 
-/// The tile at (row, col) of D, by all threads. `Parts`: A's elements are multiplied in two parts.
+/// The tile at (row, col) of D, by all threads. `Parts`: how A's elements are multiplied.
 template <parts Parts, class P>
 FOURSCALE_D void multiply(P const& p, int row, int col, cta_memory& memory) {
   const place at;
