@@ -96,11 +96,15 @@ FOURSCALE_KERNEL void __launch_bounds__(mma::f16_tile::threads, 1)
   if (p.steps != nullptr && threadIdx.x == 0 && blockIdx.x == 0)
     mma::detail::add_count(p.steps->in_f32, p.d.rows * p.d.cols * p.a.steps);
   auto& m = *reinterpret_cast<t::cta_memory*>(bytes);
+  if constexpr (t::is_of_failed<P>)
+    if (p.failed.has_none()) return;
+  t::init_barriers(m);
+  t::places_in_ring places;
   mma::tile_walk<t::tile_rows, t::tile_cols, 1> at(p);
   if constexpr (!t::is_of_failed<P>)
-    t::multiply<Parts>(p, at.row(), at.col(), m);
-  else if (!p.failed.has_none())
-    for (; at.more(); at.next()) t::multiply<Parts>(p, at.row(), at.col(), m);
+    t::multiply<Parts>(p, at.row(), at.col(), m, places);
+  else
+    for (; at.more(); at.next()) t::multiply<Parts>(p, at.row(), at.col(), m, places);
 }
 
 /// A GEMM by these kernels whose arguments have been checked. Both decoded operands lie in `workspace`, which

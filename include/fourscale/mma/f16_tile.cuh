@@ -4,20 +4,23 @@
 // addition of the scaled sum to the accumulator, rounded toward zero. Each output has its own certificate.
 // Outputs without one go to a list of the warp (f16_list.cuh).
 //
-// Sixteen warps take 32 x 32 outputs each. All threads copy steps with cp.async into four pipeline stages;
-// one barrier of the CTA in each step says that a step has landed and that the one before has been read.
+// Sixteen warps take 32 x 32 outputs each. All threads copy steps with cp.async into three pipeline stages, a
+// step ahead. Each stage has two mbarriers, so that a warp with outputs to make again holds up the others
+// only when it is two steps behind.
 #pragma once
 
 #include "../ptx/bar.cuh"
 #include "../ptx/cp_async.cuh"
+#include "../ptx/mbarrier.cuh"
 #include "f16_list.cuh"
 #include "failed_strips.cuh"
 #include "output_strip.cuh"
+#include "ring.cuh"
 #include "tile_walk.cuh"
 
 namespace FOURSCALE_NAMESPACE::mma::f16_tile {
 
-inline constexpr int stages = 4;
+inline constexpr int stages = 3;
 
 /// D = alpha * A * B^T + beta * D: the arguments of the kernel.
 template <class T>
@@ -41,10 +44,25 @@ concept is_of_failed = requires(P const& p) {
 /// Shared memory of a CTA. In the epilogue, strips of outputs overwrite the stages.
 struct cta_memory {
   u8 stage[stages][stage_bytes];
-  block_numbers numbers[2][tile_rows + tile_cols];  ///< [step % 2][rows, then columns]
+  block_numbers numbers[stages][tile_rows + tile_cols];  ///< of each stage: rows, then columns
   output_list lists[warps];
+  u64 full[stages], empty[stages];  ///< mbarriers, where all threads arrive
 };
 static_assert(sizeof(output_strip) * warps <= sizeof(u8[stages][stage_bytes]));
+
+/// All threads, before the first tile.
+FOURSCALE_D inline void init_barriers(cta_memory& memory) {
+  if (threadIdx.x == 0) {
+    for (u64& x : memory.full) ptx::mbarrier_init(ptx::shared_address(&x), threads);
+    for (u64& x : memory.empty) ptx::mbarrier_init(ptx::shared_address(&x), threads);
+  }
+  __syncthreads();
+}
+
+/// Where a warp is in the ring of stages. It goes on from tile to tile.
+struct places_in_ring {
+  ring<stages> to_copy, to_multiply;
+};
 
 /// Copies steps into stages: a thread copies 16 bytes of a row of A and of a row of B. In place of rows
 /// beyond the operand it copies the last row; outputs of these are not stored.
@@ -58,14 +76,11 @@ struct step_copies {
     b = reinterpret_cast<u8 const*>(y.values + min(i64{col} + r, y.rows - 1) * y.padded_k()) + 16 * chunk;
     to = f16_chunk_place(r, chunk);
   }
-  /// Starts the next step if it is there; commits a group in any case, so that groups count steps.
-  FOURSCALE_D void start(u32 stage, bool there) {
-    if (there) {
-      ptx::cp_async_cg_16(stage + to, a);
-      ptx::cp_async_cg_16(stage + a_bytes + to, b);
-    }
+  /// Starts the next step, into the stage at this shared address.
+  FOURSCALE_D void start(u32 stage) {
+    ptx::cp_async_cg_16(stage + to, a);
+    ptx::cp_async_cg_16(stage + a_bytes + to, b);
     a += f16_row_bytes, b += f16_row_bytes;
-    ptx::cp_async_commit_group();
   }
 };
 static_assert(threads == 4 * tile_rows && threads == 4 * tile_cols);
@@ -86,6 +101,31 @@ struct facts_reader {
     const u32 word = *at;
     at += rows;
     return word;
+  }
+};
+
+/// A thread's share of bringing steps into their stages, one after the other.
+struct step_producer {
+  step_copies copies;
+  facts_reader facts;
+  u32 next_facts;
+
+  FOURSCALE_D step_producer(f16_operand const& a, f16_operand const& b, int row, int col)
+      : copies(a, b, row, col), facts(a, b, row, col), next_facts(facts.next()) {}
+  /// Starts to copy a step, as soon as all warps have left its stage, and writes its numbers. `more`: whether
+  /// a step follows.
+  FOURSCALE_D void start(cta_memory& memory, ring<stages> const& to, bool more) {
+    ptx::mbarrier_wait(ptx::shared_address(&memory.empty[to.stage]), to.parity ^ 1);
+    copies.start(ptx::shared_address(memory.stage[to.stage]));
+    if (!facts_reader::reads()) return;
+    memory.numbers[to.stage][threadIdx.x] = block_word(next_facts).numbers(facts.is_of_a());
+    if (more) next_facts = facts.next();
+  }
+  /// Waits for this thread's copies, and says that they have landed.
+  FOURSCALE_D static void finish(cta_memory& memory, ring<stages>& to) {
+    ptx::cp_async_wait_all();
+    ptx::mbarrier_arrive(ptx::shared_address(&memory.full[to.stage]));
+    to.next();
   }
 };
 
@@ -222,40 +262,32 @@ inline constexpr u32 all_rows = (1u << row_blocks) - 1;
 /// kernel has made, have certificates, so that they are counted once. All threads of the CTA.
 template <parts Parts, class P>
 FOURSCALE_D void multiply_steps(P const& p, int row, int col, u32 wanted, cta_memory& memory,
-                                accumulators& sums) {
+                                places_in_ring& places, accumulators& sums) {
   const place at;
   const int steps = static_cast<int>(p.a.steps);
-  const u32 first_stage = ptx::shared_address(memory.stage);
-  const auto stage_of = [&](int step) { return first_stage + static_cast<u32>(step % stages * stage_bytes); };
-  step_copies copies(p.a, p.b, row, col);
-  for (int i = 0; i < stages - 1; ++i) copies.start(stage_of(i), i < steps);
-  facts_reader facts(p.a, p.b, row, col);
-  u32 next = 0;
-  if (facts_reader::reads()) {
-    memory.numbers[0][threadIdx.x] = block_word(facts.next()).numbers(facts.is_of_a());
-    if (steps > 1) next = facts.next();
-  }
+  auto& [to_copy, to_multiply] = places;
+  step_producer producer(p.a, p.b, row, col);
+  producer.start(memory, to_copy, steps > 1);
+  producer.finish(memory, to_copy);
 #pragma unroll 1
   for (int step = 0; step < steps; ++step) {
-    ptx::cp_async_wait_group<stages - 2>();
-    ptx::bar_sync<0, threads>();  // the step has landed for all threads, and all have read the one before
-    copies.start(stage_of(step + stages - 1), step + stages - 1 < steps);
-    if (facts_reader::reads()) {
-      memory.numbers[(step + 1) % 2][threadIdx.x] = block_word(next).numbers(facts.is_of_a());
-      if (step + 2 < steps) next = facts.next();
-    }
-    u8 const* const stage = memory.stage[step % stages];
-    block_numbers const* const numbers = memory.numbers[step % 2];
+    if (step + 1 < steps) producer.start(memory, to_copy, step + 2 < steps);
+    u8 const* const stage = memory.stage[to_multiply.stage];
+    block_numbers const* const numbers = memory.numbers[to_multiply.stage];
+    ptx::mbarrier_wait(ptx::shared_address(&memory.full[to_multiply.stage]), to_multiply.parity);
     const u32 without = wanted != 0 ? add_step<Parts>(stage, numbers, at, sums) : 0;
+    if (step + 1 < steps) producer.finish(memory, to_copy);
     if (__any_sync(~0u, without != 0))
       add_others(p, {stage, numbers, static_cast<u32>(row), static_cast<u32>(col), step}, without,
                  memory.lists[at.warp], sums);
+    ptx::mbarrier_arrive(ptx::shared_address(&memory.empty[to_multiply.stage]));
+    to_multiply.next();
   }
 }
 
 /// The tile at (row, col) of D, by all threads. `Parts`: how A's elements are multiplied.
 template <parts Parts, class P>
-FOURSCALE_D void multiply(P const& p, int row, int col, cta_memory& memory) {
+FOURSCALE_D void multiply(P const& p, int row, int col, cta_memory& memory, places_in_ring& places) {
   const place at;
   u32 wanted = all_rows;
   if constexpr (is_of_failed<P>) {
@@ -264,7 +296,7 @@ FOURSCALE_D void multiply(P const& p, int row, int col, cta_memory& memory) {
     if (__syncthreads_or(wanted != 0) == 0) return;
   }
   accumulators sums{};
-  multiply_steps<Parts>(p, row, col, wanted, memory, sums);
+  multiply_steps<Parts>(p, row, col, wanted, memory, places, sums);
   ptx::bar_sync<0, threads>();  // the epilogue's strips overwrite the stages
   const output_store store(p);
   FOURSCALE_UNROLL
