@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// GEMMs of MXFP8 and MXFP6 with Blackwell's bits, and within a bound by accumulate::native, compared with
-// cublasLt's bf16 on the same values in the same run. Blackwell's bits of MXFP8 are by mma.sync of fp16.
-// Those of MXFP6 are by wgmma, except for the outputs `left` to mma.sync. `certified` is the share of outputs
-// of steps whose certificate holds, `by_model` that of those where the adder may drop bits; decoding is part
-// of `percent` and `percent_native`. gemm_mx_far: native with a scale that sums in f32 may not hold, which is
-// added in double.
+// GEMMs of MXFP8, MXFP6 and MXFP8 by MXFP4 with Blackwell's bits, and within a bound by accumulate::native,
+// compared with cublasLt's bf16 on the same values in the same run. Blackwell's bits with MXFP8 are by
+// mma.sync of fp16. Those of MXFP6 are by wgmma, except for the outputs `left` to mma.sync. `certified` is
+// the share of outputs of steps whose certificate holds, `by_model` that of those where the adder may drop
+// bits; decoding is part of `percent` and `percent_native`. gemm_mx_far: native with a scale that sums in f32
+// may not hold, which is added in double.
 #include <bit>
 #include <fourscale/device/gemm_native.cuh>
 #include <type_traits>
@@ -43,14 +43,15 @@ struct operand {
 };
 
 /// D of a quantized A and B, by accumulate::native in memory of its own.
-template <class F>
+template <class F, class G>
 struct native_gemm {
-  operand<F> const &a, &b;
+  operand<F> const& a;
+  operand<G> const& b;
   f4::matrix_view<bf16> d;
   i64 bytes;
   buffer<u8> workspace;
 
-  native_gemm(operand<F> const& x, operand<F> const& y, f4::matrix_view<bf16> const& to)
+  native_gemm(operand<F> const& x, operand<G> const& y, f4::matrix_view<bf16> const& to)
       : a(x),
         b(y),
         d(to),
@@ -77,14 +78,15 @@ double percent_left(Call const& call, i64 m, i64 n) {
   return 100;
 }
 
-template <class F>
+template <class F, class G>
 void measure(benchmark::State& state, gemm_shape s, data kind_a, data kind_b) {
-  const operand<F> a(s.m, s.k, kind_a, 1), b(s.n, s.k, kind_b, 2);
+  const operand<F> a(s.m, s.k, kind_a, 1);
+  const operand<G> b(s.n, s.k, kind_b, 2);
   const buffer<bf16> d(s.m * s.n), of_peer(s.m * s.n);
   const buffer<f4::gemm_steps> steps(1);
   const f4::matrix_view<bf16> to{d.data(), s.m, s.n};
-  const native_gemm<F> native(a, b, to);
-  using kernels = f4::device::detail::kernels_of_gemm<F, linear, F, linear, bf16>;
+  const native_gemm native(a, b, to);
+  using kernels = f4::device::detail::kernels_of_gemm<F, linear, G, linear, bf16>;
   using call_type =
       std::conditional_t<kernels::in_32s, typename kernels::by_wgmma_in_32s, typename kernels::by_f16>;
   const call_type counting(a.view, b.view, to, {}, native.workspace.data(), steps.data()),
@@ -129,7 +131,7 @@ void measure_far(benchmark::State& state, gemm_shape s) {
   const operand<F> a(s.m, s.k, {data::gaussian}, 1), b(s.n, s.k, {data::gaussian}, 2);
   require(cudaMemset(a.scales.data(), 200, 1));
   const buffer<bf16> d(s.m * s.n);
-  const native_gemm<F> native(a, b, {d.data(), s.m, s.n});
+  const native_gemm native(a, b, f4::matrix_view<bf16>{d.data(), s.m, s.n});
   for (auto _ : state) {
     const double t = medians_from_graphs({[&](i64 i) { native(i); }}, 5, 1)[0];
     state.SetIterationTime(t);
@@ -137,10 +139,12 @@ void measure_far(benchmark::State& state, gemm_shape s) {
   }
 }
 
-template <class F>
+template <class F, class G = F>
 void add_gemm(gemm_shape s, std::string const& name, data a, data b) {
-  add("gemm_mx/" + std::string(F::name) + "/" + name + "/" + s.name(),
-      [=](benchmark::State& state) { measure<F>(state, s, a, b); });
+  const std::string formats(std::is_same_v<F, G> ? std::string(F::name)
+                                                 : std::string(F::name) + "_by_" + G::name);
+  add("gemm_mx/" + formats + "/" + name + "/" + s.name(),
+      [=](benchmark::State& state) { measure<F, G>(state, s, a, b); });
 }
 
 const bool registered = [] {
@@ -150,6 +154,9 @@ const bool registered = [] {
     add_gemm<f4::mxfp8_e4m3>(s, "t2", student, student);
     add_gemm<f4::mxfp8_e4m3>(s, "lognormal_blocks", blocks, blocks);
     add_gemm<f4::mxfp8_e5m2>(s, "gaussian", gaussian, gaussian);
+    add_gemm<f4::mxfp8_e4m3, f4::mxfp4>(s, "gaussian", gaussian, gaussian);
+    add_gemm<f4::mxfp8_e4m3, f4::mxfp4>(s, "t2", student, student);
+    add_gemm<f4::mxfp8_e4m3, f4::mxfp4>(s, "lognormal_blocks", blocks, blocks);
     add_gemm<f4::mxfp6_e2m3>(s, "gaussian", gaussian, gaussian);
     add_gemm<f4::mxfp6_e2m3>(s, "t2", student, student);
     add_gemm<f4::mxfp6_e2m3>(s, "lognormal_blocks", blocks, blocks);

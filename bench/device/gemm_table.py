@@ -20,7 +20,8 @@ WAYS = {"t2": "Student's t(2)", "x50_channels": "x50 channels",
 SPREADS = {"blocks": "lognormal blocks", "tokens": "lognormal tokens"}
 LARGE = ("4096x4096x4096", "8192x8192x8192", "8192x14336x4096")
 MX_SHAPES = ("4096x4096x4096", "8192x8192x4096")
-FORMATS = {"mxfp8_e4m3": "MXFP8 E4M3", "mxfp8_e5m2": "MXFP8 E5M2", "mxfp6_e2m3": "MXFP6 E2M3",
+FORMATS = {"mxfp8_e4m3": "MXFP8 E4M3", "mxfp8_e5m2": "MXFP8 E5M2",
+           "mxfp8_e4m3_by_mxfp4": "MXFP8 E4M3 x MXFP4", "mxfp6_e2m3": "MXFP6 E2M3",
            "mxfp6_e3m2": "MXFP6 E3M2"}
 
 

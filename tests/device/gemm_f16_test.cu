@@ -13,10 +13,10 @@ using namespace fourscale::test;
 
 namespace {
 
-/// Whether elements of this format are multiplied in two parts. Their steps have a certificate, from reaches,
-/// that the CPU does not have: fewer of them may drop bits than the CPU says.
-template <class F>
-constexpr bool in_parts = mma::parts_of<typename F::element>() != mma::parts::none;
+/// Whether B's elements are multiplied in two parts. These steps have a certificate, from reaches, that the
+/// CPU does not have: fewer of them may drop bits than the CPU says.
+template <class F, class G>
+constexpr bool in_parts = mma::parts_of<typename F::element, typename G::element>() != mma::parts::none;
 
 /// Compares D with the oracle's; gives how the steps were added.
 template <class F, class LA, class G, class LB, class T>
@@ -25,7 +25,7 @@ gemm_steps check(gemm_case<F, LA, G, LB, T>& c, std::vector<float> const& sums) 
   CHECK(same_bits(c.on_device(f16_gemm{&steps}), c.output_of(sums)));
   CHECK(steps.in_f32 + steps.in_double + steps.by_model == c.o.m * c.o.n * ceil_div<i64>(c.o.k, 32));
   c.on_host(cpu_gemm{&on_host});
-  if (!in_parts<F>) CHECK(steps.by_model >= on_host.by_model);
+  if (!in_parts<F, G>) CHECK(steps.by_model >= on_host.by_model);
   return steps;
 }
 
@@ -44,7 +44,7 @@ gemm_steps check_data(gemm_options const& o, kind of_a, kind of_b) {
   gemm_steps steps, on_host;
   const auto want = c.on_host(cpu_gemm{&on_host});
   CHECK(same_bits(c.on_device(f16_gemm{&steps}), want));
-  if (in_parts<F>)
+  if (in_parts<F, G>)
     CHECK(steps.by_model <= on_host.by_model);
   else
     CHECK(steps.by_model == on_host.by_model);
@@ -76,6 +76,8 @@ TEST_CASE("device gemm f16: shapes with each kind of data", "[device][gemm][blac
   check_table<mxfp6_e2m3, mxfp6_e3m2>(2, 8);
   check_table<mxfp6_e3m2, mxfp8_e4m3>(3, 8);
   check_table<mxfp8_e5m2, mxfp4>(4, 8);
+  check_table<mxfp8_e4m3, mxfp6_e3m2>(5, 8);
+  check_table<mxfp8_e5m2, mxfp6_e2m3>(6, 8);
 }
 
 TEST_CASE("device gemm f16: every code and scale, NaN and infinity among them", "[device][gemm][blackwell]") {
@@ -98,6 +100,8 @@ TEST_CASE("device gemm f16: values made for the bounds", "[device][gemm][blackwe
       CHECK(check(c, c.sums()).by_model == 0);
       auto d = mx_large_sum_of_e5m2(4 + down, sign);
       CHECK(check(d, d.sums()).by_model == 0);
+      auto e = mx_large_sum_of_e3m2(down, sign);
+      CHECK(check(e, e.sums()).by_model == 0);
     }
   for (int apart = 18; apart < 34; ++apart) {
     INFO(apart << " bits apart");
@@ -112,24 +116,28 @@ TEST_CASE("device gemm f16: values made for the bounds", "[device][gemm][blackwe
 
 TEST_CASE("device gemm f16: lowest bits of A and of B in different products", "[device][gemm][blackwell]") {
   if (!gpu_or_warn()) return;
-  const auto check_reach = [](auto format) {
-    using F = decltype(format);
-    using E = typename F::element;
+  const auto check_reach = []<class F, class G>(F, G) {
+    using of_a = typename F::element;
+    using of_b = typename G::element;
     for (int above = 0; above < 8; ++above)
       for (int bits = 22; bits < 36; ++bits) {
-        INFO(F::name << ": products " << above << " bits above, accumulator " << bits << " bits");
-        auto c = mx_apart_in_place<F>(above, bits);
+        INFO(F::name << " by " << G::name << ": products " << above << " bits above, accumulator " << bits
+                     << " bits");
+        auto c = mx_apart_in_place<F, G>(above, bits);
         const gemm_steps steps = check(c, c.sums());
         // The sum of the products of reaches, and what it is multiplied by, in units of both lowest bits.
-        const double reaches = std::min(1.0, std::ldexp(1.0, -std::min(above, 6)) + std::ldexp(1.0, -6));
+        const double reaches = std::min(1.0, std::ldexp(1.0, -std::min(above, 6)) +
+                                                 std::ldexp(1.0, -std::min(-subnormal_exponent<of_a>, 6)));
         const double most = std::ldexp(1.0, bits) +
-                            std::ldexp(1.0, std::max(above, E::mantissa_bits) - subnormal_exponent<E>);
+                            std::ldexp(1.0, std::max(above, of_b::mantissa_bits) - subnormal_exponent<of_a>);
         const bool certified = most * reaches < std::ldexp(1.0, 26);
         CHECK((steps.by_model > 0) == (bits > 25 && !certified));
       }
   };
-  check_reach(mxfp8_e4m3{});
-  check_reach(mxfp8_e5m2{});
+  check_reach(mxfp8_e4m3{}, mxfp8_e4m3{});
+  check_reach(mxfp8_e5m2{}, mxfp8_e5m2{});
+  check_reach(mxfp8_e4m3{}, mxfp6_e3m2{});
+  check_reach(mxfp6_e3m2{}, mxfp8_e4m3{});
 }
 
 TEST_CASE("device gemm f16: blocks of zeros under far scales", "[device][gemm][blackwell]") {
@@ -144,7 +152,7 @@ TEST_CASE("device gemm f16: blocks of zeros under far scales", "[device][gemm][b
   check(c, c.sums());
 }
 
-TEST_CASE("device gemm f16: zeros that meet large elements", "[device][gemm][blackwell]") {
+TEST_CASE("device gemm f16: zeros that meet large elements", "[device][gemm][blackwell][racecheck]") {
   if (!gpu_or_warn()) return;
   // Their products have no exponent: else the small accumulator of the first block would lose bits.
   constexpr i64 rows = 20, cols = 36;
@@ -170,6 +178,8 @@ TEST_CASE("device gemm f16: kinds of data, compared with the CPU's", "[device][g
     INFO("kind " << name_of(what));
     check_data<mxfp8_e4m3, mxfp8_e4m3>({300, 410, 2048}, what, what);
     check_data<mxfp8_e5m2, mxfp8_e4m3>({300, 410, 2048}, what, kind::gaussian);
+    check_data<mxfp8_e4m3, mxfp6_e3m2>({300, 410, 1024}, what, what);
+    check_data<mxfp8_e4m3, mxfp4>({300, 410, 1024}, what, what);
   }
   const gemm_steps steps =
       check_data<mxfp6_e2m3, mxfp6_e2m3>({515, 777, 2048}, kind::gaussian, kind::gaussian);
@@ -177,7 +187,7 @@ TEST_CASE("device gemm f16: kinds of data, compared with the CPU's", "[device][g
   CHECK(steps.in_f32 == 515 * 777 * 64);
 }
 
-TEST_CASE("device gemm f16: D as each way to store it takes it", "[device][gemm][blackwell]") {
+TEST_CASE("device gemm f16: D as each way to store it takes it", "[device][gemm][blackwell][racecheck]") {
   if (!gpu_or_warn()) return;
   for (const float beta : {0.0f, -0.75f})
     for (gemm_options o : std::vector<gemm_options>{
@@ -224,4 +234,6 @@ TEST_CASE("device gemm f16: drawn at random, compared with the CPU's", "[device]
   check_random<mxfp8_e4m3, mxfp8_e5m2, linear, float>();
   check_random<mxfp6_e2m3, mxfp4, swizzled_128x4, bf16>();
   check_random<mxfp6_e3m2, mxfp6_e3m2, linear, float>();
+  check_random<mxfp6_e3m2, mxfp8_e5m2, linear, float>();
+  check_random<mxfp8_e5m2, mxfp6_e3m2, swizzled_128x4, bf16>();
 }

@@ -82,14 +82,23 @@ inline mx_case<mxfp8_e4m3> mx_large_sum(int down, float sign) {
   return c;
 }
 
-/// The same where A's elements are split at 2048: 31 of 3584, less in some rows, and one of 2^-down, times
+/// The same where B's elements are split at whole numbers: 31 products of 448 * 28, and one of 2^-down.
+inline mx_case<mxfp8_e4m3, mxfp6_e3m2> mx_large_sum_of_e3m2(int down, float sign) {
+  auto c = mx_zeros<mxfp8_e4m3, mxfp6_e3m2>(16, 32);
+  for (i64 k = 0; k < 31; ++k) mx_set(c.a.data, k, 448.0f), mx_set(c.b.data, k, 28.0f);
+  for (i64 row = 0; row < 16; ++row) c.a.data.codes[static_cast<size_t>(row * 32)] -= static_cast<u8>(row);
+  mx_set(c.a.data, 31, sign * 4 / static_cast<float>(1 << down));
+  mx_set(c.b.data, 31, 0.25f);
+  return c;
+}
+/// The same where B's elements are split at 2048: 31 of 3584, less in some rows, and one of 2^-down, times
 /// ones. The sum has 17 + down bits.
 inline mx_case<mxfp8_e5m2> mx_large_sum_of_e5m2(int down, float sign) {
   mx_case<mxfp8_e5m2> c = mx_zeros<mxfp8_e5m2>(16, 32);
-  for (i64 k = 0; k < 32; ++k) mx_set(c.b.data, k, 1.0f);
-  for (i64 k = 0; k < 31; ++k) mx_set(c.a.data, k, 3584.0f);
-  for (i64 row = 0; row < 3; ++row) c.a.data.codes[static_cast<size_t>(row * 32)] -= static_cast<u8>(row);
-  mx_set(c.a.data, 31, sign / static_cast<float>(1 << down));
+  for (i64 k = 0; k < 32; ++k) mx_set(c.a.data, k, 1.0f);
+  for (i64 k = 0; k < 31; ++k) mx_set(c.b.data, k, 3584.0f);
+  for (i64 row = 0; row < 3; ++row) c.b.data.codes[static_cast<size_t>(row * 32)] -= static_cast<u8>(row);
+  mx_set(c.b.data, 31, sign / static_cast<float>(1 << down));
   return c;
 }
 
@@ -127,14 +136,15 @@ inline mx_case<mxfp6_e3m2> mx_accumulator_below(int below) {
 
 /// An accumulator that is 2^bits times as large as the product of the lowest bits of A and of B, in a step
 /// whose products are `above` bits above that, as no element has the lowest bit of both sides.
-template <class F>
-mx_case<F> mx_apart_in_place(int above, int bits) {
+template <class F, class G = F>
+mx_case<F, G> mx_apart_in_place(int above, int bits) {
   using model::detail::power_of_two;
-  constexpr int lowest = subnormal_exponent<typename F::element>;
-  mx_case<F> c = mx_zeros<F>(4, 64);
-  mx_set(c.a.data, 0, 1.0f, 2 * lowest + bits), mx_set(c.b.data, 0, 1.0f);
-  mx_set(c.a.data, 35, -power_of_two(lowest)), mx_set(c.b.data, 35, power_of_two(lowest + above));
-  mx_set(c.a.data, 39, 1.0f), mx_set(c.b.data, 39, power_of_two(lowest));
+  constexpr int of_a = subnormal_exponent<typename F::element>,
+                of_b = subnormal_exponent<typename G::element>;
+  auto c = mx_zeros<F, G>(4, 64);
+  mx_set(c.a.data, 0, 1.0f, of_a + of_b + bits), mx_set(c.b.data, 0, 1.0f);
+  mx_set(c.a.data, 35, -power_of_two(of_a)), mx_set(c.b.data, 35, power_of_two(of_b + above));
+  mx_set(c.a.data, 39, 1.0f), mx_set(c.b.data, 39, power_of_two(of_b));
   return c;
 }
 

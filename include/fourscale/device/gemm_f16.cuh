@@ -73,7 +73,7 @@ FOURSCALE_D void decode_block(block_scaled_view<F, Layout, u8 const> const& q, m
   to.facts[step * to.rows + row] = block.word(packed.scale).bits;
 }
 
-/// Decodes both operands, a block of 32 elements a thread at a time. `Parts` is about A.
+/// Decodes both operands, a block of 32 elements a thread at a time. `Parts` is about B.
 template <mma::parts Parts, class F, class LA, class G, class LB>
 FOURSCALE_KERNEL void __launch_bounds__(128)
     decode_to_f16_kernel(block_scaled_view<F, LA, u8 const> a, block_scaled_view<G, LB, u8 const> b,
@@ -82,9 +82,9 @@ FOURSCALE_KERNEL void __launch_bounds__(128)
   const i64 of_a = to_a.rows * to_a.steps, all = of_a + to_b.rows * to_b.steps;
   for (i64 i = i64{blockIdx.x} * 128 + threadIdx.x; i < all; i += i64{gridDim.x} * 128)
     if (const i64 j = i - of_a; j < 0)
-      decode_block<Parts>(a, to_a, i / to_a.steps, i % to_a.steps);
+      decode_block<mma::parts::none>(a, to_a, i / to_a.steps, i % to_a.steps);
     else
-      decode_block<mma::parts::none>(b, to_b, j / to_b.steps, j % to_b.steps);
+      decode_block<Parts>(b, to_b, j / to_b.steps, j % to_b.steps);
 }
 
 /// A CTA computes one tile of D, or takes tiles in turn where outputs have failed.
@@ -112,7 +112,7 @@ FOURSCALE_KERNEL void __launch_bounds__(mma::f16_tile::threads, 1)
 /// other outputs than those that a kernel before has marked.
 template <class F, class LA, class G, class LB, class T, class Problem = mma::f16_tile::problem<T>>
 struct f16_call {
-  static constexpr mma::parts parts = mma::parts_of<typename F::element>();  ///< of A's elements
+  static constexpr mma::parts parts = mma::parts_of<typename F::element, typename G::element>();
   block_scaled_view<F, LA, u8 const> a;
   block_scaled_view<G, LB, u8 const> b;
   Problem p;

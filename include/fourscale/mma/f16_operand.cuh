@@ -14,13 +14,18 @@ namespace FOURSCALE_NAMESPACE::mma {
 
 inline constexpr int block_values = 32;  ///< along K: a block, and a step of the MMA
 
-/// How the elements of A are multiplied: whole, or in two parts, each with so few bits that its sums of
+/// How the elements of B are multiplied: whole, or in two parts, each with so few bits that its sums of
 /// products are exact where those of whole elements are not. The first part of an element of E4M3 is the
-/// nearest multiple of 4, that of E5M2 the element itself if its magnitude is 2048 or more, else 0. The
-/// second part is the rest.
-enum class parts { none, of_e4m3, of_e5m2 };
-template <class E>
+/// nearest multiple of 4, that of E3M2 the nearest whole number, that of E5M2 the element itself if its
+/// magnitude is 2048 or more, else 0. The second part is the rest.
+enum class parts { none, of_e3m2, of_e4m3, of_e5m2 };
+/// How B's elements, of type E, are multiplied by A's. They stay whole where sums of most data are exact so:
+/// if one side is E2M1 or E2M3, or both have 6 bits.
+template <class OfA, class E>
 FOURSCALE_HD constexpr parts parts_of() {
+  if constexpr (same_type<OfA, e2m1> || same_type<OfA, e2m3> || OfA::width + E::width == 12)
+    return parts::none;
+  if constexpr (same_type<E, e3m2>) return parts::of_e3m2;
   if constexpr (same_type<E, e4m3>) return parts::of_e4m3;
   if constexpr (same_type<E, e5m2>) return parts::of_e5m2;
   return parts::none;
@@ -30,7 +35,9 @@ template <parts Parts>
 FOURSCALE_D u32 first_parts(u32 two) {
   static_assert(Parts != parts::none);
   if constexpr (Parts == parts::of_e5m2) return two & ptx::set_ge_abs_f16x2(two, 0x6800'6800u);  // 2048
-  constexpr u32 anchor = 0x6e00'6e00u;  // 6144: between 4096 and 8192 numbers of fp16 are 4 apart
+  // 6144, since numbers of fp16 between 4096 and 8192 are 4 apart; or 1536: from 1024 to 2048 they are 1
+  // apart.
+  constexpr u32 anchor = Parts == parts::of_e4m3 ? 0x6e00'6e00u : 0x6600'6600u;
   return ptx::sub_rn_f16x2(ptx::add_rn_f16x2(two, anchor), anchor);
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // A CTA's 128 x 128 tile of A * B^T with the bits of Blackwell's kind mxf8f6f4, on any GPU from sm_80 on. A
-// step of K = 32 is a chain of two mma.sync from zero, or one chain for each part of A's elements, and one
+// step of K = 32 is a chain of two mma.sync from zero, or one chain for each part of B's elements, and one
 // addition of the scaled sum to the accumulator, rounded toward zero. Each output has its own certificate.
 // Outputs without one go to a list of the warp (f16_list.cuh).
 //
@@ -131,19 +131,15 @@ struct step_producer {
 
 // ---------------------------------------------------------------- multiply
 
-using fragments_a = u32[row_blocks][2][4];
-
-/// A's elements in registers: whole, or their first parts and the rest; and their reaches.
-template <parts Parts>
+/// A's elements of the warp's rows in registers, and their reaches.
 struct elements_of_a {
-  fragments_a first, rest;
-  u32 reaches[row_blocks][4];
+  u32 of[row_blocks][2][4], reaches[row_blocks][4];
 
-  /// Loads those of the warp's rows. `rows`: shared address of a stage.
+  /// `rows`: shared address of a stage.
   FOURSCALE_D elements_of_a(u32 rows, place const& at) {
     FOURSCALE_UNROLL
     for (u32 i = 0; i < row_blocks * 2; ++i) {
-      u32(&x)[4] = first[i / 2][i % 2];
+      u32(&x)[4] = of[i / 2][i % 2];
       ptx::ldmatrix_m8n8_x4_b16(
           x, rows + f16_chunk_place(at.row + i / 2 * 16 + at.lane % 16, i % 2 * 2 + at.lane / 16));
       reaches[i / 2][i % 2 * 2] = reach::bytes(x[0], x[2]);
@@ -151,40 +147,47 @@ struct elements_of_a {
       FOURSCALE_UNROLL
       for (u32& two : x) two &= reach::elements;
     }
-    if constexpr (Parts != parts::none) split();
   }
+};
+/// B's elements of eight columns: whole, or their first parts and the rest; and their reaches.
+template <parts Parts>
+struct elements_of_b {
+  u32 first[4], rest[4], reaches[2];
 
- private:
-  FOURSCALE_D void split() {
+  /// `rows`: shared address of B's part of a stage. `col`: the first of the columns, in the tile.
+  FOURSCALE_D elements_of_b(u32 rows, u32 col, place const& at) {
+    ptx::ldmatrix_m8n8_x4_b16(first, rows + f16_chunk_place(col + at.lane % 8, at.lane / 8));
+    reaches[0] = reach::bytes(first[0], first[1]), reaches[1] = reach::bytes(first[2], first[3]);
     FOURSCALE_UNROLL
-    for (u32 i = 0; i < row_blocks * 8; ++i) {
-      u32& x = first[i / 8][i / 4 % 2][i % 4];
-      const u32 whole = x;
-      x = first_parts<Parts>(whole);
-      rest[i / 8][i / 4 % 2][i % 4] = ptx::sub_rn_f16x2(whole, x);
+    for (u32& two : first) two &= reach::elements;
+    if constexpr (Parts != parts::none) {
+      FOURSCALE_UNROLL
+      for (int i = 0; i < 4; ++i) {
+        const u32 whole = first[i];
+        first[i] = first_parts<Parts>(whole);
+        rest[i] = ptx::sub_rn_f16x2(whole, first[i]);
+      }
     }
   }
 };
 
-/// The sums of products that four outputs of a lane need: of both parts of A's elements, and of reaches.
+/// The sums of products that four outputs of a lane need: of both parts of B's elements, and of reaches.
 struct step_sums {
   float first[4] = {}, rest[4] = {};
   i32 reaches[4];
 
-  /// `b`: B's elements in registers; `reaches_b`: their reaches.
   template <parts Parts>
-  FOURSCALE_D step_sums(elements_of_a<Parts> const& a, u32 block, u32 const (&b)[4],
-                        u32 const (&reaches_b)[2]) {
+  FOURSCALE_D step_sums(elements_of_a const& a, u32 block, elements_of_b<Parts> const& b) {
     FOURSCALE_UNROLL
     for (int i = 0; i < 2; ++i) {
-      ptx::mma_sync_m16n8k16_f16(first, a.first[block][i], b[2 * i], b[2 * i + 1]);
+      ptx::mma_sync_m16n8k16_f16(first, a.of[block][i], b.first[2 * i], b.first[2 * i + 1]);
       if constexpr (Parts != parts::none)
-        ptx::mma_sync_m16n8k16_f16(rest, a.rest[block][i], b[2 * i], b[2 * i + 1]);
+        ptx::mma_sync_m16n8k16_f16(rest, a.of[block][i], b.rest[2 * i], b.rest[2 * i + 1]);
     }
     if constexpr (Parts != parts::none) {
       FOURSCALE_UNROLL
       for (i32& x : reaches) x = bit_cast<i32>(reach::none);
-      ptx::mma_sync_m16n8k32_u8(reaches, a.reaches[block], reaches_b[0], reaches_b[1]);
+      ptx::mma_sync_m16n8k32_u8(reaches, a.reaches[block], b.reaches[0], b.reaches[1]);
     }
   }
 };
@@ -215,20 +218,16 @@ FOURSCALE_D bool add_certified(block_numbers const& a, block_numbers const& b, s
 template <parts Parts>
 FOURSCALE_D u32 add_step(u8 const* stage, block_numbers const* numbers, place const& at, accumulators& sums) {
   const u32 rows = ptx::shared_address(stage);
-  const elements_of_a<Parts> a(rows, at);
+  const elements_of_a a(rows, at);
   u32 without = 0;
   FOURSCALE_UNROLL
   for (u32 j = 0; j < col_blocks; ++j) {
-    u32 b[4];
-    ptx::ldmatrix_m8n8_x4_b16(b, rows + a_bytes + f16_chunk_place(at.col + 8 * j + at.lane % 8, at.lane / 8));
-    const u32 reaches_b[2] = {reach::bytes(b[0], b[1]), reach::bytes(b[2], b[3])};
-    FOURSCALE_UNROLL
-    for (u32& x : b) x &= reach::elements;
+    const elements_of_b<Parts> b(rows + a_bytes, at.col + 8 * j, at);
     block_numbers const* const of_cols = numbers + tile_rows + at.col + col_of(at.lane, 4 * j);
     const block_numbers cols[2] = {of_cols[0], of_cols[1]};
     FOURSCALE_UNROLL
     for (u32 i = 0; i < row_blocks; ++i) {
-      const step_sums of_step(a, i, b, reaches_b);
+      const step_sums of_step(a, i, b);
       FOURSCALE_UNROLL
       for (u32 e = 0; e < 4; ++e) {
         const u32 element = 16 * i + 4 * j + e;
@@ -285,7 +284,7 @@ FOURSCALE_D void multiply_steps(P const& p, int row, int col, u32 wanted, cta_me
   }
 }
 
-/// The tile at (row, col) of D, by all threads. `Parts`: how A's elements are multiplied.
+/// The tile at (row, col) of D, by all threads. `Parts`: how B's elements are multiplied.
 template <parts Parts, class P>
 FOURSCALE_D void multiply(P const& p, int row, int col, cta_memory& memory, places_in_ring& places) {
   const place at;
