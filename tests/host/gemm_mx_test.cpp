@@ -124,6 +124,11 @@ TEST_CASE("gemm mx: the largest sums that the certificate allows", "[host][gemm]
   CHECK(all.in_f32 > 0);
   CHECK(all.in_double > 0);
   CHECK(all.by_model == 0);
+  for_each_cancelling([](auto& c) {
+    const gemm_steps steps = check(c, c.sums());
+    CHECK(steps.in_double > 0);
+    CHECK(steps.by_model == 0);
+  });
 }
 
 TEST_CASE("gemm mx: the lowest bits that the certificate allows", "[host][gemm]") {

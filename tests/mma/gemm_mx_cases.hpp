@@ -3,6 +3,8 @@
 // device's. Each list calls run(case), and says of what a case is one.
 #pragma once
 
+#include <fourscale/model/certificate_8bit.hpp>
+
 #include "gemm_table.hpp"
 
 namespace fourscale::test {
@@ -100,6 +102,28 @@ inline mx_case<mxfp8_e5m2> mx_large_sum_of_e5m2(int down, float sign) {
   for (i64 row = 0; row < 3; ++row) c.b.data.codes[static_cast<size_t>(row * 32)] -= static_cast<u8>(row);
   mx_set(c.b.data, 31, sign / static_cast<float>(1 << down));
   return c;
+}
+
+/// 15 products of 448 * b, one of 2^-9 * low, then -448 * b 15 times: a sum of 2^-9 * low, of which f32 has
+/// nothing left after the first sixteen. Where B's elements are split, b and `low` have the same part.
+template <class F, class G>
+mx_case<F, G> mx_cancelling(float b, float low) {
+  auto c = mx_zeros<F, G>(4, 32);
+  for (i64 k = 0; k < 15; ++k)
+    for (const i64 half : {0, 16}) mx_set(c.a.data, half + k, half == 0 ? 448.0f : -448.0f);
+  for (i64 k = 0; k < 31; ++k) mx_set(c.b.data, k, k == 15 ? low : b);
+  mx_set(c.a.data, 15, 0x1p-9f);
+  return c;
+}
+/// With both first parts, and with both second parts, of each type that is split: run(case).
+void for_each_cancelling(auto const& run) {
+  const auto both = [&]<class F, class G>(F, G, float b, float low) {
+    auto c = mx_cancelling<F, G>(b, low);
+    run(c);
+  };
+  both(mxfp8_e4m3{}, mxfp8_e4m3{}, 448.0f, 4.0f), both(mxfp8_e4m3{}, mxfp8_e4m3{}, 1.875f, 0x1p-8f);
+  both(mxfp8_e4m3{}, mxfp6_e3m2{}, 28.0f, 1.0f), both(mxfp8_e4m3{}, mxfp6_e3m2{}, 0.4375f, 0x1p-4f);
+  both(mxfp8_e5m2{}, mxfp8_e5m2{}, 57344.0f, 2048.0f), both(mxfp8_e5m2{}, mxfp8_e5m2{}, 1792.0f, 4.0f);
 }
 
 /// A product `apart` bits below another, in the same step, a step before it or a step behind: the adder drops
