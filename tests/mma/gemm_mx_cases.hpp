@@ -74,24 +74,23 @@ void for_each_not_finite(auto const& run) {
   with(mx_with_code<mxfp8_e4m3>(0x38, 255));
 }
 
-/// 31 products of 448 * 448, less in some rows, and one of 2^-down: the sum has 23 + down bits.
-inline mx_case<mxfp8_e4m3> mx_large_sum(int down, float sign) {
-  mx_case<mxfp8_e4m3> c = mx_zeros<mxfp8_e4m3>(16, 32);
-  for (i64 k = 0; k < 31; ++k) mx_set(c.a.data, k, 448.0f), mx_set(c.b.data, k, 448.0f);
+/// 31 products of 448 * b, less in some rows, and one of last_a * last_b.
+template <class F, class G>
+mx_case<F, G> mx_sum(float b, float last_a, float last_b) {
+  auto c = mx_zeros<F, G>(16, 32);
+  for (i64 k = 0; k < 31; ++k) mx_set(c.a.data, k, 448.0f), mx_set(c.b.data, k, b);
   for (i64 row = 0; row < 16; ++row) c.a.data.codes[static_cast<size_t>(row * 32)] -= static_cast<u8>(row);
-  mx_set(c.a.data, 31, sign);
-  mx_set(c.b.data, 31, 1.0f / static_cast<float>(1 << down));
+  mx_set(c.a.data, 31, last_a), mx_set(c.b.data, 31, last_b);
   return c;
+}
+/// The one product is 2^-down: the sum has 23 + down bits.
+inline mx_case<mxfp8_e4m3> mx_large_sum(int down, float sign) {
+  return mx_sum<mxfp8_e4m3, mxfp8_e4m3>(448.0f, sign, 1.0f / static_cast<float>(1 << down));
 }
 
 /// The same where B's elements are split at whole numbers: 31 products of 448 * 28, and one of 2^-down.
 inline mx_case<mxfp8_e4m3, mxfp6_e3m2> mx_large_sum_of_e3m2(int down, float sign) {
-  auto c = mx_zeros<mxfp8_e4m3, mxfp6_e3m2>(16, 32);
-  for (i64 k = 0; k < 31; ++k) mx_set(c.a.data, k, 448.0f), mx_set(c.b.data, k, 28.0f);
-  for (i64 row = 0; row < 16; ++row) c.a.data.codes[static_cast<size_t>(row * 32)] -= static_cast<u8>(row);
-  mx_set(c.a.data, 31, sign * 4 / static_cast<float>(1 << down));
-  mx_set(c.b.data, 31, 0.25f);
-  return c;
+  return mx_sum<mxfp8_e4m3, mxfp6_e3m2>(28.0f, sign * 4 / static_cast<float>(1 << down), 0.25f);
 }
 /// The same where B's elements are split at 2048: 31 of 3584, less in some rows, and one of 2^-down, times
 /// ones. The sum has 17 + down bits.

@@ -3,6 +3,7 @@
 // sum, added to the accumulator and rounded once toward zero. Compared with the model on blocks and
 // accumulators that are drawn near the bounds.
 #include <cmath>
+#include <fourscale/formats/e3m2.hpp>
 #include <fourscale/formats/e4m3.hpp>
 #include <fourscale/formats/e5m2.hpp>
 #include <fourscale/host/gemm_step.hpp>
@@ -46,7 +47,7 @@ known_block draw_block(u64 seed) {
     if (has_least && k % 11 == 3) code = 1 + static_cast<u32>(drawn >> 16) % 4;
     if ((drawn >> 12 & 7) == 0) code = 0;
     if (code > E::max_bits) code = E::max_bits;
-    code |= static_cast<u32>(drawn >> 20 & 1) << 7;
+    code |= static_cast<u32>(drawn >> 20 & 1) << (E::width - 1);
     block.row.words[k / 8] |= u64{code} << (8 * (k % 8));
     block.elements[k] = model::element_facts(model::type_of_element<E>(), code);
     block.all.add(block.elements[k]);
@@ -124,4 +125,6 @@ TEST_CASE("certificate: steps that reaches certify drop nothing", "[model][certi
   check(check_reaches<e4m3, e5m2>(100'000));
   check(check_reaches<e5m2, e4m3>(100'000));
   check(check_reaches<e5m2, e5m2>(100'000));
+  check(check_reaches<e4m3, e3m2>(100'000));
+  check(check_reaches<e3m2, e5m2>(100'000));
 }

@@ -23,7 +23,7 @@ enum class parts { none, of_e3m2, of_e4m3, of_e5m2 };
 /// if one side is E2M1 or E2M3, or both have 6 bits.
 template <class OfA, class E>
 FOURSCALE_HD constexpr parts parts_of() {
-  if constexpr (same_type<OfA, e2m1> || same_type<OfA, e2m3> || OfA::width + E::width == 12)
+  if constexpr (same_type<OfA, e2m1> || same_type<OfA, e2m3> || (OfA::width == 6 && E::width == 6))
     return parts::none;
   if constexpr (same_type<E, e3m2>) return parts::of_e3m2;
   if constexpr (same_type<E, e4m3>) return parts::of_e4m3;
@@ -35,8 +35,7 @@ template <parts Parts>
 FOURSCALE_D u32 first_parts(u32 two) {
   static_assert(Parts != parts::none);
   if constexpr (Parts == parts::of_e5m2) return two & ptx::set_ge_abs_f16x2(two, 0x6800'6800u);  // 2048
-  // 6144, since numbers of fp16 between 4096 and 8192 are 4 apart; or 1536: from 1024 to 2048 they are 1
-  // apart.
+  // 6144 or 1536: numbers of fp16 are 4 apart between 4096 and 8192, and 1 apart between 1024 and 2048.
   constexpr u32 anchor = Parts == parts::of_e4m3 ? 0x6e00'6e00u : 0x6600'6600u;
   return ptx::sub_rn_f16x2(ptx::add_rn_f16x2(two, anchor), anchor);
 }
