@@ -4,6 +4,7 @@
 // which outputs a warp and a lane have.
 #pragma once
 
+#include "../warp/scan.cuh"
 #include "f16_exact_step.cuh"
 #include "step_counts.cuh"
 
@@ -101,18 +102,6 @@ FOURSCALE_D void add_all_listed(P const& p, step_place const& at, output_list& l
   mma::detail::add_count(p.steps->by_model, by_model);
 }
 
-/// The sum of x over the lanes before this one; `all`: over all lanes. Called by a whole warp.
-FOURSCALE_D inline u32 sum_before(u32 x, u32 lane, u32& all) {
-  u32 sum = x;
-  FOURSCALE_UNROLL
-  for (u32 distance = 1; distance < 32; distance *= 2) {
-    const u32 other = __shfl_up_sync(~0u, sum, distance);
-    sum += lane >= distance ? other : 0;
-  }
-  all = __shfl_sync(~0u, sum, 31);
-  return sum - x;
-}
-
 /// Adds the step to the warp's accumulators that `without` names, by way of the list: all at once if it has
 /// the room, else eight elements of each lane at a time. Called by a whole warp.
 template <class P>
@@ -120,12 +109,12 @@ FOURSCALE_D void add_others(P const& p, step_place const& at, u32 without, outpu
                             accumulators& sums) {
   const u32 lane = threadIdx.x % 32;
   u32 all = 0;
-  const u32 slot_of_all = sum_before(static_cast<u32>(__popc(without)), lane, all);
+  const u32 slot_of_all = warp::sum_before(static_cast<u32>(__popc(without)), all);
   const bool at_once = all <= output_list::capacity;
 #pragma unroll 1
   for (u32 part = at_once ? ~0u : 0xffu; part != 0; part = at_once ? 0u : part << 8) {
     const u32 mine = without & part;
-    const u32 slot = at_once ? slot_of_all : sum_before(static_cast<u32>(__popc(mine)), lane, all);
+    const u32 slot = at_once ? slot_of_all : warp::sum_before(static_cast<u32>(__popc(mine)), all);
     const u32 first = ptx::shared_address(list.sums + slot);
     u32 to = first, from = first;
     FOURSCALE_UNROLL

@@ -22,6 +22,13 @@ FOURSCALE_D void add_shfl_up(float& x, float y, unsigned distance) {
                : "+f"(x)
                : "f"(y), "r"(distance), "n"(detail::shfl_segment<Lanes>));
 }
+/// The same for whole numbers, modulo 2^32.
+template <unsigned Lanes>
+FOURSCALE_D void add_shfl_up(u32& x, u32 y, unsigned distance) {
+  asm volatile("{ .reg .pred p; .reg .u32 t; shfl.sync.up.b32 t|p, %1, %2, %3, -1; @p add.u32 %0, %0, t; }"
+               : "+r"(x)
+               : "r"(y), "r"(distance), "n"(detail::shfl_segment<Lanes>));
+}
 /// The same with the minimum of two whole numbers in place of the sum.
 template <unsigned Lanes>
 FOURSCALE_D void min_shfl_up(int& x, int y, unsigned distance) {
