@@ -5,8 +5,8 @@
 // `distance` is the largest between native and Blackwell's bits, in percent of the bound; decoding is
 // compared with a kernel that only reads and writes as many bytes.
 //
-// gemm_ways: both ways of the kernel by wgmma, by certificates and by blocks, for blocks of growing spread
-// and other hard data; by `uncertified`, a percentage of samples, and how much these are `alike` it
+// gemm_ways: both ways of the kernel by wgmma, by certificates and by blocks, packed, for blocks of growing
+// spread and other hard data; by `uncertified`, a percentage of samples, and how much these are `alike` it
 // chooses.
 //
 // gemm_draws: eight draws of heavy-tailed data, packed, in percent of the speed of Gaussian values: as fast
@@ -265,9 +265,13 @@ void measure_ways(benchmark::State& state, gemm_shape s, data kind_a, data kind_
   by_blocks.p.by_blocks_above = -1.0f;
   require(certified.decode(nullptr));
   for (auto _ : state) {
-    const std::vector<double> t = medians({[&](i64) { require(certified.multiply(nullptr)); },
-                                           [&](i64) { require(by_blocks.multiply(nullptr)); }},
-                                          9, 2);
+    const auto run = [](auto const& call) {
+      return [&call](i64) {
+        require(call.decode(nullptr));
+        require(call.multiply(nullptr));
+      };
+    };
+    const std::vector<double> t = medians({run(certified), run(by_blocks)}, 9, 2);
     state.SetIterationTime(t[0] < t[1] ? t[0] : t[1]);
     const f4::mma::wgmma::sample_sums all = samples_of(certified);
     state.counters["uncertified"] = 100 * static_cast<double>(all.share());

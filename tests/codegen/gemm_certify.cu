@@ -10,6 +10,6 @@
 
 using namespace fourscale;
 
-errc certify(device::detail::certify_problem const& p) {
+errc certify(device::detail::certify_problem<false> const& p) {
   return device::detail::launch_certify(p, 132, nullptr);
 }

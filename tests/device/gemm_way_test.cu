@@ -107,7 +107,7 @@ void check_strips(gemm_size s, int processors, i64& all, i64& exact) {
   const device_buffer<u32> words(
       std::vector<u32>(static_cast<size_t>(strips.bytes(steps) / 4), 0x5555'aaaau));
   strips.words = words.data(), strips.least_open = 0;
-  const device::detail::certify_problem ahead{call.p.a, call.p.b, call.p.samples, 1.0f, strips};
+  const device::detail::certify_problem<false> ahead{call.p.a, call.p.b, call.p.samples, 1.0f, strips};
   REQUIRE(device::detail::launch_certify(ahead, processors, nullptr) == errc::ok);
   const decoded_on_host of_a(call.p.a), of_b(call.p.b);
   const std::vector<u32> found = words.to_host();
@@ -236,6 +236,9 @@ TEST_CASE("device gemm way: strips are certified ahead of large GEMMs only", "[d
   CHECK_FALSE(certifies_ahead(4095, 4096, 64));
   CHECK(certifies_ahead(i64{1} << 30, i64{1} << 30, 1));
   CHECK_FALSE(certifies_ahead(i64{1} << 30, i64{1} << 30, i64{1} << 21));
+  CHECK(certifies_ahead(8192, 8192, 64, true));
+  CHECK_FALSE(certifies_ahead(8192, 8192, 63, true));
+  CHECK(certifies_ahead(16384, 4096, 64, true));
   CHECK(certified_strips::in(nullptr, 4096, 4096).bytes(64) == 4096 / 16 * 4096 / 64 * 64);
   const i64 with = device::gemm_workspace_bytes(4096, 4096, 4096),
             without = device::gemm_workspace_bytes(4096, 4096, 4032);

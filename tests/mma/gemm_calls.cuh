@@ -161,6 +161,7 @@ struct wgmma_gemm_by {
       if (ahead) {
         call.p.certified = strips::in(workspace + others, a.rows, b.rows);
         call.p.certified.least_open = 0;
+        call.p.certified.by_products = true;
       }
       tiles.share(call);
       return decode_and_multiply(call);

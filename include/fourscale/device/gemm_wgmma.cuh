@@ -6,7 +6,7 @@
 
 #include "../mma/wgmma_by_blocks.cuh"
 #include "../mma/wgmma_roles.cuh"
-#include "gemm_certify.cuh"
+#include "gemm_certify_products.cuh"
 #include "gemm_decode.cuh"
 #include "gemm_mma_sync.cuh"
 #include "tensor_map.cuh"
@@ -182,8 +182,11 @@ inline constexpr i64 sample_bytes =
 
 /// The strips that are certified ahead (gemm_certify.cuh), in memory at `at`; none where that does not pay.
 inline mma::wgmma::certified_strips strips_of(u8* at, i64 rows, i64 cols, i64 steps) {
-  return mma::wgmma::certifies_ahead(rows, cols, steps) ? mma::wgmma::certified_strips::in(at, rows, cols)
-                                                        : mma::wgmma::certified_strips{};
+  using mma::wgmma::certifies_ahead;
+  if (!certifies_ahead(rows, cols, steps)) return {};
+  auto strips = mma::wgmma::certified_strips::in(at, rows, cols);
+  strips.by_products = certifies_ahead(rows, cols, steps, true);
+  return strips;
 }
 
 /// action.template operator()<Cols>() for a tile of `cols` columns: 192, 128 or 64.
@@ -250,8 +253,12 @@ struct wgmma_call : decoded_call<F, LA, G, LB, mma::wgmma::problem<T, mma::facto
   errc decode(cudaStream_t stream) const {
     const errc e = decode_operands<Certify>(stream);
     if (!Certify || e != errc::ok || p.certified.words == nullptr) return e;
-    const certify_problem ahead{p.a, p.b, p.samples, p.by_blocks_above, p.certified};
-    return launch_certify(ahead, device_attribute(cudaDevAttrMultiProcessorCount), stream);
+    constexpr bool far_scales = !same_type<typename F::scale, e4m3> || !same_type<typename G::scale, e4m3>;
+    const certify_problem<far_scales> ahead{p.a, p.b, p.samples, p.by_blocks_above, p.certified};
+    const int processors = device_attribute(cudaDevAttrMultiProcessorCount);
+    const errc certified = launch_certify(ahead, processors, stream);
+    if (certified != errc::ok || !p.certified.by_products) return certified;
+    return launch_certify_products(ahead, processors, stream);
   }
   template <bool Certify = true>
   errc decode_operands(cudaStream_t stream) const {

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Certificates of all steps of a GEMM by wgmma: which sums of 64 products are exact in f32 for 16 rows (a
-// strip) by eight columns, as the magnitudes of the operands prove. device/gemm_certify.cuh makes them in a
-// kernel before the GEMM; the role `certify` reads them (wgmma_certify.cuh).
+// strip) by eight columns. Two kernels before the GEMM make them, from the magnitudes of eight rows
+// (device/gemm_certify.cuh) and from the products of each row (device/gemm_certify_products.cuh); the role
+// `certify` reads them (wgmma_certify.cuh).
 #pragma once
 
 #include "decoded_operand.cuh"
@@ -17,10 +18,11 @@ FOURSCALE_HD constexpr u32 group_of_column(u32 n) { return n % 2 * 4 + n / 2; }
 /// highest bit down, the groups t and t + 4 of the first eight, then those of the other three.
 struct certified_strips {
   static constexpr u32 strips_of_tile = 8, eights_of_word = 4;
-  u32* words = nullptr;    ///< [step][word of columns][strip]; null: strips are not certified ahead
-  u32 strips = 0;          ///< strips of 16 rows, rounded up to whole tiles
-  u32 words_of_strip = 0;  ///< in a step
-  u32 least_open = 1;      ///< strips are certified if widths leave so many sampled steps open: way_of()
+  u32* words = nullptr;      ///< [step][word of columns][strip]; null: strips are not certified ahead
+  u32 strips = 0;            ///< strips of 16 rows, rounded up to whole tiles
+  u32 words_of_strip = 0;    ///< in a step
+  u32 least_open = 1;        ///< strips are certified if widths leave so many sampled steps open: way_of()
+  bool by_products = false;  ///< whether both kernels certify, or only the one that knows magnitudes
 
   FOURSCALE_H static certified_strips in(u8* at, i64 rows, i64 cols) {
     certified_strips x;
@@ -79,10 +81,11 @@ struct certified_strips {
 };
 
 /// Whether strips are certified ahead: where a few widths in a thousand leave a step open, and the GEMM is
-/// large, a kernel of its own costs less than what certifying warps would take from those that multiply. As
+/// large, a kernel of its own costs less than what certifying warps would take from those that multiply.
+/// By products, too, if it is larger still: that kernel costs some 3 us even where it has nothing to do. As
 /// measured: docs/gemm_experiments.md.
-constexpr bool certifies_ahead(i64 rows, i64 cols, i64 steps) {
-  constexpr i64 least = i64{1} << 30;  // 4096^3
+constexpr bool certifies_ahead(i64 rows, i64 cols, i64 steps, bool by_products = false) {
+  const i64 least = i64{1} << (by_products ? 32 : 30);  // 4096^3, and 8192 x 8192 x 4096
   return steps < fourscale::model::most_steps && rows * cols >= ceil_div<i64>(least, steps);
 }
 

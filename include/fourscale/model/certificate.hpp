@@ -189,6 +189,40 @@ FOURSCALE_HD constexpr bool sums_are_exact(step_magnitudes const& a, u32 width_a
   return sums_are_exact(sum, width_a, width_b);
 }
 
+/// The finest certificate: of one row of A by one row of B, from the magnitudes of its own 64 products and
+/// from the lowest bits that these may have. block_floors has lower bounds of the exponents of the lowest
+/// bits of a row's values, one for each block of 16: 64 + the exponent in 16 bits, two in a word.
+struct block_floors {
+  u32 first = 0, last = 0;
+
+  FOURSCALE_HD constexpr u32 of_block(int block) const {
+    return (block < 2 ? first : last) >> (block % 2 * 16) & 0xffffu;
+  }
+};
+/// `exponents`: those of the four scales, a byte each, at most 40 unless the block is all zeros; `lowest`:
+/// the exponent of the lowest bit of all 64 values. A code is a multiple of 1/2, and a scale of 2^-3 times
+/// the power of two of its exponent.
+FOURSCALE_HD constexpr block_floors floors_of_blocks(u32 exponents, int lowest) {
+  u32 floors[4] = {};
+  for (int block = 0; block < 4; ++block) {
+    const int of_scale = static_cast<signed char>(exponents >> (8 * block) & 0xffu) - 4,
+              floor = of_scale > lowest ? of_scale : lowest;
+    floors[block] = static_cast<u32>(64 + (floor < scale_parts::most ? floor : scale_parts::most));
+  }
+  return {floors[0] | floors[1] << 16, floors[2] | floors[3] << 16};
+}
+/// The bits of the float 2^(24 + least - 128) * (1 - 2^-12), for a sum `least` of two floors.
+FOURSCALE_HD constexpr u32 bits_of_exact_sum(u32 least) { return (least + 22) << 23 | 0x7f'f000u; }
+/// True if every partial sum of the step's products, in any order, is exact in f32. `sum`: the sum of their
+/// magnitudes, too low by less than 2^-12 of it. False for NaN.
+FOURSCALE_HD constexpr bool products_are_exact(float sum, block_floors const& a, block_floors const& b) {
+  const block_floors floors{a.first + b.first, a.last + b.last};
+  u32 least = floors.of_block(0);
+  for (int block = 1; block < 4; ++block)
+    least = floors.of_block(block) < least ? floors.of_block(block) : least;
+  return bit_cast<u32>(sum) < bits_of_exact_sum(least);
+}
+
 /// The codes of the eight E2M1 magnitudes under one scale, in units of 2^unit, rounded up: one byte each, in
 /// the order of E2M1's own. A magnitude beyond 255 units gives a useless byte and leaves the others intact.
 struct magnitude_codes {
