@@ -201,7 +201,7 @@ FOURSCALE_KERNEL void __launch_bounds__(32 * certify_warps, 2)
     certify_kernel([[maybe_unused]] const __grid_constant__ P p) {
   if constexpr (arch::has_wgmma) {
     __shared__ certify_stage stages[2];
-    cudaTriggerProgrammaticLaunchCompletion();  // certify_products_kernel begins early
+    cudaTriggerProgrammaticLaunchCompletion();  // the next kernel begins early
     cudaGridDependencySynchronize();            // until the operands are decoded
     if (!mma::wgmma::way_of(p).by_strips) return;
     constexpr u32 strips = mma::wgmma::certified_strips::strips_of_tile;
@@ -233,8 +233,9 @@ FOURSCALE_KERNEL void __launch_bounds__(32 * certify_warps, 2)
   }
 }
 
-/// Launches the kernel, after decode_kernel and before certify_products_kernel. `processors`: SMs of the
-/// device. P: certify_problem; this is a template so that only those who call it compile the kernel.
+/// Launches the kernel, after decode_kernel and before certify_products_kernel or gemm_wgmma_kernel.
+/// `processors`: SMs of the device. P: certify_problem; this is a template so that only those who call it
+/// compile the kernel.
 template <class P>
 errc launch_certify(P const& p, int processors, cudaStream_t stream) {
   return launch_clusters<begins::early>(&certify_kernel<P>, 2 * i64{processors}, 1, 32 * certify_warps, 0,

@@ -175,8 +175,7 @@ struct open_word {
  private:
   /// The group of columns of the lowest of these bits, among those of the word.
   FOURSCALE_D static u32 first_group_of(u32 bits) {
-    const u32 bit = static_cast<u32>(__ffs(static_cast<int>(bits))) - 1, of_byte = 7 - bit % 8;
-    return of_byte / 2 * 8 + of_byte % 2 * 4 + bit / 8;
+    return mma::wgmma::certified_strips::group_of_bit(static_cast<u32>(__ffs(static_cast<int>(bits))) - 1);
   }
 };
 

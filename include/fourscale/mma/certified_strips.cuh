@@ -38,6 +38,11 @@ struct certified_strips {
     return (u64{step} * words_of_strip + word) * strips + strip;
   }
 
+  /// Which of a word's groups of columns a bit is.
+  FOURSCALE_HD static constexpr u32 group_of_bit(u32 bit) {
+    const u32 of_byte = 7 - bit % 8;
+    return of_byte / 2 * 8 + of_byte % 2 * 4 + bit / 8;
+  }
   /// The bits of `Eights` times eight groups of columns from 8 * `eight` on, in the order of the groups.
   /// Those behind the last word are 1.
   template <u32 Eights>
