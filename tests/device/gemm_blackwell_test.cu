@@ -103,6 +103,17 @@ TEST_CASE("explain_gemm: the kernel of this device", "[device][gemm][explain]") 
   CHECK_FALSE(of_32.says(notes::gemm_not_compiled));
 }
 
+TEST_CASE("device gemm blackwell: sizes that no GEMM has need no workspace", "[device][gemm][blackwell]") {
+  constexpr i64 limit = i64{1} << 31;
+  for (const i64 none : {i64{0}, i64{-64}, limit}) {
+    CHECK(device::gemm_workspace_bytes(none, 256, 256) == 0);
+    CHECK(device::gemm_workspace_bytes(256, none, 256) == 0);
+    CHECK(device::gemm_workspace_bytes(256, 256, none) == 0);
+  }
+  CHECK(device::gemm_workspace_bytes(limit - 1, limit - 1, 16) == 0);  // D would be no matrix
+  CHECK(device::gemm_workspace_bytes(1, 1, 16) > 0);
+}
+
 TEST_CASE("device gemm blackwell: broken rules are refused and D stays as it was",
           "[device][gemm][blackwell]") {
   if (!gpu_or_warn()) return;

@@ -24,7 +24,7 @@ struct untouched_layer {
 
   untouched_layer() {
     REQUIRE(layer::place(h.s, h.all_of(weights), h.all_of(saved), h.all_of(workspace), &t) == errc::ok);
-    t.x.signs = t.dy.signs_under(h.key);  // as forward() leaves them
+    t.x.made_under(h.key);  // as forward() leaves it
   }
   errc forward(planned how) { return layer(nullptr, how).forward(h.in_x(), h.in_w(), h.key, &t, h.out_y()); }
   errc backward(planned how) {
@@ -75,7 +75,7 @@ TEST_CASE("device linear: a GEMM that the plan is not for is refused before anyt
   CHECK(run.fprop(u.t, u.h.out_y()) == errc::other_plan);
   CHECK(run.fprop(u.t, u.h.out_dx()) == errc::shape_mismatch);
   CHECK(layer(nullptr, {&no_dgrad}).dgrad(u.t, u.h.out_dx()) == errc::other_plan);
-  u.t.dy.signs = u.t.x.signs;
+  u.t.dy.made_under(u.h.key);
   CHECK(layer(nullptr, {&no_wgrad}).wgrad(u.t, u.h.out_dw(), 1.0f) == errc::other_plan);
   CHECK(u.is_untouched());
 }
@@ -93,7 +93,7 @@ TEST_CASE("device linear: no expert begins if the plan is not for the last one's
   experts::tensors t[3];
   REQUIRE(experts::place(s, {h.offsets.data(), 3}, memory::all_of(weights), memory::all_of(saved),
                          memory::all_of(workspace), t) == errc::ok);
-  for (u32 i = 0; i < 3; ++i) t[i].x.signs = t[i].dy.signs_under(h.key.of_expert(i));
+  for (u32 i = 0; i < 3; ++i) t[i].x.made_under(h.key.of_expert(i));
   const plan_but_for no_last_wgrad{48}, no_fprop{64};
   const experts run(nullptr, {&no_last_wgrad});
   CHECK(run.backward(h.in_dy(), h.key, {t, 3}, h.out_dx(), h.out_dw(), false) == errc::other_plan);

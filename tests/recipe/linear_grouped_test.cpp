@@ -217,6 +217,13 @@ TEST_CASE("linear: what experts refuse", "[recipe][linear][grouped]") {
   CHECK(layer::place(g.all, {static_cast<i64 const*>(nullptr), 3}, w, saved, work, g.t.data()) ==
         errc::null_pointer);
   CHECK(layer::place(g.all, {g.offsets.data(), 3}, w, saved, work, nullptr) == errc::null_pointer);
+  // The weights of so many experts would be no matrix.
+  constexpr linear_shape huge{16, i64{1} << 20, i64{1} << 21};
+  const std::vector<i64> of_many((i64{1} << 10) + 1);
+  CHECK(layer::place(huge, {of_many.data(), i64{1} << 10}, w, saved, work, g.t.data()) == errc::too_large);
+  for (const i64 count : {i64{0}, i64{-1}, i64{1} << 10, i64{1} << 22, i64{1} << 62})
+    CHECK(layer::bytes(huge, count) == linear_bytes{});
+  CHECK(layer::bytes({0, 64, 80}, 3) == linear_bytes{});
 
   const auto forward = [&](matrix_view<bf16 const> x, matrix_view<float const> m, matrix_view<bf16> y) {
     return run.forward(x, m, g.key, g.experts(), y);
@@ -235,7 +242,7 @@ TEST_CASE("linear: what experts refuse", "[recipe][linear][grouped]") {
   check_refused(g, errc::empty_matrix, [&] {
     return run.forward(g.in_x(), g.key, {g.t.data(), 0}, g.out_y());
   });
-  check_refused(g, errc::other_signs, [&] { return g.backward(); });
+  check_refused(g, errc::no_copy, [&] { return g.backward(); });
   REQUIRE(g.forward() == errc::ok);
   check_refused(g, errc::overlap, [&] {
     return run.backward(g.in_dy(), g.key, g.experts(),

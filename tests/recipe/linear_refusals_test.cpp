@@ -8,7 +8,8 @@ using namespace fourscale::test;
 
 namespace {
 
-constexpr linear_recipe te = presets::te_nvfp4().linear, drawn = te_with_drawn_signs();
+constexpr linear_recipe te = presets::te_nvfp4().linear, no_rht = presets::te_nvfp4_no_rht().linear,
+                        drawn = te_with_drawn_signs();
 
 template <class Change>
 constexpr linear_recipe with(Change change) {
@@ -229,7 +230,7 @@ TEST_CASE("linear: no matrix may lie in what the layer's tensors view", "[recipe
 TEST_CASE("linear: X and dY under other signs are refused", "[recipe][linear]") {
   linear_case<drawn> c({48, 64, 80});
   const decltype(c)::layer run;
-  check_refused(c, errc::other_signs, [&] { return c.backward(); });  // no X was quantized
+  check_refused(c, errc::no_copy, [&] { return c.backward(); });  // no X was quantized
   REQUIRE(c.forward() == errc::ok);
   const draw_key key = c.key;
   c.key.step += 1;
@@ -238,6 +239,40 @@ TEST_CASE("linear: X and dY under other signs are refused", "[recipe][linear]") 
   check_refused(c, errc::other_signs, [&] { return run.wgrad(c.t, c.out_dw(), 0.0f); });
   c.key = key;
   CHECK(c.backward() == errc::ok);
+}
+
+TEST_CASE("linear: no GEMM reads a columnwise copy that is not of its tensor", "[recipe][linear]") {
+  linear_case<no_rht> c({48, 64, 80});  // no transform, so that no signs tell
+  const decltype(c)::layer run;
+  const auto backward = [&] { return c.backward(); };
+  const auto dgrad = [&] { return run.dgrad(c.t, c.out_dx()); };
+  const auto wgrad = [&] { return run.wgrad(c.t, c.out_dw(), 0.0f); };
+  check_refused(c, errc::no_copy, backward);
+  REQUIRE(c.forward() == errc::ok);
+  check_refused(c, errc::no_copy, wgrad);  // there is no dY
+  REQUIRE(run.quantize(c.in_dy(), c.key, &c.t.dy) == errc::ok);
+  CHECK(wgrad() == errc::ok);
+  c.x = random_values<bf16>(48 * 64, 11);  // a forward without a backward
+  REQUIRE(run.quantize_rows(c.in_x(), c.key, &c.t.x) == errc::ok);
+  check_refused(c, errc::no_copy, wgrad);
+  check_refused(c, errc::no_copy, backward);
+  REQUIRE(c.forward() == errc::ok);
+  REQUIRE(run.quantize_rows(c.in_w(), c.key, &c.t.w) == errc::ok);
+  check_refused(c, errc::no_copy, dgrad);
+  check_refused(c, errc::no_copy, backward);
+  REQUIRE(c.forward() == errc::ok);
+  REQUIRE(c.backward() == errc::ok);
+  CHECK(expected_dw(c).outside(c.dw) == 0);
+}
+
+TEST_CASE("linear: tensors that are placed again over their copies say so", "[recipe][linear]") {
+  linear_case<drawn> c({48, 64, 80});
+  REQUIRE(c.forward() == errc::ok);
+  REQUIRE(c.place() == errc::ok);
+  check_refused(c, errc::no_copy, [&] { return c.backward(); });
+  c.t.x.made_under(c.key);
+  REQUIRE(c.backward() == errc::ok);
+  CHECK(expected_dw(c).outside(c.dw) == 0);
 }
 
 TEST_CASE("linear: an amax of the caller's stays", "[recipe][linear]") {

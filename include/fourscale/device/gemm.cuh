@@ -32,8 +32,9 @@ enum class gemm_kernel : u8 {
 /// The bytes of workspace for A (m x k) and B (n x k), enough for every kernel: about 2.2 bytes a value; at
 /// most 14 MB for accumulators that one cluster hands to the next along K; and, for certificates, 2^-10 times
 /// m * n or, where m * n * k is 2^36 or more, 2^-16 times that. Only gemm_kernel::wgmma, bf16 and f16 use a
-/// workspace.
+/// workspace. 0 for sizes that no GEMM has.
 inline i64 gemm_workspace_bytes(i64 m, i64 n, i64 k, accumulate::blackwell = {}) {
+  if (fourscale::detail::check_gemm_shape(m, n, k) != errc::ok) return 0;
   using mma::decoded_operand;
   const i64 steps = ceil_div<i64>(k, mma::decoded_step);
   const i64 certified = detail::strips_of(nullptr, m, n, steps).bytes(steps),

@@ -32,6 +32,10 @@ struct linear_bytes {
   friend FOURSCALE_H constexpr bool operator==(linear_bytes const&, linear_bytes const&) = default;
 };
 
+/// Which copies of a tensor were made from what was quantized last. `unknown`: none since place(), but the
+/// memory may hold copies from before.
+enum class copies_made : u8 { unknown, rowwise, both };
+
 namespace detail {
 
 /// Formats of one family may meet in a GEMM of a linear layer.
@@ -101,10 +105,7 @@ FOURSCALE_H constexpr errc validate(linear_recipe const& r) {
 /// Rules for a shape under blocks of `block` values: not empty (empty_matrix), of sizes that matrices may
 /// have (too_large), whole blocks (partial_block).
 FOURSCALE_H constexpr errc validate(linear_shape const& s, int block) {
-  const errc of_each[] = {detail::check_shape(s.tokens, s.in), detail::check_shape(s.out, s.in),
-                          detail::check_shape(s.tokens, s.out)};
-  for (const errc e : of_each)
-    if (e != errc::ok) return e;
+  if (const errc e = detail::check_gemm_shape(s.tokens, s.out, s.in); e != errc::ok) return e;
   return s.tokens % block != 0 || s.in % block != 0 || s.out % block != 0 ? errc::partial_block : errc::ok;
 }
 
@@ -196,6 +197,7 @@ struct linear_operand {
   block_scaled_view<format, L> rowwise, columnwise;
   float* amax = nullptr;  ///< amax_count floats, one after the other; ranks reduce them
   sign_vector signs;      ///< of the columnwise copy's transform, set when it is quantized
+  copies_made made = copies_made::unknown;
 
   /// The shape of the tensor, which is also that of the rowwise copy.
   static FOURSCALE_H constexpr i64 rows(linear_shape const& s) {
@@ -228,6 +230,12 @@ struct linear_operand {
     return of_columnwise.hadamard == 0 ? no_signs : detail::signs_of(of_columnwise, at_columnwise(key));
   }
 
+  /// Says that the memory holds both copies, made under `key`. quantize() calls it; so does a caller that
+  /// places an operand where its copies lie already.
+  FOURSCALE_H constexpr void made_under(draw_key const& key) {
+    signs = signs_under(key), made = copies_made::both;
+  }
+
   /// Lays the two copies into two memories. Errors: those of validate(shape), null_pointer, misaligned,
   /// no_workspace, overlap; *this is then untouched.
   FOURSCALE_H errc place(linear_shape const& s, linear_memory const& for_rowwise,
@@ -240,7 +248,7 @@ struct linear_operand {
                         detail::bytes_of(static_cast<u8*>(for_columnwise.data), second)))
       return errc::overlap;
     amax = amax_count > 0 ? static_cast<float*>(for_columnwise.data) : nullptr;
-    signs = no_signs;
+    signs = no_signs, made = copies_made::unknown;
     float* const amax_t = amax_count == 2 ? amax + 1 : amax;
     const tensor_amax<format> range(amax_in(amax), quantizer_of<of_rowwise>({})),
         range_t(amax_in(amax_t), quantizer_of<of_columnwise>({}));

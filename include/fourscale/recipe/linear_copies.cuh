@@ -78,7 +78,7 @@ errc quantize_many(Layer const& layer, Copies const& all, cudaStream_t stream) {
     typename many::copies copies(stream);
     errc e = each_that_fits([&](i64 i, auto const& x, draw_key const& key) {
       operand& to = all.to(i);
-      to.signs = operand::signs_under(key);
+      to.made_under(key);
       return copies.add(as_input(x), to.rowwise, to.columnwise, many::rowwise(key), many::columnwise(key));
     });
     if (e == errc::ok) e = copies.run();

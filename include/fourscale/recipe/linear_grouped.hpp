@@ -128,8 +128,9 @@ struct grouped_linear_steps {
   Layer layer;
 
   /// The bytes that suffice for `count` experts with all.tokens tokens in total, or fewer, however the tokens
-  /// are distributed.
+  /// are distributed; none where place() refuses the shape or the count.
   static FOURSCALE_H linear_bytes bytes(linear_shape const& all, i64 count) {
+    if (validate_stack(all, count) != errc::ok) return {};
     const linear_bytes of_one = Layer::bytes(all);
     const i64 padding = scale_bytes<format, layout>(all.in, block) + 3 * linear_part;
     const i64 alone = Layer::gemm_bytes(all),
@@ -148,8 +149,8 @@ struct grouped_linear_steps {
                                 linear_memory const& weights, linear_memory const& saved,
                                 linear_memory const& workspace, tensors* t) {
     if (t == nullptr) return errc::null_pointer;
-    if (const errc e = validate(all, format::block_size); e != errc::ok) return e;
     if (const errc e = validate(groups); e != errc::ok) return e;
+    if (const errc e = validate_stack(all, groups.count); e != errc::ok) return e;
     if (const errc e = validate_offsets(groups, all.tokens); e != errc::ok) return e;
     for (i64 i = 0; i < groups.count; ++i)
       if (groups.offset(i + 1) % block != 0) return errc::partial_block;
@@ -210,6 +211,12 @@ struct grouped_linear_steps {
   }
 
  private:
+  /// Rules for the shape of `count` experts: those of validate(), also for the stacked weights.
+  static FOURSCALE_H errc validate_stack(linear_shape const& all, i64 count) {
+    if (const errc e = validate(all, format::block_size); e != errc::ok) return e;
+    if (count < 1) return errc::empty_matrix;
+    return count >= dimension_limit ? errc::too_large : check_shape(count * all.out, all.in);
+  }
   /// Bytes of the workspace that lie before the memory that GEMMs work in. The parts of experts follow one
   /// another, and each pads its scales by itself.
   static FOURSCALE_H i64 before_gemms(linear_shape const& all, i64 count) {

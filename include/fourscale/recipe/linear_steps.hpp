@@ -60,8 +60,11 @@ struct linear_steps {
 
   Machine machine;
 
-  /// The bytes that a layer of this shape needs. Meaningless unless validate(shape, block) is ok.
-  static FOURSCALE_H linear_bytes bytes(linear_shape const& s) { return tensors::bytes(s, gemm_bytes(s)); }
+  /// The bytes that a layer of this shape needs; none for a shape that place() refuses.
+  static FOURSCALE_H linear_bytes bytes(linear_shape const& s) {
+    if (validate(s, format::block_size) != errc::ok) return {};
+    return tensors::bytes(s, gemm_bytes(s));
+  }
 
   /// Lays the tensors of a layer into memories of bytes(shape), and writes their views to *t. Errors:
   /// empty_matrix, too_large, partial_block, null_pointer, misaligned, no_workspace, overlap; *t is then
@@ -90,7 +93,7 @@ struct linear_steps {
           x, transform_of<operand::of_columnwise>(operand::at_columnwise(key)), to.amax, to.amax + 1);
   }
 
-  /// Makes both copies of X, W or dY in one call, under the amaxes in to->amax, and sets to->signs to the
+  /// Makes both copies of X, W or dY in one call, under the amaxes in to->amax, and notes so in *to, with the
   /// signs of the transform. The random bits are those of `key`; X and dY of one microbatch need the same
   /// key. Errors: those of validate(), shape_mismatch, overlap.
   template <class Source, tensor_role Role>
@@ -101,11 +104,12 @@ struct linear_steps {
     const errc e = machine.quantize_both(
         x, to->rowwise, to->columnwise, quantizer_of<operand::of_rowwise>(operand::at_rowwise(key)),
         quantizer_of<operand::of_columnwise>(operand::at_columnwise(key)), blocks_of<operand::of_rowwise>());
-    if (e == errc::ok) to->signs = operand::signs_under(key);
+    if (e == errc::ok) to->made_under(key);
     return e;
   }
 
-  /// Makes the rowwise copy alone, under the amax in to->amax: for a forward without a backward. Errors:
+  /// Makes the rowwise copy alone, under the amax in to->amax: for a forward without a backward. The
+  /// columnwise copy, if there is one, is then that of another tensor, and GEMMs refuse it (no_copy). Errors:
   /// those of quantize().
   template <class Source, tensor_role Role>
   FOURSCALE_H errc quantize_rows(Source const& x, draw_key const& key, linear_operand<R, Role, L>* to) const {
@@ -114,7 +118,7 @@ struct linear_steps {
     const errc e =
         machine.quantize(x, to->rowwise, quantizer_of<operand::of_rowwise>(operand::at_rowwise(key)),
                          blocks_of<operand::of_rowwise>());
-    if (e == errc::ok) to->signs = no_signs;  // there is no columnwise copy
+    if (e == errc::ok) to->signs = no_signs, to->made = copies_made::rowwise;
     return e;
   }
 
@@ -125,17 +129,19 @@ struct linear_steps {
     if (overlaps_layer(y, t)) return errc::overlap;
     return machine.gemm(t.x.rowwise, t.w.rowwise, y, {1.0f, beta}, t.gemm);
   }
-  /// dX = dY * W + beta * dX.
+  /// dX = dY * W + beta * dX. Also rejects weights whose columnwise copy was not made (no_copy).
   template <class T>
   FOURSCALE_H errc dgrad(tensors const& t, matrix_view<T> const& dx, float beta = 0.0f) const {
+    if (t.w.made == copies_made::rowwise) return errc::no_copy;
     if (overlaps_layer(dx, t)) return errc::overlap;
     return machine.gemm(t.dy.rowwise, t.w.columnwise, dx, {1.0f, beta}, t.gemm);
   }
   /// dW = dY^T * X + beta * dW. beta is 0 for the first microbatch and 1 for those after it; their order is
-  /// then part of the result. dW should be float. Also rejects X and dY that were transformed by different
-  /// signs (other_signs).
+  /// then part of the result. dW should be float. Also rejects X and dY whose columnwise copies were not made
+  /// (no_copy), or were transformed by different signs (other_signs).
   template <class T>
   FOURSCALE_H errc wgrad(tensors const& t, matrix_view<T> const& dw, float beta) const {
+    if (t.x.made != copies_made::both || t.dy.made != copies_made::both) return errc::no_copy;
     if (!(t.x.signs == t.dy.signs)) return errc::other_signs;
     if (overlaps_layer(dw, t)) return errc::overlap;
     return machine.gemm(t.dy.columnwise, t.x.columnwise, dw, {1.0f, beta}, t.gemm);
@@ -200,6 +206,7 @@ struct linear_steps {
                                  matrix_view<D> const& dx, matrix_view<G> const& dw) const {
     if (t == nullptr) return errc::null_pointer;
     if (const errc e = validate_tensor(dy, t->dy); e != errc::ok) return e;
+    if (t->x.made != copies_made::both || t->w.made == copies_made::rowwise) return errc::no_copy;
     if (!(t->x.signs == t->dy.signs_under(key))) return errc::other_signs;
     if (const errc e = machine.validate(t->dy.rowwise, t->w.columnwise, dx); e != errc::ok) return e;
     return machine.validate(t->dy.columnwise, t->x.columnwise, dw);

@@ -19,6 +19,7 @@ enum class [[nodiscard]] errc{
     other_range,
     other_amax,
     other_signs,
+    no_copy,
     not_adjacent,
     row_amax_with_tiles,
     amax_of_groups,
@@ -61,8 +62,12 @@ FOURSCALE_H constexpr char const* message(errc e) {
     case errc::other_signs:
       return "both operands of a GEMM must be transformed by the same signs: quantize both under one "
              "draw_key";
+    case errc::no_copy:
+      return "a columnwise copy that this GEMM reads was not made from its tensor: quantize() makes both "
+             "copies, quantize_rows() the rowwise one alone";
     case errc::not_adjacent:
-      return "the rows of the second matrix do not follow those of the first in memory";
+      return "the rows of the second matrix do not follow those of the first in memory, with whole tiles of "
+             "scales";
     case errc::amax_of_groups:
       return "the view has an amax for each group of rows, which only the functions for groups can read";
     case errc::bad_offsets:
@@ -72,17 +77,19 @@ FOURSCALE_H constexpr char const* message(errc e) {
     case errc::shape_mismatch:
       return "the matrices do not have matching rows and columns";
     case errc::misaligned:
-      return "a pointer is not aligned to its element type";
+      return "a pointer is not aligned to its element type, or a layer's memory not to 16 bytes";
     case errc::buffer_too_small:
       return "a buffer is smaller than its matrix needs";
     case errc::overlap:
-      return "an output overlaps an input or another output";
+      return "an output overlaps an input, another output or a workspace";
     case errc::too_large:
-      return "a dimension is 2^31 or more, or the matrix has 2^44 elements or more";
+      return "a dimension is 2^31 or more, the matrix has 2^44 elements or more, or the call has a lower "
+             "limit, which its documentation names";
     case errc::bad_recipe:
       return "the format, blocks, rounding, scale rule and transform of this recipe do not go together";
     case errc::no_workspace:
-      return "the workspace is smaller than this call needs";
+      return "a workspace, or a layer's memory, is null or smaller than this call needs: see "
+             "gemm_workspace_bytes() and bytes()";
     case errc::other_plan:
       return "the plan of this GEMM is for another shape, type, leading dimension or alignment of D";
     case errc::no_instruction:

@@ -34,6 +34,13 @@ FOURSCALE_H constexpr errc check_shape(i64 rows, i64 cols) {
   return errc::ok;
 }
 
+/// The same for all matrices of a GEMM: A (m x k), B (n x k) and D (m x n).
+FOURSCALE_H constexpr errc check_gemm_shape(i64 m, i64 n, i64 k) {
+  if (const errc e = check_shape(m, k); e != errc::ok) return e;
+  if (const errc e = check_shape(n, k); e != errc::ok) return e;
+  return check_shape(m, n);
+}
+
 /// Checks the pointer that an amax is written to.
 FOURSCALE_H inline errc check_amax_output(float const* amax) {
   if (amax == nullptr) return errc::null_pointer;
