@@ -62,6 +62,16 @@ FOURSCALE_HD constexpr bool less_magnitude(float a, float b) {
   return bit_cast<u32>(a) < bit_cast<u32>(b) && bit_cast<u32>(b) <= float_inf_bits;
 }
 
+/// A result of FP32 operations, with the NaN that every one of a GPU gives. A CPU's keep the bits of a NaN
+/// that they are given, and x86 sets the sign of one that it makes, such as 0 times infinity.
+FOURSCALE_HD constexpr float with_nan_of_gpu(float x) {
+#if FOURSCALE_DEVICE_PASS
+  return x;
+#else
+  return x == x ? x : bit_cast<float>(0x7fff'ffffu);
+#endif
+}
+
 /// The smallest unsigned type with at least `Bits` bits.
 template <int Bits>
 FOURSCALE_H constexpr auto unsigned_for() {

@@ -13,7 +13,7 @@ namespace {
 template <class T>
 bool same_bits(T a, T b) {
   if constexpr (sizeof(T) == 4)
-    return bit_cast<u32>(a) == bit_cast<u32>(b) || (a != a && b != b);
+    return bit_cast<u32>(a) == bit_cast<u32>(b);
   else
     return a == b;
 }
@@ -61,6 +61,23 @@ void check_format() {
 }
 
 }  // namespace
+
+TEST_CASE("host::dequantize: every NaN in f32 is that of a GPU", "[host][dequantize]") {
+  output<nvfp4, linear> q(1, 32);
+  for (i64 i = 0; i < 16; ++i) q.codes.data()[i] = 0x2a;  // -1 and 1 in turns
+  for (const u8 scale : {u8{0x7f}, u8{0xff}})             // NaN of either sign
+    for (const float amax : {0.0f, 1.0f, bit_cast<float>(float_inf_bits), bit_cast<float>(0xffc0'0001u)}) {
+      q.scales.data()[0] = scale, q.scales.data()[1] = 0;  // 0 times infinity
+      q.view.amax = amax_value(amax);
+      float y[32];
+      REQUIRE(host::dequantize(q.view, matrix_view<float>(y, 1, 32)) == errc::ok);
+      for (int i = 0; i < 32; ++i) {
+        INFO(i << ", amax " << amax);
+        const bool nan = i < 16 || !(amax <= 1.0f);
+        CHECK((nan ? bit_cast<u32>(y[i]) == 0x7fff'ffffu : y[i] == 0.0f));
+      }
+    }
+}
 
 TEST_CASE("host::dequantize: every bit is that of dequantize_block", "[host][dequantize]") {
   check_format<nvfp4>();

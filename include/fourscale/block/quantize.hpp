@@ -89,14 +89,15 @@ FOURSCALE_HD constexpr packed_block<F> quantize_block(float const (&x)[F::block_
 }
 
 /// Dequantizes one block: code * factor, rounded once. The factor is the block scale, exactly; under a tensor
-/// scale it is (scale * amax) * (1/2688), or 1 / scale for FP8 per tensor. A NaN scale gives NaN. amax =
-/// infinity gives NaN for zeros, as in TE.
+/// scale it is (scale * amax) * (1/2688), or 1 / scale for FP8 per tensor. A NaN scale gives NaN, and so does
+/// amax = infinity for zeros, as in TE. A NaN is 0x7fff'ffff.
 template <block_format F>
 FOURSCALE_HD constexpr void dequantize_block(packed_block<F> const& block, float (&y)[F::block_size],
                                              tensor_scale<F> const& tensor) {
   const float factor = tensor.dequantize_factor(decode(block.scale));
   FOURSCALE_UNROLL
-  for (int i = 0; i < F::block_size; ++i) y[i] = ptx::mul_rn_f32(decode(block.get(i)), factor);
+  for (int i = 0; i < F::block_size; ++i)
+    y[i] = with_nan_of_gpu(ptx::mul_rn_f32(decode(block.get(i)), factor));
 }
 
 /// As above with tensor scale 1: code * scale. The product is exact, except that under an FP32 scale it is
@@ -105,7 +106,8 @@ template <block_format F>
 FOURSCALE_HD constexpr void dequantize_block(packed_block<F> const& block, float (&y)[F::block_size]) {
   const float scale = decode(block.scale);
   FOURSCALE_UNROLL
-  for (int i = 0; i < F::block_size; ++i) y[i] = ptx::mul_rn_f32(decode(block.get(i)), scale);
+  for (int i = 0; i < F::block_size; ++i)
+    y[i] = with_nan_of_gpu(ptx::mul_rn_f32(decode(block.get(i)), scale));
 }
 
 }  // namespace FOURSCALE_NAMESPACE

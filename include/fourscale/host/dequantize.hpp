@@ -33,6 +33,15 @@ void dequantize_blocks(block_scaled_view<F, Layout, Byte> const& q, block_range 
     for (int i = b * n; i < (b + 1) * n; ++i) values[i] = lanes::decode_bits<element>(codes[i]) * factors[b];
 }
 
+/// A value of the matrix. Rounding to 16 bits gives a NaN its bits by itself.
+template <class T>
+T rounded(float value) {
+  if constexpr (same_type<T, float>)
+    return with_nan_of_gpu(value);
+  else
+    return from_float<T>(value);
+}
+
 template <class F, class Layout, class Byte, matrix_like M>
 void dequantize_valid(block_scaled_view<F, Layout, Byte> const& q, M const& y) {
   constexpr int n = F::block_size, at_once = segment_size / n;
@@ -45,8 +54,7 @@ void dequantize_valid(block_scaled_view<F, Layout, Byte> const& q, M const& y) {
     alignas(64) float values[segment_size];
     dequantize_blocks(q, at, values);
     for_each_stretch<n>(y, 0, 0, at, q.blocks(), [&](i64 row, i64 col, int first, int count) {
-      for (int k = 0; k < count; ++k)
-        y.at(row, col + k) = from_float<typename M::value_type>(values[first + k]);
+      for (int k = 0; k < count; ++k) y.at(row, col + k) = rounded<typename M::value_type>(values[first + k]);
     });
   }
 }
@@ -54,7 +62,8 @@ void dequantize_valid(block_scaled_view<F, Layout, Byte> const& q, M const& y) {
 }  // namespace detail
 
 /// Writes the values of q to y (pass transposed(y) for a columnwise copy). Each value is rounded once to
-/// float, as in dequantize_block(), and once more to y's type. Errors: see validate(); y is then untouched.
+/// float, as in dequantize_block(), and once more to y's type. A NaN is 0x7fff'ffff, or 0x7fff in 16 bits.
+/// Errors: see validate(); y is then untouched.
 template <class F, class Layout, class Byte, class M>
 errc dequantize(block_scaled_view<F, Layout, Byte> const& q, M const& y) {
   if constexpr (fourscale::detail::can_write<M>()) {

@@ -63,28 +63,16 @@ FOURSCALE_HD constexpr float weight_factor(float alpha, [[maybe_unused]] tensor_
     return alpha;
 }
 
-namespace detail {
-/// A result of FP32 operations, with the NaN that every one of a GPU gives. A CPU's keep the bits of a NaN
-/// that they are given, and x86 sets the sign of one that it makes, such as 0 times infinity.
-FOURSCALE_HD constexpr float with_nan_of_gpu(float x) {
-#if FOURSCALE_DEVICE_PASS
-  return x;
-#else
-  return x == x ? x : bit_cast<float>(0x7fff'ffffu);
-#endif
-}
-}  // namespace detail
-
 /// An element of D: factor * sum, or factor * sum + beta * c. Where beta is 0, call the first one. A NaN is
 /// 0x7fff'ffff, or 0x7fff in 16 bits.
 template <class T>
 FOURSCALE_HD constexpr T gemm_output(float factor, float sum) {
-  return from_float<T>(detail::with_nan_of_gpu(ptx::mul_rn_f32(factor, sum)));
+  return from_float<T>(with_nan_of_gpu(ptx::mul_rn_f32(factor, sum)));
 }
 template <class T>
 FOURSCALE_HD constexpr T gemm_output(float factor, float sum, float beta, T c) {
-  return from_float<T>(detail::with_nan_of_gpu(
-      ptx::add_rn_f32(ptx::mul_rn_f32(factor, sum), ptx::mul_rn_f32(beta, to_float(c)))));
+  return from_float<T>(
+      with_nan_of_gpu(ptx::add_rn_f32(ptx::mul_rn_f32(factor, sum), ptx::mul_rn_f32(beta, to_float(c)))));
 }
 
 /// factor * hi and factor * lo, rounded to a 16-bit type, in the upper and lower half of a word.
