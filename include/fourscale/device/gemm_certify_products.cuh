@@ -16,7 +16,9 @@ namespace detail {
 /// Warps of a CTA, and CTAs of a processor.
 inline constexpr u32 products_warps = 8, products_ctas = 4;
 
-/// model::floors_of_blocks(), two blocks at a time.
+/// model::floors_of_blocks(), two blocks at a time. Behind a NaN a row has a depth of 0, which says nothing
+/// of its values. What is certified with it is not used, as the row's span sends all of its steps to the
+/// model.
 FOURSCALE_D inline model::block_floors floors_in_twos(u32 exponents, u32 depth) {
   constexpr u32 both = 0x1'0001u, most = static_cast<u32>(64 + model::scale_parts::most) * both;
   const u32 lowest = (40u - depth & 0xffffu) * both;

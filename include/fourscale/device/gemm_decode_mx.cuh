@@ -67,7 +67,7 @@ class run_limits_of_row {
     const bool far = __any_sync(~0u, far_) != 0;
     smallest_ = none, largest_ = 0, squares_ = 0.0f, far_ = false;
     least_ = min(least_, smallest);
-    if (far) return mma::run_limit::none(of_a_);
+    if (far) return mma::run_limit::none(of_a_);  // for good: later limits need not allow for this scale
     if (smallest == none) return mma::run_limit::of_zeros(of_a_);
     constexpr float up = 1.0f + 0x1p-10f;  // more than what some thirty roundings take off
     return mma::run_limit::of(of_a_, static_cast<int>(smallest) - e8m0::bias + subnormal_exponent<E>,

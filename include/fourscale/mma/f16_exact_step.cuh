@@ -25,14 +25,18 @@ struct f16_rows {
 
 namespace detail {
 
-/// Whether an accumulator of magnitude m keeps all its bits when products are added: whether it is a multiple
-/// of 2^-23 `whole`. False for NaN.
-FOURSCALE_D inline bool is_whole(float m, float whole) { return (m >= whole) | ((m + whole) - whole == m); }
+/// Whether an accumulator c, not NaN, keeps all its bits when products are added: whether it is a multiple of
+/// 2^-23 `whole`. Bits are compared, as under --use_fast_math a subnormal c is added like 0. It is then not
+/// whole, and the model adds to it.
+FOURSCALE_D inline bool is_whole(float c, float whole) {
+  const float m = fabsf(c);
+  return (m >= whole) | (((bit_cast<u32>((m + whole) - whole) ^ bit_cast<u32>(c)) & 0x7fff'ffffu) == 0);
+}
 
 /// Whether the adder drops nothing, neither of the products nor of the accumulator c. False for NaN.
 FOURSCALE_D inline bool is_kept(block_numbers const& a, block_numbers const& b, float c) {
   const float m = fabsf(c), below = a.below * b.below, whole = a.whole * b.whole;
-  return (fmaxf(0.25f * m, whole) < below) & is_whole(m, whole);
+  return (0.25f * m < below) & (whole < below) & is_whole(c, whole);
 }
 
 FOURSCALE_D inline int exponent_field(float x) {
@@ -159,10 +163,11 @@ class kept_sums {
 template <int Lanes>
 FOURSCALE_D bool add_in_floats(f16_rows const& x, float& c) {
   const float scale = x.of_a.scale * x.of_b.scale;
+  // Bits are asked whether c is 0: under --use_fast_math a subnormal number is equal to it.
   const float inverse = bit_cast<float>((254u << 23) - bit_cast<u32>(scale)), own = c * inverse;
   const auto moderate = [](float m) { return m >= 0x1p-100f && m < 0x1p100f; };
   const bool fits = x.of_a.certified() && x.of_b.certified() && !x.of_a.zeros() && !x.of_b.zeros() &&
-                    (c == 0.0f || (moderate(fabsf(c)) && moderate(fabsf(own))));
+                    (bit_cast<u32>(c) << 1 == 0 || (moderate(fabsf(c)) && moderate(fabsf(own))));
   const row_words<Lanes> a(x.a, x.row_a), b(x.b, x.row_b);
   kept_sums sums(largest_exponent(x, a, b, max(exponent_field(own), -100)));  // that of 0 is less
   for_pairs(a, b, [&](u32 p, u32 q) { sums.add(p, q); });

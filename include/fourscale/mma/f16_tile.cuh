@@ -201,7 +201,7 @@ FOURSCALE_D bool add_certified(block_numbers const& a, block_numbers const& b, s
   const float largest = fmaf(0.25f, m, whole);  // a quarter of the accumulator and of the largest product
   const float sum =
       (Parts == parts::none ? sums.first[i] : __fadd_rn(sums.first[i], sums.rest[i])) * (a.scale * b.scale);
-  bool exact = mma::detail::is_whole(m, whole);
+  bool exact = mma::detail::is_whole(c, whole);
   if constexpr (Parts == parts::none) {
     exact = (largest < below) & exact;
   } else {
@@ -210,7 +210,7 @@ FOURSCALE_D bool add_certified(block_numbers const& a, block_numbers const& b, s
     exact = (fabsf(sum) * r < below) & exact;
   }
   exact = (a.width < b.width) & exact;
-  if (exact) c = __fadd_rz(c, sum);
+  if (exact) c = ptx::add_rz_f32(c, sum);
   return exact;
 }
 
