@@ -89,6 +89,10 @@ TEST_CASE("explain_gemm: the kernel of this device", "[device][gemm][explain]") 
   const auto a = operand(u64{1} << 40), b = operand(u64{2} << 40);
   const matrix_view<float> d{reinterpret_cast<float*>(u64{3} << 40), 256, 256, 256};
   const explanation why = device::explain_gemm(a, b, d);
+  if (device::detail::compute_capability_major() == 0) {
+    CHECK(why.error == errc::cuda_failed);
+    return;
+  }
   CHECK(why.error == errc::ok);
   CHECK(std::string(why.kernel) == device::explain_gemm(device::kernel_of_gemm(a, b, d), a, b, d).kernel);
   CHECK_FALSE(why.says(notes::gemm_not_compiled));

@@ -125,7 +125,8 @@ explanation explain_gemm(gemm_kernel kernel, block_scaled_view<F, LA, BA> const&
   return why;
 }
 
-/// The same for the kernel that gemm() takes on the current device, and why it takes no faster one.
+/// The same for the kernel that gemm() takes on the current device, and why it takes no faster one. Without a
+/// device: cuda_failed.
 template <class F, class LA, class BA, class G, class LB, class BB, class T>
 explanation explain_gemm(block_scaled_view<F, LA, BA> const& a, block_scaled_view<G, LB, BB> const& b,
                          matrix_view<T> const& d, gemm_factors factors = {}) {
@@ -134,6 +135,7 @@ explanation explain_gemm(block_scaled_view<F, LA, BA> const& a, block_scaled_vie
   explanation why = explain_gemm(kernel, a, b, d, factors);
   if (why.error != errc::ok) return why;
   const int major = detail::compute_capability_major();
+  if (major == 0) return detail::explain_refusal(errc::cuda_failed);  // no device answers
   const bool tma = kernels::tma_can_read(a, b);
   const gemm_kernel best = detail::best_kernel(major, tma);
   why.add((major == 10 || major == 11) && !tma, notes::gemm_no_tma);

@@ -157,9 +157,9 @@ gemm_kernel kernel_of_gemm(block_scaled_view<F, LA, BA> const& a, block_scaled_v
 }
 
 /// D = alpha * A * B^T + beta * D for A (M x K), B (N x K), D (M x N) in bf16, fp16 or float: NVFP4 by
-/// NVFP4, MXFP4 by MXFP4, and any two of MXFP8, MXFP6 and MXFP4. Any M and N; K is a multiple of the block
-/// size. The result has the bits of model::block_scaled_dot chained along K in order, and of the epilogue in
-/// view/gemm_epilogue.hpp. D is not read when beta = 0. `steps` is null or in device memory:
+/// NVFP4, MXFP4 by MXFP4, and any two of MXFP8, MXFP6 and MXFP4. M, N and K are 1 or more, K a multiple of
+/// the block size. The result has the bits of model::block_scaled_dot chained along K in order, and of the
+/// epilogue in view/gemm_epilogue.hpp. D is not read when beta = 0. `steps` is null or in device memory:
 /// gemm_kernel::wgmma, bf16 and f16 add to it how they added their steps; the other kernels leave it alone.
 ///
 /// Launches four kernels or fewer on the stream; never synchronises, never allocates. Errors: those of

@@ -206,9 +206,9 @@ struct gemm_panel {
 
 /// D = alpha * A * B^T + beta * D for A (M x K), B (N x K), D (M x N), with the bits of device::gemm:
 /// model::block_scaled_dot chained along K in order, then the epilogue of view/gemm_epilogue.hpp. Formats:
-/// NVFP4 by NVFP4, MXFP4 by MXFP4, and any two of MXFP8, MXFP6 and MXFP4; any M and N. A NaN in an operand
-/// gives NaN in its row or column of D. D is not read when beta = 0. `steps`, if not null, receives how the
-/// steps were added. Allocates 1 to 6 MB a thread; throws what std::vector throws. Errors: see
+/// NVFP4 by NVFP4, MXFP4 by MXFP4, and any two of MXFP8, MXFP6 and MXFP4; M and N of 1 or more. A NaN in an
+/// operand gives NaN in its row or column of D. D is not read when beta = 0. `steps`, if not null, receives
+/// how the steps were added. Allocates 1 to 6 MB a thread; throws what std::vector throws. Errors: see
 /// validate_gemm(); D is then untouched.
 template <class F, class LA, class BA, class G, class LB, class BB, class T>
 errc gemm(block_scaled_view<F, LA, BA> const& a, block_scaled_view<G, LB, BB> const& b,

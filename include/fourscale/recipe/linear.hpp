@@ -11,8 +11,8 @@
 namespace FOURSCALE_NAMESPACE {
 
 /// X is [tokens, in], W [out, in], Y [tokens, out]. tokens, in and out are each a multiple of the format's
-/// block (16 for NVFP4, 32 for MXFP4 and MXFP8, 128 for FP8 under block scales): blocks run along each of
-/// them in one of the three GEMMs.
+/// block (16 for NVFP4 and FP8 per tensor, 32 for MXFP4 and MXFP8, 128 for FP8 under block scales): blocks
+/// run along each of them in one of the three GEMMs.
 struct linear_shape {
   i64 tokens = 0, in = 0, out = 0;
   friend FOURSCALE_H constexpr bool operator==(linear_shape const&, linear_shape const&) = default;
