@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // MS-EDEN of a matrix: each group of 128 values as the definition makes it where it lies.
+#include <cmath>
 #include <fourscale/host/ms_eden.hpp>
 #include <fourscale/rounding/philox.hpp>
 
@@ -46,6 +47,34 @@ TEST_CASE("host::quantize: MS-EDEN, every byte", "[host][ms_eden]") {
 TEST_CASE("ms_eden: its range is the paper's, with room for the correction", "[host][ms_eden]") {
   const float largest = recipe.tensor(nvfp4{}, 1.0f).largest;
   CHECK(largest == static_cast<float>(6.0 / (17.0 / 16.0 * 0.93)) * 255.99f);
+}
+
+// Hadamard rotations by random signs are not uniform over all rotations.
+TEST_CASE("ms_eden: the mean of a few large values has the length of these values, and some bias",
+          "[host][ms_eden]") {
+  constexpr int draws = 20000;
+  constexpr double x[3] = {1.0, 0.5, 0.25};
+  double mean[3] = {};
+  for (u64 draw = 0; draw < draws; ++draw) {
+    const ms_eden fresh{philox{7, draw}, {mix(2 * draw), mix(2 * draw + 1)}};
+    float y[128] = {1.0f, 0.5f, 0.25f};
+    fresh.transform(y);
+    packed_block<nvfp4> blocks[8];
+    const tensor_scale<nvfp4> tensor = fresh.tensor(nvfp4{}, 1.0f);
+    fresh(y, tensor, position{}, blocks);
+    for (int b = 0; b < 8; ++b) {
+      float values[16];
+      dequantize_block(blocks[b], values, tensor);
+      for (int i = 0; i < 16; ++i) y[16 * b + i] = values[i];
+    }
+    hadamard<128>{no_signs}(y);  // back, but for the signs
+    for (int i = 0; i < 3; ++i) mean[i] += (fresh.transform.signs.negative(i) ? -1.0 : 1.0) * y[i] / draws;
+  }
+  // Rotated values are rounded to bf16, so that each may be off by 2^-8 of itself.
+  CHECK(std::fabs((x[0] * mean[0] + x[1] * mean[1] + x[2] * mean[2]) / 1.3125 - 1.0) < 0x1p-7);
+  CHECK(std::fabs(mean[0] - 1.02) < 0.005);
+  CHECK(std::fabs(mean[1] - 0.44) < 0.005);
+  CHECK(std::fabs(mean[2] - 0.29) < 0.005);
 }
 
 TEST_CASE("ms_eden: a block that is infinite leaves the scales of the others uncorrected",

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// MS-EDEN quantizes gradients to 4 bits without bias, at the error of rounding to nearest. A random rotation
-// of 128 values comes first; then the codes are rounded to nearest. The block scales are corrected for the
-// shrinkage and rounded stochastically. Quartet II, arXiv 2601.22813. Whole matrices: host/ms_eden.hpp,
-// device/ms_eden.cuh.
+// MS-EDEN quantizes gradients to 4 bits with little bias, at the error of rounding to nearest. A random
+// rotation of 128 values comes first; then the codes are rounded to nearest. The block scales are corrected
+// for the shrinkage and rounded stochastically. Quartet II, arXiv 2601.22813. Whole matrices:
+// host/ms_eden.hpp, device/ms_eden.cuh.
 #pragma once
 
 #include "../transform/hadamard.hpp"
@@ -10,9 +10,14 @@
 
 namespace FOURSCALE_NAMESPACE {
 
-/// Quantizes to NVFP4 in groups of 128 values, 8 blocks. The mean of the result over fresh signs and fresh
-/// random bits is x; the codes alone, without their corrected scales, do not have this mean. Pass new signs
-/// to `transform` for every use. `bits` decides how the scales are rounded.
+/// Quantizes to NVFP4 in groups of 128 values, 8 blocks. Pass new signs to `transform` for every use. `bits`
+/// decides how the scales are rounded.
+///
+/// The correction makes the mean of the result, over fresh signs and fresh random bits, as long as x along x:
+/// <x, mean> = <x, x>, but for the rounding of rotated values to bf16. The codes alone, without their
+/// corrected scales, are shorter. Were the rotation uniform, the mean would be x. Hadamard rotations by
+/// random signs come close to that where many values of a group are of one size. Where a few outweigh all
+/// others a bias stays: a group of 1, 1/2, 1/4 and zeros has the mean 1.02, 0.44, 0.29.
 template <random_bits Bits>
 struct ms_eden {
   static constexpr int group_size = 128;

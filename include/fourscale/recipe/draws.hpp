@@ -39,8 +39,8 @@ struct draw_key {
     return {u64{w.words[1]} << 32 | w.words[0], u64{w.words[3]} << 32 | w.words[2]};
   }
 
-  /// The key of expert number `e` of this layer: that of a layer under another seed. No expert has the key of
-  /// the layer itself.
+  /// The key of expert number `e` of this layer: that of a layer under another seed, of 64 bits that are
+  /// drawn from the layer's. Layers and experts share a seed only by chance.
   FOURSCALE_HD constexpr draw_key of_expert(u32 e) const {
     const philox_words w = philox4x32(e, ~0u, ~0u, ~0u, seed);
     return {u64{w.words[1]} << 32 | w.words[0], layer, step, microbatch};

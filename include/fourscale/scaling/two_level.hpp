@@ -100,9 +100,9 @@ struct two_level_division {
 };
 
 /// two_level with 1/17 of the range kept free, so that stochastic rounding never saturates and its mean is
-/// exact: rounding to E4M3 lowers a scale to no less than 16/17 of it (arXiv 2601.22813; fouroversix calls
-/// this rule stochastic_unbiased). It costs about a quarter more mean square error. Scales below E4M3's
-/// normal range may still be lowered by more.
+/// right to 2^-16 of a step, the last of the 16 bits that a value draws: rounding to E4M3 lowers a scale to
+/// no less than 16/17 of it (arXiv 2601.22813; fouroversix calls this rule stochastic_unbiased). It costs
+/// about a quarter more mean square error. Scales below E4M3's normal range may still be lowered by more.
 struct two_level_headroom {
   template <block_format F>
   FOURSCALE_HD constexpr tensor_scale<F> tensor(F, float amax) const {
