@@ -118,6 +118,29 @@ TEST_CASE("device gemm blackwell: sizes that no GEMM has need no workspace", "[d
   CHECK(device::gemm_workspace_bytes(1, 1, 16) > 0);
 }
 
+TEST_CASE("device gemm blackwell: more values along K never need less workspace",
+          "[device][gemm][blackwell]") {
+  constexpr i64 certified = i64{1} << 27;  // up to where steps have certificates
+  CHECK(device::gemm_workspace_bytes(32, 32, certified) >
+        device::gemm_workspace_bytes(32, 32, certified - 64));
+}
+
+TEST_CASE("device gemm blackwell: more than kernels count is refused before anything is launched",
+          "[device][gemm][blackwell]") {
+  const auto at = [](u64 x) { return reinterpret_cast<u8*>(x << 40); };  // nothing is read
+  constexpr i64 many = i64{1} << 30;
+  const auto state = [&](i64 m, i64 n, i64 k) {
+    const block_scaled_view<nvfp4, linear> a{at(1), at(2), m, k, amax_value(1.0f)},
+        b{at(3), at(4), n, k, amax_value(1.0f)};
+    const matrix_view<float> d{reinterpret_cast<float*>(at(5)), m, n};
+    return device::detail::bf16_call<nvfp4, linear, nvfp4, linear, float>(a, b, d, {}, at(6), nullptr).state;
+  };
+  CHECK(state(16, 16, many) == errc::too_large);
+  CHECK(state(16, many, 16) == errc::too_large);
+  CHECK(state(many, 16, 16) == errc::too_large);
+  CHECK(state(16, many - 64, 64) == errc::ok);
+}
+
 TEST_CASE("device gemm blackwell: broken rules are refused and D stays as it was",
           "[device][gemm][blackwell]") {
   if (!gpu_or_warn()) return;

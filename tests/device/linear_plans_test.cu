@@ -80,6 +80,16 @@ TEST_CASE("device linear: a GEMM that the plan is not for is refused before anyt
   CHECK(u.is_untouched());
 }
 
+TEST_CASE("device linear: no pass begins without the memory that its GEMMs work in",
+          "[device][recipe][linear][native]") {
+  untouched_layer u;
+  const plan_but_for all;
+  u.t.gemm.bytes = 0;
+  CHECK(u.forward({&all}) == errc::no_workspace);
+  CHECK(u.backward({&all}) == errc::no_workspace);
+  CHECK(u.is_untouched());
+}
+
 TEST_CASE("device linear: no expert begins if the plan is not for the last one's tokens",
           "[device][recipe][linear][grouped][native]") {
   const linear_shape s{112, 64, 80};

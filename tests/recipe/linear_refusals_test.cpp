@@ -265,6 +265,15 @@ TEST_CASE("linear: no GEMM reads a columnwise copy that is not of its tensor", "
   CHECK(expected_dw(c).outside(c.dw) == 0);
 }
 
+TEST_CASE("linear: what is kept of X may not lie where dY is put", "[recipe][linear]") {
+  linear_case<no_rht> c({48, 64, 80});
+  const i64 at = decltype(c.t.x)::rowwise_bytes(c.s), left = c.n.workspace - at;
+  REQUIRE(c.t.x.place(c.s, c.all_of(c.workspace), {c.workspace.data() + at, left}) == errc::ok);
+  check_refused(c, errc::overlap, [&] { return c.forward(); });
+  c.t.x.made_under(c.key);
+  check_refused(c, errc::overlap, [&] { return c.backward(); });
+}
+
 TEST_CASE("linear: tensors that are placed again over their copies say so", "[recipe][linear]") {
   linear_case<drawn> c({48, 64, 80});
   REQUIRE(c.forward() == errc::ok);

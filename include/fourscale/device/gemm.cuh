@@ -36,7 +36,9 @@ enum class gemm_kernel : u8 {
 inline i64 gemm_workspace_bytes(i64 m, i64 n, i64 k, accumulate::blackwell = {}) {
   if (fourscale::detail::check_gemm_shape(m, n, k) != errc::ok) return 0;
   using mma::decoded_operand;
-  const i64 steps = ceil_div<i64>(k, mma::decoded_step);
+  // As many for longer K, which has no certificates: what suffices for some tokens then does for fewer.
+  const i64 all_steps = ceil_div<i64>(k, mma::decoded_step), most = model::most_steps - 1,
+            steps = all_steps < most ? all_steps : most;
   const i64 certified = detail::strips_of(nullptr, m, n, steps).bytes(steps),
             failed = mma::failed_strips::bytes(m, n);
   return decoded_operand::in(nullptr, m, k).bytes() + decoded_operand::in(nullptr, n, k).bytes() +

@@ -53,7 +53,8 @@ struct decoded_pair {
 };
 
 /// A prepared call of a GEMM from decoded operands: decode(), then multiply() of the derived type. `Problem`
-/// has .a and .b. They lie in `workspace`: as many bytes as both have, at a multiple of 256 bytes.
+/// has .a and .b. They lie in `workspace`: as many bytes as both have, at a multiple of 256 bytes. From 2^30
+/// rows, columns or values along K on, `state` is too_large.
 template <class F, class LA, class G, class LB, class Problem>
 struct decoded_call {
   block_scaled_view<F, LA, u8 const> a;
@@ -68,6 +69,8 @@ struct decoded_call {
     u8* const at = static_cast<u8*>(workspace);
     p.a = mma::decoded_operand::in(at, a.rows, a.cols);
     p.b = mma::decoded_operand::in(at + p.a.bytes(), b.rows, b.cols);
+    constexpr i64 most = i64{1} << 30;  // kernels count in 32 bits
+    if (a.rows >= most || b.rows >= most || p.a.padded_k() >= most) state = errc::too_large;
   }
   /// The workspace behind both operands.
   u8* behind() const { return reinterpret_cast<u8*>(p.b.values) + p.b.bytes(); }

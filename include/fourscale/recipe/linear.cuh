@@ -71,10 +71,11 @@ struct linear_machine {
     }
   }
   template <class F, class G, class L, class T>
-  errc validate(block_scaled_view<F, L> const& a, block_scaled_view<G, L> const& b,
-                matrix_view<T> const& d) const {
-    const errc e = validate_gemm(a, b, d);
-    return e != errc::ok ? e : check_plan(how_for<F>(how), as_output(d), a.cols);
+  errc validate(block_scaled_view<F, L> const& a, block_scaled_view<G, L> const& b, matrix_view<T> const& d,
+                linear_memory const& workspace) const {
+    if (const errc e = validate_gemm(a, b, d); e != errc::ok) return e;
+    if (workspace.bytes < gemm_bytes<F>(a.rows, b.rows, a.cols)) return errc::no_workspace;
+    return check_plan(how_for<F>(how), as_output(d), a.cols);
   }
   template <class F, class G, class L, class T>
   errc gemm(block_scaled_view<F, L> const& a, block_scaled_view<G, L> const& b, matrix_view<T> const& d,

@@ -37,7 +37,7 @@ struct linear_machine {
   }
   template <class F, class G, class L, class T>
   static errc validate(block_scaled_view<F, L> const& a, block_scaled_view<G, L> const& b,
-                       matrix_view<T> const& d) {
+                       matrix_view<T> const& d, linear_memory const&) {
     return validate_gemm(a, b, d);
   }
   template <class F, class G, class L, class T>

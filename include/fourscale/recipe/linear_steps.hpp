@@ -199,7 +199,8 @@ struct linear_steps {
   FOURSCALE_H errc fits_forward(Source const& x, tensors const* t, matrix_view<Y> const& y) const {
     if (t == nullptr) return errc::null_pointer;
     if (const errc e = validate_tensor(x, t->x); e != errc::ok) return e;
-    return machine.validate(t->x.rowwise, t->w.rowwise, y);
+    if (const errc e = validate_saved(*t); e != errc::ok) return e;
+    return machine.validate(t->x.rowwise, t->w.rowwise, y, t->gemm);
   }
   template <class Source, class D, class G>
   FOURSCALE_H errc fits_backward(Source const& dy, draw_key const& key, tensors const* t,
@@ -208,10 +209,23 @@ struct linear_steps {
     if (const errc e = validate_tensor(dy, t->dy); e != errc::ok) return e;
     if (t->x.made != copies_made::both || t->w.made == copies_made::rowwise) return errc::no_copy;
     if (!(t->x.signs == t->dy.signs_under(key))) return errc::other_signs;
-    if (const errc e = machine.validate(t->dy.rowwise, t->w.columnwise, dx); e != errc::ok) return e;
-    return machine.validate(t->dy.columnwise, t->x.columnwise, dw);
+    if (const errc e = validate_saved(*t); e != errc::ok) return e;
+    if (const errc e = machine.validate(t->dy.rowwise, t->w.columnwise, dx, t->gemm); e != errc::ok) return e;
+    return machine.validate(t->dy.columnwise, t->x.columnwise, dw, t->gemm);
   }
 
+  /// What is kept of X must not lie where the passes put dY's copies and the operands of GEMMs, as it could
+  /// if X was placed by itself: overlap.
+  static FOURSCALE_H errc validate_saved(tensors const& t) {
+    const linear_shape s{t.x.rowwise.rows, t.x.rowwise.cols, t.w.rowwise.rows};
+    const i64 used = gemm_bytes(s);
+    const byte_range gemm =
+        bytes_of(static_cast<u8*>(t.gemm.data), used < t.gemm.bytes ? used : t.gemm.bytes);
+    return overlaps(t.x.columnwise, t.dy.rowwise) || overlaps(t.x.columnwise, t.dy.columnwise) ||
+                   overlaps(t.x.columnwise, gemm)
+               ? errc::overlap
+               : errc::ok;
+  }
   /// The bytes that the most demanding of the three GEMMs works in.
   static FOURSCALE_H i64 gemm_bytes(linear_shape const& s) {
     const i64 all[] = {Machine::template gemm_bytes<format>(s.tokens, s.out, s.in),
