@@ -34,20 +34,23 @@ inline errc stages_of_bf16_tile(int most, int& stages) {
   return e == cudaSuccess && stages >= t::least_stages ? errc::ok : errc::cuda_failed;
 }
 
+inline i64 tiles_of_bf16(i64 rows, i64 cols) {
+  namespace t = mma::bf16_tile;
+  return ceil_div<i64>(rows, t::tile_rows) * ceil_div<i64>(cols, t::tile_cols);
+}
+
 /// Launches the kernel. `most_stages`: from two to four; fewer stages are slower.
 template <class P>
 errc launch_bf16(P const& p, cudaStream_t stream, int most_stages = mma::bf16_tile::most_stages) {
   namespace t = mma::bf16_tile;
   auto* const kernel = &gemm_bf16_kernel<P>;
-  constexpr i64 most = i64{1} << 30;
-  const i64 tiles = ceil_div<i64>(p.d.rows, t::tile_rows) * ceil_div<i64>(p.d.cols, t::tile_cols);
-  if (tiles >= most || p.d.rows >= most || p.d.cols >= most || p.a.padded_k() >= most) return errc::too_large;
   int stages = 0;
   if (const errc e = stages_of_bf16_tile(most_stages, stages); e != errc::ok) return e;
   const int bytes = t::stage_memory::bytes(stages);
   if (cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes) != cudaSuccess)
     return errc::cuda_failed;
-  kernel<<<static_cast<unsigned>(tiles), t::threads, static_cast<size_t>(bytes), stream>>>(p, stages);
+  kernel<<<static_cast<unsigned>(tiles_of_bf16(p.d.rows, p.d.cols)), t::threads, static_cast<size_t>(bytes),
+           stream>>>(p, stages);
   return launched();
 }
 
@@ -55,12 +58,14 @@ errc launch_bf16(P const& p, cudaStream_t stream, int most_stages = mma::bf16_ti
 template <class F, class LA, class G, class LB, class T>
 struct bf16_call : decoded_call<F, LA, G, LB, mma::bf16_tile::problem<T, mma::factor_of_output<F, G>>> {
   using base = decoded_call<F, LA, G, LB, mma::bf16_tile::problem<T, mma::factor_of_output<F, G>>>;
-  using base::p;
+  using base::p, base::state;
 
   template <class BA, class BB>
   bf16_call(block_scaled_view<F, LA, BA> const& a, block_scaled_view<G, LB, BB> const& b,
             matrix_view<T> const& d, gemm_factors factors, void* workspace, gemm_steps* steps)
-      : base(a, b, {{}, {}, d, {factors.alpha, a.amax, b.amax}, factors.beta, steps}, workspace) {}
+      : base(a, b, {{}, {}, d, {factors.alpha, a.amax, b.amax}, factors.beta, steps}, workspace) {
+    if (tiles_of_bf16(d.rows, d.cols) >= i64{1} << 30) state = errc::too_large;
+  }
   errc multiply(cudaStream_t stream, int most_stages = mma::bf16_tile::most_stages) const {
     return launch_bf16(p, stream, most_stages);
   }

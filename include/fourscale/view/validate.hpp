@@ -8,6 +8,7 @@
 #include "block_shape.hpp"
 #include "errc.hpp"
 #include "percentile.hpp"
+#include "requirements.hpp"
 
 namespace FOURSCALE_NAMESPACE {
 
@@ -228,19 +229,11 @@ FOURSCALE_H errc validate_transpose(block_scaled_view<F, Layout, Byte> const& q,
   return detail::overlaps(q, qt) ? errc::overlap : errc::ok;
 }
 
-namespace detail {
-/// Whether values of T may be assigned; false for constants.
-template <class T>
-inline constexpr bool is_written = requires(T& to, T const& value) {
-  to = value;
-};
-}  // namespace detail
-
 /// Checks D = A * B^T with A (M x K), B (N x K), D (M x N). D must share no byte with A or B.
 template <class F, class LA, class BA, class G, class LB, class BB, class T>
 FOURSCALE_H errc validate_gemm(block_scaled_view<F, LA, BA> const& a, block_scaled_view<G, LB, BB> const& b,
                                matrix_view<T> const& d) {
-  static_assert(detail::is_written<T>,
+  static_assert(detail::writable_view<matrix_view<T>>,
                 "D is written: it must be a matrix_view<T>, not a matrix_view<T const>.");
   if (const errc e = validate(a); e != errc::ok) return e;
   if (const errc e = validate(b); e != errc::ok) return e;
@@ -253,7 +246,7 @@ FOURSCALE_H errc validate_gemm(block_scaled_view<F, LA, BA> const& a, block_scal
 template <class T, class G, class LB, class BB, class U>
 FOURSCALE_H errc validate_gemm(matrix_view<T> const& a, block_scaled_view<G, LB, BB> const& b,
                                matrix_view<U> const& d) {
-  static_assert(detail::is_written<U>,
+  static_assert(detail::writable_view<matrix_view<U>>,
                 "D is written: it must be a matrix_view<T>, not a matrix_view<T const>.");
   if (const errc e = validate(a); e != errc::ok) return e;
   if (const errc e = validate(b); e != errc::ok) return e;
